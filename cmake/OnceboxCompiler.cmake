@@ -1,0 +1,65 @@
+# Language level, warnings, sanitizers, and ccache.
+
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+  find_program(ONCEBOX_CCACHE ccache)
+  mark_as_advanced(ONCEBOX_CCACHE)
+  if(ONCEBOX_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${ONCEBOX_CCACHE}")
+  endif()
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+if(ONCEBOX_SANITIZE STREQUAL "address")
+  set(_oncebox_sanitize -fsanitize=address,undefined -fno-sanitize-recover=all)
+elseif(ONCEBOX_SANITIZE STREQUAL "thread")
+  set(_oncebox_sanitize -fsanitize=thread)
+elseif(NOT ONCEBOX_SANITIZE STREQUAL "")
+  message(FATAL_ERROR
+    "ONCEBOX_SANITIZE is \"${ONCEBOX_SANITIZE}\"; use \"address\", \"thread\" or leave it empty.")
+endif()
+if(_oncebox_sanitize)
+  add_compile_options(${_oncebox_sanitize} -fno-omit-frame-pointer)
+  add_link_options(${_oncebox_sanitize})
+endif()
+
+if(ONCEBOX_COVERAGE)
+  add_compile_options(--coverage -fprofile-update=atomic)
+  add_link_options(--coverage)
+endif()
+
+# Gives a target of this project the warnings that all of its code is held to.
+function(oncebox_target_defaults target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_compile_options(${target} PRIVATE
+    -Wall
+    -Wextra
+    -Wpedantic
+    -Wcast-align
+    -Wconversion
+    -Wextra-semi
+    -Wnon-virtual-dtor
+    -Wold-style-cast
+    -Woverloaded-virtual
+    -Wshadow
+    -Wsign-conversion
+    -Wswitch-enum
+    -Wunused
+    # A field left out of a designated initialiser takes its default: that is how options are used.
+    -Wno-missing-field-initializers
+    $<$<BOOL:${ONCEBOX_WERROR}>:-Werror>)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE
+      -Wduplicated-branches
+      -Wduplicated-cond
+      -Wlogical-op
+      # False alarm on an empty std::optional<std::string> at -O3 (GCC bug 80635).
+      -Wno-maybe-uninitialized
+      # False alarm on std::string in g++ 12 (GCC bug 105651).
+      $<$<VERSION_LESS:${CMAKE_CXX_COMPILER_VERSION},13>:-Wno-restrict>)
+  endif()
+endfunction()

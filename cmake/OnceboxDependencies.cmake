@@ -1,0 +1,27 @@
+include(CMakeFindDependencyMacro)
+
+# oncebox_find_dependency(<package> [arguments of find_package])
+#
+# Finds a library that our libraries link, here and again in the installed package: a consumer of
+# the static libraries has to link it too. A backend calls it from its own CMakeLists.txt.
+macro(oncebox_find_dependency)
+  find_package(${ARGV} REQUIRED)
+  string(REPLACE ";" " " _oncebox_dependency "${ARGV}")
+  set_property(GLOBAL APPEND_STRING PROPERTY ONCEBOX_FIND_DEPENDENCIES
+    "find_dependency(${_oncebox_dependency})\n")
+endmacro()
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+oncebox_find_dependency(Threads)
+oncebox_find_dependency(OpenSSL 3.0)
+oncebox_find_dependency(fmt 9.1 CONFIG)
+
+# Header-only, included by sources only: a consumer needs neither.
+find_package(Boost 1.81 CONFIG REQUIRED)
+find_package(date CONFIG REQUIRED)
+
+if(ONCEBOX_BUILD_TESTS)
+  find_package(GTest 1.12 CONFIG REQUIRED)
+  find_package(rapidcheck CONFIG REQUIRED)
+  find_package(Python3 3.9 COMPONENTS Interpreter REQUIRED)
+endif()

@@ -1,0 +1,53 @@
+include(GNUInstallDirs)
+
+# Every public header is compiled on its own, as part of `all`. Once is enough: the sanitizer builds
+# and the projects that include this one leave it out.
+if(PROJECT_IS_TOP_LEVEL AND ONCEBOX_SANITIZE STREQUAL "")
+  add_custom_target(oncebox_verify_headers ALL)
+endif()
+
+# oncebox_add_module(<name>
+#   SOURCES <file>...          sources, listed one by one
+#   HEADERS <file>...          public headers below include/
+#   [PUBLIC_LINK <target>...]  what the public headers include
+#   [PRIVATE_LINK <target>...] what only the sources include and a static consumer must link
+#   [BUILD_LINK <target>...])  header-only libraries that only the sources include
+#
+# Adds the library oncebox_<name> with the alias oncebox::<name>, and installs and exports it.
+function(oncebox_add_module name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" ""
+    "SOURCES;HEADERS;PUBLIC_LINK;PRIVATE_LINK;BUILD_LINK")
+  _oncebox_require_parsed(oncebox_add_module "${arg_UNPARSED_ARGUMENTS}")
+
+  set(target oncebox_${name})
+  add_library(${target})
+  add_library(oncebox::${name} ALIAS ${target})
+  oncebox_target_defaults(${target})
+
+  target_sources(${target}
+    PRIVATE ${arg_SOURCES}
+    PUBLIC FILE_SET HEADERS BASE_DIRS include FILES ${arg_HEADERS})
+  target_link_libraries(${target} PUBLIC ${arg_PUBLIC_LINK} PRIVATE ${arg_PRIVATE_LINK})
+  foreach(library IN LISTS arg_BUILD_LINK)
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:${library}>)
+  endforeach()
+  set_target_properties(${target} PROPERTIES
+    EXPORT_NAME ${name}
+    VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  if(TARGET oncebox_verify_headers)
+    set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+    add_dependencies(oncebox_verify_headers ${target}_verify_interface_header_sets)
+  endif()
+
+  if(ONCEBOX_INSTALL)
+    install(TARGETS ${target} EXPORT oncebox-targets FILE_SET HEADERS)
+    set_property(GLOBAL APPEND PROPERTY ONCEBOX_INSTALLED_MODULES ${name})
+  endif()
+endfunction()
+
+function(_oncebox_require_parsed function unparsed)
+  if(unparsed)
+    message(FATAL_ERROR "${function}: unknown arguments: ${unparsed}")
+  endif()
+endfunction()

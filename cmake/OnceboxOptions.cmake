@@ -1,0 +1,23 @@
+# Every switch a builder can turn. Defaults suit a packager; developers use CMakePresets.json.
+
+option(ONCEBOX_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(ONCEBOX_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
+option(ONCEBOX_BUILD_BENCHMARKS "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(ONCEBOX_WITH_TESTING "Build oncebox::testing, with the fake clock" ON)
+option(ONCEBOX_INSTALL "Generate install rules" ${PROJECT_IS_TOP_LEVEL})
+option(ONCEBOX_WERROR "Treat compiler warnings as errors" OFF)
+option(ONCEBOX_COVERAGE "Instrument for coverage (gcov)" OFF)
+
+set(ONCEBOX_SANITIZE "" CACHE STRING "Sanitizers: empty, address (with undefined) or thread")
+set_property(CACHE ONCEBOX_SANITIZE PROPERTY STRINGS "" address thread)
+
+set(ONCEBOX_TEST_PREFIX "" CACHE STRING
+  "Put before every ctest name, so that several build trees can be tested in one run")
+
+# A backend with a client library of its own has one option here, ONCEBOX_WITH_<BACKEND>; the root
+# CMakeLists.txt adds its folder and stores/open registers it. The memory store needs nothing and
+# is always built.
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES AND PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
+endif()
