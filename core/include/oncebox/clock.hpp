@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+namespace oncebox {
+
+/// All durations and times have millisecond precision, in memory, in every store and on the wire,
+/// so that a value read back equals the value written.
+using Duration = std::chrono::milliseconds;
+using TimePoint = std::chrono::sys_time<Duration>;
+
+/// The earliest and latest time that every store can keep: 1970-01-01 and the end of 9999.
+inline constexpr TimePoint kMinTime{};
+inline constexpr TimePoint kMaxTime{std::chrono::sys_days{std::chrono::year{9999} / 12 / 31} +
+                                    std::chrono::days{1} - Duration{1}};
+
+/// Where the time comes from. Injected everywhere, so that no test waits for a lease to lapse.
+/// Implementations are safe to call from any thread.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  [[nodiscard]] virtual TimePoint now() const = 0;
+};
+
+/// The machine's own clock.
+class SystemClock final : public Clock {
+ public:
+  [[nodiscard]] static TimePoint current() {
+    return std::chrono::floor<Duration>(std::chrono::system_clock::now());
+  }
+  [[nodiscard]] TimePoint now() const override { return current(); }
+};
+
+/// RFC 3339 in UTC with milliseconds: "2026-01-31T08:15:30.250Z".
+[[nodiscard]] std::string format_rfc3339(TimePoint time);
+
+/// Reads any RFC 3339 time between `kMinTime` and `kMaxTime`, with an offset or Z and any number of
+/// fractional digits (cut to milliseconds). Throws `invalid_argument`.
+[[nodiscard]] TimePoint parse_rfc3339(std::string_view text);
+
+}  // namespace oncebox

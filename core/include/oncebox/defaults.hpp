@@ -1,0 +1,21 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+#include "oncebox/clock.hpp"
+
+/// The values that hold when nobody says otherwise, in one place.
+namespace oncebox::defaults {
+
+inline constexpr Duration kPollInterval{500};
+inline constexpr std::size_t kBatchSize = 50;
+inline constexpr Duration kLease = std::chrono::seconds{30};
+inline constexpr int kMaxAttempts = 10;
+inline constexpr int kMaxDeliveries = 2 * kMaxAttempts;
+inline constexpr Duration kRetention = std::chrono::days{30};
+
+inline constexpr Duration kKeyLease = std::chrono::seconds{60};
+inline constexpr Duration kKeyRetention = std::chrono::days{30};
+
+}  // namespace oncebox::defaults

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/names.hpp"
+
+/// What every store accepts at most, so that no caller can ask for the unbounded. The limits of
+/// names and headers stand with their types.
+namespace oncebox::limits {
+
+inline constexpr std::size_t kMaxBatchItems = 10'000;  ///< items in one call
+inline constexpr std::size_t kMaxListItems = 1'000;    ///< records in one page
+inline constexpr Duration kMinLease{1};
+inline constexpr Duration kMaxLease = std::chrono::hours{24};
+inline constexpr Duration kMinKeyLease = std::chrono::seconds{1};
+inline constexpr Duration kMaxKeyLease = std::chrono::seconds{300};
+inline constexpr Duration kMaxDelay = std::chrono::days{365};
+inline constexpr Duration kMaxRetention = std::chrono::days{3650};
+inline constexpr int kMaxDeliveries = 1'000'000;
+inline constexpr std::size_t kMaxErrorBytes = 2'048;     ///< longer error texts are cut (R-27)
+inline constexpr std::size_t kMaxReasonBytes = 2'048;    ///< longer reasons are cut
+inline constexpr std::size_t kMaxResultBytes = 1 << 20;  ///< stored result of an idempotency key
+
+}  // namespace oncebox::limits
+
+namespace oncebox {
+
+/// The longest beginning of `text` that has at most `max_bytes` bytes and cuts no character in two;
+/// invalid UTF-8 and NUL are replaced by U+FFFD first, so that every store can keep the answer.
+[[nodiscard]] std::string clip_text(std::string_view text, std::size_t max_bytes);
+
+/// Throws `out_of_range`, saying what and which values are allowed, unless min <= value <= max.
+void require_in_range(std::string_view what, Duration value, Duration min, Duration max);
+void require_in_range(std::string_view what, std::size_t value, std::size_t min, std::size_t max);
+void require_in_range(std::string_view what, TimePoint value);
+
+}  // namespace oncebox

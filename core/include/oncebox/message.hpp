@@ -1,0 +1,135 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <string_view>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/content_hash.hpp"
+#include "oncebox/headers.hpp"
+#include "oncebox/names.hpp"
+#include "oncebox/payload.hpp"
+#include "oncebox/uuid.hpp"
+
+namespace oncebox {
+
+/// Messages of higher priority are handed out first; 0 is ordinary. From -100 to 100; the
+/// constructor throws `out_of_range`.
+class Priority {
+ public:
+  static constexpr int kMin = -100;
+  static constexpr int kMax = 100;
+
+  constexpr Priority() = default;
+  Priority(int value);
+
+  [[nodiscard]] constexpr int value() const noexcept { return value_; }
+  friend constexpr auto operator<=>(const Priority&, const Priority&) = default;
+
+ private:
+  std::int16_t value_ = 0;
+};
+
+/// A message as its sender gives it. Handlers get it back unchanged.
+struct Message {
+  MessageKey key;
+  Topic topic;
+  Payload payload = {};
+  Headers headers = {};
+  std::optional<ContentHash> hash = {};
+  Priority priority = {};
+  /// Fixed when the message is first enqueued: a later enqueue under the same key keeps it.
+  std::optional<PartitionKey> partition_key = {};
+  /// Not handed out before this time. A time in the past means at once.
+  std::optional<TimePoint> due_at = {};
+  /// Not handed out at or after this time: the message is then dead with the error "expired".
+  std::optional<TimePoint> expires_at = {};
+
+  friend bool operator==(const Message&, const Message&) = default;
+};
+
+/// The visible states. Whether a message in processing is leased is not a state of its own:
+/// it is leased while it has an owner and the owner's lease ends in the future.
+enum class Status {
+  seen,        ///< observed, but never enqueued: cannot be claimed
+  processing,  ///< waiting, ready or leased
+  done,        ///< handled; a later duplicate changes nothing
+  dead,        ///< given up; only a revival brings it back
+};
+
+[[nodiscard]] std::string_view to_string(Status status) noexcept;
+
+/// The number of one claim of one message. It grows with each claim of that message and is never
+/// used again, so that (owner, delivery number) tells a live holder from a stale one.
+enum class DeliveryNumber : std::uint64_t {};
+
+/// What has happened to a message so far.
+struct MessageHistory {
+  int attempt = 0;          ///< failed deliveries: +1 on each abandon, and only then (R-09)
+  int deliveries = 0;       ///< +1 on each claim
+  int lapses = 0;           ///< leases that ran out without a settlement
+  int duplicates = 0;       ///< enqueues after the first
+  int content_version = 0;  ///< +1 each time an enqueue brings new content; 0 if never enqueued
+  TimePoint first_seen_at{};
+  TimePoint last_seen_at{};
+  std::optional<std::string> last_error = {};
+
+  friend bool operator==(const MessageHistory&, const MessageHistory&) = default;
+};
+
+/// A message handed to one worker, until `locked_until`.
+struct ClaimedMessage {
+  Message message;
+  MessageHistory history;
+  OwnerToken owner;
+  DeliveryNumber delivery{};
+  TimePoint locked_until{};
+
+  friend bool operator==(const ClaimedMessage&, const ClaimedMessage&) = default;
+};
+
+/// Who holds, or last held, a message that is in processing.
+struct MessageLease {
+  OwnerToken owner;
+  DeliveryNumber delivery{};
+  TimePoint locked_until{};
+
+  /// A lease that ends now has ended.
+  [[nodiscard]] bool live_at(TimePoint now) const noexcept { return locked_until > now; }
+  friend bool operator==(const MessageLease&, const MessageLease&) = default;
+};
+
+/// How often and why a dead message was brought back.
+struct Revivals {
+  int count = 0;
+  std::optional<TimePoint> last_at = {};
+  std::optional<std::string> last_reason = {};
+
+  friend bool operator==(const Revivals&, const Revivals&) = default;
+};
+
+/// Everything that a store knows about one key.
+struct MessageRecord {
+  MessageKey key;
+  Status status = Status::seen;
+  /// Absent when the key was only observed, never enqueued.
+  std::optional<Message> message = {};
+  /// The hash last stored, by an observation or an enqueue.
+  std::optional<ContentHash> hash = {};
+  MessageHistory history = {};
+  /// Present until the lease is settled or reaped; it may have lapsed.
+  std::optional<MessageLease> lease = {};
+  /// When it became, or becomes, claimable; only for an enqueued message in processing without
+  /// lease.
+  std::optional<TimePoint> eligible_at = {};
+  /// When it became done or dead.
+  std::optional<TimePoint> finished_at = {};
+  Revivals revivals = {};
+
+  friend bool operator==(const MessageRecord&, const MessageRecord&) = default;
+};
+
+}  // namespace oncebox

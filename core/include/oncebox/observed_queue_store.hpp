@@ -1,0 +1,47 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/log.hpp"
+#include "oncebox/observer.hpp"
+#include "oncebox/queue_store.hpp"
+
+namespace oncebox {
+
+/// A queue store that tells a logger and an observer what passes through it, and else behaves as
+/// the one below. Logging and metrics are written here once, for every backend.
+///
+/// Levels: observations and claims at debug, enqueues and reaps at info, hash mismatches and buried
+/// messages at warning, failing calls at error. Every line carries the store's name. No line
+/// carries a payload, a header value or an error text of a handler.
+class ObservedQueueStore final : public QueueStore {
+ public:
+  /// Everything is borrowed and must outlive this object. `store_name` appears in each line.
+  ObservedQueueStore(QueueStore& below, std::string store_name, Logger& logger, Observer& observer,
+                     const Clock& clock);
+
+ private:
+  std::vector<EnqueueOutcome> do_enqueue(std::span<const Message> messages,
+                                         const EnqueueOptions& options) override;
+  std::vector<ObserveOutcome> do_observe(std::span<const Observation> observations) override;
+  std::vector<MarkOutcome> do_mark(std::span<const Mark> marks) override;
+  std::vector<ClaimedMessage> do_claim(const ClaimRequest& request) override;
+  std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) override;
+  std::vector<ExtendOutcome> do_extend(std::span<const LeaseExtension> extensions) override;
+  ReapResult do_reap(const ReapRequest& request) override;
+  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override;
+
+  template <class Call>
+  auto timed(std::string_view name, std::size_t items, Call call);
+
+  QueueStore& below_;
+  std::string store_name_;
+  Logger& logger_;
+  Observer& observer_;
+  const Clock& clock_;
+};
+
+}  // namespace oncebox

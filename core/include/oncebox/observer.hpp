@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/message.hpp"
+#include "oncebox/queue_types.hpp"
+
+namespace oncebox {
+
+/// Hears what a queue does, to count and time it. Each call has an empty body here, so that an
+/// observer overrides only what it wants. Implementations are safe to call from any thread, return
+/// quickly and do not throw. What they are given is valid only during the call.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+
+  /// One message was offered to the queue.
+  virtual void on_enqueue(const Message& /*message*/, const EnqueueOutcome& /*outcome*/) noexcept {}
+
+  /// One key was observed.
+  virtual void on_observe(const MessageKey& /*key*/, const ObserveOutcome& /*outcome*/) noexcept {}
+
+  /// A claim was answered; `messages` may be 0. `limit` is what was asked for.
+  virtual void on_claim(std::size_t /*messages*/, std::size_t /*limit*/) noexcept {}
+
+  /// One message was handed out, `waited` after it was first seen.
+  virtual void on_delivery(const ClaimedMessage& /*claimed*/, Duration /*waited*/) noexcept {}
+
+  /// One delivery was settled or not.
+  virtual void on_settle(const Settlement& /*settlement*/, SettleOutcome /*outcome*/) noexcept {}
+
+  /// Leases were reaped.
+  virtual void on_reap(const ReapResult& /*result*/) noexcept {}
+
+  /// A call of the store took this long, and failed or not. `call` is the name of the method.
+  virtual void on_store_call(std::string_view /*call*/, std::size_t /*items*/,
+                             std::chrono::nanoseconds /*took*/, bool /*failed*/) noexcept {}
+};
+
+}  // namespace oncebox

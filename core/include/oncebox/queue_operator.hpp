@@ -1,0 +1,183 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "oncebox/defaults.hpp"
+#include "oncebox/message.hpp"
+#include "oncebox/topic_pattern.hpp"
+
+namespace oncebox {
+
+/// From `from` on, and before `until`; an absent end is open.
+struct TimeRange {
+  std::optional<TimePoint> from = {};
+  std::optional<TimePoint> until = {};
+
+  [[nodiscard]] bool contains(TimePoint time) const noexcept {
+    return (!from || time >= *from) && (!until || time < *until);
+  }
+};
+
+/// Which messages are meant: those that satisfy every condition given. An empty filter means all.
+struct MessageFilter {
+  std::vector<Status> statuses = {};  ///< any of these; empty: any
+  std::optional<TopicPattern> topic = {};
+  std::optional<Source> source = {};
+  std::optional<MessageId> message_id = {};
+  std::optional<PartitionKey> partition_key = {};
+  std::optional<std::string> error_contains = {};  ///< part of the last error, case-sensitive
+  TimeRange first_seen = {};
+  TimeRange finished = {};  ///< when it became done or dead; excludes what is unfinished
+
+  /// What a filter looks at, so that a store can ask before it copies a message. Borrowed.
+  struct Subject {
+    const MessageKey& key;
+    Status status;
+    const Topic* topic = nullptr;                 ///< null: never enqueued
+    const PartitionKey* partition_key = nullptr;  ///< null: none
+    const MessageHistory& history;
+    std::optional<TimePoint> finished_at;
+  };
+
+  [[nodiscard]] bool matches(const Subject& subject) const;
+  [[nodiscard]] bool matches(const MessageRecord& record) const;
+};
+
+/// A place in a list, to be handed back unchanged.
+class Cursor {
+ public:
+  explicit Cursor(std::string text) : text_(std::move(text)) {}
+  [[nodiscard]] const std::string& str() const noexcept { return text_; }
+  friend bool operator==(const Cursor&, const Cursor&) = default;
+
+ private:
+  std::string text_;
+};
+
+enum class ListOrder { oldest_first, newest_first };
+enum class ListPayloads { omit, include };
+
+struct ListRequest {
+  MessageFilter filter = {};
+  ListOrder order = ListOrder::oldest_first;  ///< by when the key was first stored
+  ListPayloads payloads = ListPayloads::omit;
+  std::optional<Cursor> after = {};
+  std::size_t limit = 100;
+};
+
+struct MessagePage {
+  std::vector<MessageRecord> records;
+  std::optional<Cursor> next = {};  ///< absent on the last page
+};
+
+/// The messages of one topic, by what they are doing. Each message counts once.
+struct TopicStats {
+  std::optional<Topic> topic = {};  ///< absent: keys that were observed but never enqueued
+  std::size_t seen = 0;
+  std::size_t ready = 0;    ///< could be claimed now; also those with a lapsed lease
+  std::size_t waiting = 0;  ///< not yet due, behind another of its partition, or without content
+  std::size_t leased = 0;
+  std::size_t done = 0;
+  std::size_t dead = 0;
+  std::optional<TimePoint> oldest_ready_at =
+      {};  ///< since when the longest-waiting ready one is claimable
+  std::optional<TimePoint> oldest_dead_at = {};  ///< when the first of the dead died
+
+  friend bool operator==(const TopicStats&, const TopicStats&) = default;
+};
+
+struct QueueStats {
+  std::vector<TopicStats> topics;  ///< in the order of the topics; none of them empty
+
+  [[nodiscard]] TopicStats total() const;
+};
+
+struct ReviveOptions {
+  Duration delay{0};        ///< zero: claimable at once
+  std::string reason = {};  ///< kept with the message
+};
+
+enum class ReviveOutcome { revived, not_dead, unknown };
+enum class PurgeOutcome { purged, not_dead, unknown };
+
+struct CleanupRequest {
+  Duration done_retention = defaults::kRetention;  ///< counted from when it became done
+  std::optional<Duration> dead_retention = {};     ///< absent: dead messages are kept
+  std::size_t limit = 1'000;                       ///< removed in this call at most
+};
+
+struct CleanupResult {
+  std::size_t done_removed = 0;
+  std::size_t dead_removed = 0;
+
+  [[nodiscard]] std::size_t total() const noexcept { return done_removed + dead_removed; }
+  friend bool operator==(const CleanupResult&, const CleanupResult&) = default;
+};
+
+/// What an operator does with a queue. Threads, atomicity, time and bad input as for `QueueStore`.
+class QueueOperator {
+ public:
+  virtual ~QueueOperator() = default;
+  QueueOperator(const QueueOperator&) = delete;
+  QueueOperator& operator=(const QueueOperator&) = delete;
+
+  /// One page. Following `next` to the end meets every message that matched all the while exactly
+  /// once, whatever else changes meanwhile. Throws `invalid_argument` for a cursor that no list
+  /// gave.
+  [[nodiscard]] MessagePage list(const ListRequest& request);
+
+  [[nodiscard]] std::size_t count(const MessageFilter& filter);
+
+  [[nodiscard]] QueueStats stats();
+
+  /// Brings dead messages back: attempts, deliveries and lapses begin at 0 again, an expiry that
+  /// has passed is dropped, the last error is kept. A message of a partition is the head of its key
+  /// again. One that was never enqueued becomes seen.
+  std::vector<ReviveOutcome> revive(std::span<const MessageKey> keys,
+                                    const ReviveOptions& options = {});
+
+  /// Revives up to `limit` dead messages that match, oldest first, and tells how many.
+  std::size_t revive_matching(const MessageFilter& filter, const ReviveOptions& options,
+                              std::size_t limit);
+
+  /// Removes dead messages, and with them the memory of their keys.
+  std::vector<PurgeOutcome> purge(std::span<const MessageKey> keys);
+
+  /// Removes up to `limit` dead messages that match, oldest first, and tells how many.
+  std::size_t purge_matching(const MessageFilter& filter, std::size_t limit);
+
+  /// Removes what is done, or dead, for longer than its retention; nothing else, ever. Call again
+  /// while the total equals the limit.
+  CleanupResult cleanup(const CleanupRequest& request = {});
+
+ protected:
+  QueueOperator() = default;
+
+ private:
+  virtual MessagePage do_list(const ListRequest& request) = 0;
+  virtual std::size_t do_count(const MessageFilter& filter) = 0;
+  virtual QueueStats do_stats() = 0;
+  virtual std::vector<ReviveOutcome> do_revive(std::span<const MessageKey> keys,
+                                               const ReviveOptions& options) = 0;
+  virtual std::size_t do_revive_matching(const MessageFilter& filter, const ReviveOptions& options,
+                                         std::size_t limit) = 0;
+  virtual std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys) = 0;
+  virtual std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit) = 0;
+  virtual CleanupResult do_cleanup(const CleanupRequest& request) = 0;
+};
+
+/// More than one source has a message with this id.
+struct Ambiguous {};
+
+/// Looks a message up by its id alone: the record, nothing, or `Ambiguous`.
+[[nodiscard]] std::variant<std::monostate, MessageRecord, Ambiguous> find_by_id(
+    QueueOperator& queue, const MessageId& message_id);
+
+}  // namespace oncebox

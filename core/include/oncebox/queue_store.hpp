@@ -1,0 +1,103 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "oncebox/message.hpp"
+#include "oncebox/queue_types.hpp"
+
+namespace oncebox {
+
+/// A durable, deduplicating work queue. The inbox is one; the outbox is another.
+///
+/// **Threads.** Every call may be made from any thread at any time, also from several processes on
+/// the same backend. Calls block; none holds a lock while it waits for the caller.
+///
+/// **Atomicity.** A call is one transaction. The items of a batch take effect as if one by one, in
+/// order, and the answer has one outcome for each, in the same order. When a call throws, nothing
+/// has changed, unless the code is `outcome_unknown`: then repeating the same call is safe. An
+/// empty batch is a no-op.
+///
+/// **Time.** The store's clock decides (a server database's own). A lease, due time or expiry that
+/// lies exactly at "now" has been reached.
+///
+/// **Bad input.** Names are valid by type. Numbers, durations and times outside their limits throw
+/// `out_of_range`, a payload above the store's limit `invalid_argument`; both before anything
+/// changes.
+///
+/// A store implements the private `do_` calls. Their arguments are validated and batches are not
+/// empty.
+class QueueStore {
+ public:
+  virtual ~QueueStore() = default;
+  QueueStore(const QueueStore&) = delete;
+  QueueStore& operator=(const QueueStore&) = delete;
+
+  /// Takes messages in, durably. A key that is known is not queued again:
+  /// - seen, or in processing without content: the message is `accepted`.
+  /// - in processing: topic, priority, due time and expiry take the new values, null included. A
+  /// new due
+  ///   time never shortens a backoff. Payload, headers and hash are replaced when they differ,
+  ///   where equal hashes mean equal content, and without comparable hashes equal payloads do. When
+  ///   topic or content changed, the content version grows. Attempts are never touched.
+  /// - done: nothing changes but last_seen and duplicates.
+  /// - dead: content is updated as above; it stays dead unless `options.on_dead` says otherwise.
+  /// Throws `overloaded` when the store's bounds are reached.
+  std::vector<EnqueueOutcome> enqueue(std::span<const Message> messages,
+                                      const EnqueueOptions& options = {});
+  EnqueueOutcome enqueue(const Message& message, const EnqueueOptions& options = {});
+
+  /// Records that these keys were seen and tells what was known of them before. A new key is stored
+  /// as seen; of a known one only last_seen changes, and a hash is stored where there was none.
+  std::vector<ObserveOutcome> observe(std::span<const Observation> observations);
+  ObserveOutcome observe(const Observation& observation);
+
+  /// Sets the state directly, for those who handle messages without claiming them. Ends any lease.
+  /// Marking as processing a message that was never enqueued leaves it unclaimable.
+  std::vector<MarkOutcome> mark(std::span<const Mark> marks);
+  MarkOutcome mark(const Mark& mark);
+
+  /// Hands out up to `limit` messages, whole, each to this owner alone until its lease ends. Order:
+  /// higher priority, then the time at which it became claimable, then enqueue order. Of each
+  /// partition key only the oldest unfinished message can be claimed, and only while none of that
+  /// key is leased.
+  ///
+  /// The answer is as if `reap` had run just before: lapsed leases are taken over, and messages
+  /// that expired or were delivered too often go dead instead.
+  std::vector<ClaimedMessage> claim(const ClaimRequest& request);
+
+  /// Ends deliveries, each by its own verdict. A lapsed lease can still be settled until somebody
+  /// reaps it or claims the message again. Losing a lease is an outcome, never an exception.
+  std::vector<SettleOutcome> settle(std::span<const Settlement> settlements);
+  SettleOutcome settle(const Settlement& settlement);
+
+  /// Prolongs leases, also lapsed ones that nobody has reaped or claimed since.
+  std::vector<ExtendOutcome> extend(std::span<const LeaseExtension> extensions);
+  ExtendOutcome extend(const LeaseExtension& extension);
+
+  /// Ends lapsed leases, and buries messages that expired or were delivered too often; up to
+  /// `limit` in all. Touches neither done nor dead messages, and no attempt counter. Call again
+  /// while the total equals the limit.
+  ReapResult reap(const ReapRequest& request = {});
+
+  /// What is stored under each key, or nothing.
+  [[nodiscard]] std::vector<std::optional<MessageRecord>> find(std::span<const MessageKey> keys);
+  [[nodiscard]] std::optional<MessageRecord> find(const MessageKey& key);
+
+ protected:
+  QueueStore() = default;
+
+ private:
+  virtual std::vector<EnqueueOutcome> do_enqueue(std::span<const Message> messages,
+                                                 const EnqueueOptions& options) = 0;
+  virtual std::vector<ObserveOutcome> do_observe(std::span<const Observation> observations) = 0;
+  virtual std::vector<MarkOutcome> do_mark(std::span<const Mark> marks) = 0;
+  virtual std::vector<ClaimedMessage> do_claim(const ClaimRequest& request) = 0;
+  virtual std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) = 0;
+  virtual std::vector<ExtendOutcome> do_extend(std::span<const LeaseExtension> extensions) = 0;
+  virtual ReapResult do_reap(const ReapRequest& request) = 0;
+  virtual std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) = 0;
+};
+
+}  // namespace oncebox

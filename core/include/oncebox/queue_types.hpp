@@ -1,0 +1,185 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/defaults.hpp"
+#include "oncebox/message.hpp"
+#include "oncebox/topic_pattern.hpp"
+
+/// What goes into the calls of a `QueueStore` and what comes out of them.
+namespace oncebox {
+
+// Enqueue ---------------------------------------------------------------------------------------
+
+/// What to do when a key comes again with a different hash of the same algorithm.
+enum class HashMismatchPolicy {
+  warn,        ///< go on as if there were no hashes; the outcome carries the flag
+  reject,      ///< change nothing but last_seen; outcome `rejected`
+  quarantine,  ///< keep the original; store the newcomer dead under a derived id
+};
+
+/// What to do when a dead message is enqueued again.
+enum class DeadPolicy {
+  keep,    ///< update the content and leave it dead
+  revive,  ///< update the content and bring it back
+};
+
+struct EnqueueOptions {
+  HashMismatchPolicy on_hash_mismatch = HashMismatchPolicy::warn;
+  DeadPolicy on_dead = DeadPolicy::keep;
+};
+
+enum class EnqueueStatus {
+  accepted,        ///< new to the queue: it will be handed out
+  duplicate,       ///< known and not finished, same content: only times and counters changed
+  updated,         ///< known and not leased, other content: the new one will be handed out
+  superseding,     ///< leased, other content: the holder's settlement will be `superseded` (R-07)
+  duplicate_done,  ///< already handled: nothing but last_seen and duplicates changed (R-06)
+  duplicate_dead,  ///< dead: content updated, still dead (R-05)
+  revived,         ///< dead, and brought back by `DeadPolicy::revive`
+  rejected,        ///< hash mismatch under `reject`
+  quarantined,     ///< hash mismatch under `quarantine`: stored dead as `quarantined_as`
+};
+
+[[nodiscard]] std::string_view to_string(EnqueueStatus status) noexcept;
+
+struct EnqueueOutcome {
+  EnqueueStatus status = EnqueueStatus::accepted;
+  bool hash_mismatch = false;
+  std::optional<MessageId> quarantined_as = {};
+
+  friend bool operator==(const EnqueueOutcome&, const EnqueueOutcome&) = default;
+};
+
+/// The id under which the source's message `key` with another `hash` is quarantined: the same for
+/// the same content, so that a quarantined redelivery is a duplicate too.
+[[nodiscard]] MessageId quarantine_id(const MessageKey& key, const ContentHash& hash);
+
+/// The message that `quarantine` stores in place of `original`.
+[[nodiscard]] Message quarantined_copy(const Message& original);
+
+// Observe and mark ------------------------------------------------------------------------------
+
+struct Observation {
+  MessageKey key;
+  std::optional<ContentHash> hash = {};
+};
+
+/// What was known of a key before it was observed.
+enum class ObservedState { unseen, seen, ready, leased, done, dead };
+
+[[nodiscard]] std::string_view to_string(ObservedState state) noexcept;
+
+struct ObserveOutcome {
+  ObservedState state = ObservedState::unseen;
+  bool hash_mismatch = false;
+
+  [[nodiscard]] bool already_processed() const noexcept { return state == ObservedState::done; }
+  friend bool operator==(const ObserveOutcome&, const ObserveOutcome&) = default;
+};
+
+enum class MarkAs { processing, processed, dead };
+
+struct Mark {
+  MessageKey key;
+  MarkAs as = MarkAs::processed;
+  std::string error = {};  ///< why, for `dead`
+};
+
+enum class MarkOutcome {
+  marked,   ///< the message is now, or was already, in that state
+  unknown,  ///< no such key; nothing changed (R-03)
+  refused,  ///< done stays done, and only a revival leaves dead for processing; nothing changed
+};
+
+[[nodiscard]] std::string_view to_string(MarkOutcome outcome) noexcept;
+
+// Claim and settle ------------------------------------------------------------------------------
+
+struct ClaimRequest {
+  OwnerToken owner;
+  Duration lease = defaults::kLease;
+  std::size_t limit = defaults::kBatchSize;
+  TopicSelection topics = {};
+  /// A message whose failed and lapsed deliveries reach this number goes dead when its lease lapses
+  /// . Deliveries that were released do not count.
+  int max_deliveries = defaults::kMaxDeliveries;
+};
+
+/// Names one delivery to settle or extend. Without a number any delivery to this owner is meant.
+struct Delivery {
+  MessageKey key;
+  OwnerToken owner;
+  std::optional<DeliveryNumber> number = {};
+};
+
+[[nodiscard]] inline Delivery delivery_of(const ClaimedMessage& claimed) {
+  return {claimed.message.key, claimed.owner, claimed.delivery};
+}
+
+/// Handled: the message is done.
+struct Ack {};
+
+/// Failed for now: attempt + 1, claimable again after the delay.
+struct Abandon {
+  std::string error = {};              ///< empty: the last error is kept
+  std::optional<Duration> delay = {};  ///< positive; nothing: `default_backoff`
+};
+
+/// Failed for good: the message is dead.
+struct Fail {
+  std::string error;
+};
+
+/// Not tried: claimable again at once, in its old place, without counting an attempt.
+struct Release {};
+
+using Verdict = std::variant<Ack, Abandon, Fail, Release>;
+
+struct Settlement {
+  Delivery delivery;
+  Verdict verdict = Ack{};
+};
+
+enum class SettleOutcome {
+  settled,     ///< the verdict took effect
+  superseded,  ///< new content came meanwhile: the lease ended and the message is ready again
+               ///< (R-07)
+  lease_lost,  ///< unknown key, not the holder, settled before, or claimed again: nothing changed
+};
+
+[[nodiscard]] std::string_view to_string(SettleOutcome outcome) noexcept;
+
+struct LeaseExtension {
+  Delivery delivery;
+  Duration lease = defaults::kLease;  ///< counted from now; a lease is never shortened
+};
+
+/// The new end of the lease; nothing when the lease was lost.
+struct ExtendOutcome {
+  std::optional<TimePoint> locked_until = {};
+
+  friend bool operator==(const ExtendOutcome&, const ExtendOutcome&) = default;
+};
+
+// Reap ------------------------------------------------------------------------------------------
+
+struct ReapRequest {
+  std::size_t limit = 1'000;
+  int max_deliveries = defaults::kMaxDeliveries;
+};
+
+struct ReapResult {
+  std::size_t released = 0;  ///< lapsed leases ended: the messages can be claimed again
+  std::size_t buried = 0;    ///< messages that went dead: expired, or delivered too often
+
+  [[nodiscard]] std::size_t total() const noexcept { return released + buried; }
+  friend bool operator==(const ReapResult&, const ReapResult&) = default;
+};
+
+}  // namespace oncebox

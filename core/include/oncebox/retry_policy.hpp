@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/names.hpp"
+#include "oncebox/topic_pattern.hpp"
+
+namespace oncebox {
+
+/// `base × 2^attempt`, with the attempt counted after the failure: 2, 4, 8 … for a base of one
+/// second.
+struct ExponentialBackoff {
+  Duration base = std::chrono::seconds{1};
+};
+
+/// The same delay after every failure.
+struct FixedDelay {
+  Duration delay;
+};
+
+/// The n-th delay after the n-th failure; the last one repeats.
+struct DelayList {
+  std::vector<Duration> delays;
+};
+
+/// How much of a delay is left to chance, so that messages that failed together do not come back
+/// together.
+enum class Jitter {
+  none,   ///< the delay itself
+  equal,  ///< between half the delay and the delay
+  full,   ///< between one millisecond and the delay
+};
+
+/// When a failed message is tried again, and when it is given up. The defaults are those of R-12
+/// and R-26: 2, 4, 8, 16, 32, 60, 60 … seconds, dead after ten failed deliveries.
+struct RetryPolicy {
+  std::variant<ExponentialBackoff, FixedDelay, DelayList> backoff = ExponentialBackoff{};
+  Jitter jitter = Jitter::none;
+  Duration max_delay = std::chrono::seconds{60};
+  int max_attempts = 10;
+
+  /// Throws `out_of_range` unless every delay is positive and at most a year, the list is not
+  /// empty, and `max_attempts` is at least 1.
+  void validate() const;
+
+  /// The delay after a failure, where `attempt` counts the failed attempts so far, this one
+  /// included (so it is at least 1). `entropy` supplies the chance for jitter: any 64 random bits.
+  /// The answer is at least one millisecond and at most `max_delay`.
+  [[nodiscard]] Duration delay_after(int attempt, std::uint64_t entropy) const;
+
+  /// What follows when a delivery failed that came with `attempt` failures before it: the delay
+  /// until the next one, or nothing when the message is to be dead.
+  [[nodiscard]] std::optional<Duration> after_failure(int attempt, std::uint64_t entropy) const;
+};
+
+/// The delay that a store itself applies when an abandon names none: the default policy, no jitter.
+[[nodiscard]] Duration default_backoff(int attempt) noexcept;
+
+/// A default policy and exceptions by topic pattern; an exact pattern wins over the longest stem.
+class RetryPolicies {
+ public:
+  RetryPolicies() = default;
+  /// Throws as `RetryPolicy::validate` does.
+  explicit RetryPolicies(RetryPolicy fallback);
+
+  /// Adds or replaces the policy of a pattern. Throws as `RetryPolicy::validate` does.
+  RetryPolicies& set(const TopicPattern& pattern, RetryPolicy policy);
+
+  [[nodiscard]] const RetryPolicy& for_topic(const Topic& topic) const noexcept;
+
+ private:
+  RetryPolicy fallback_;
+  std::vector<TopicPattern> patterns_;
+  std::vector<RetryPolicy> policies_;  // one for each pattern
+};
+
+}  // namespace oncebox

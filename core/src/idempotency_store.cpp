@@ -1,0 +1,147 @@
+#include "oncebox/idempotency_store.hpp"
+
+#include <fmt/format.h>
+
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+
+namespace oncebox {
+
+namespace {
+
+void require_batch_size(std::size_t items) {
+  require_in_range("number of items in one call", items, 0, limits::kMaxBatchItems);
+}
+
+void require_lease(Duration lease) {
+  require_in_range("lease of a key", lease, limits::kMinKeyLease, limits::kMaxKeyLease);
+}
+
+void require_retention(Duration retention) {
+  require_in_range("retention of a key", retention, Duration{1}, limits::kMaxRetention);
+}
+
+template <class T>
+std::span<const T> batch_of_one(const T& item) {
+  return {&item, 1};
+}
+
+}  // namespace
+
+std::string_view to_string(KeyStatus status) noexcept {
+  switch (status) {
+    case KeyStatus::in_progress:
+      return "in_progress";
+    case KeyStatus::released:
+      return "released";
+    case KeyStatus::failed:
+      return "failed";
+    case KeyStatus::processed:
+      return "processed";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(BeginStatus status) noexcept {
+  switch (status) {
+    case BeginStatus::acquired:
+      return "acquired";
+    case BeginStatus::processed:
+      return "processed";
+    case BeginStatus::busy:
+      return "busy";
+    case BeginStatus::failed:
+      return "failed";
+  }
+  return "unknown";
+}
+
+std::vector<BeginOutcome> IdempotencyStore::begin(std::span<const BeginRequest> requests) {
+  require_batch_size(requests.size());
+  for (const BeginRequest& request : requests) {
+    require_lease(request.lease);
+    require_retention(request.retention);
+    if (!request.owner.empty()) {
+      detail::require_name(request.owner, "owner", kMaxNameCodePoints);
+    }
+  }
+  if (requests.empty()) return {};
+  return do_begin(requests);
+}
+
+BeginOutcome IdempotencyStore::begin(const BeginRequest& request) {
+  return std::move(begin(batch_of_one(request)).front());
+}
+
+std::vector<CompleteOutcome> IdempotencyStore::complete(std::span<const CompleteRequest> requests) {
+  require_batch_size(requests.size());
+  for (const CompleteRequest& request : requests) {
+    require_retention(request.retention);
+    if (request.result && request.result->size() > limits::kMaxResultBytes) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("the result has {} bytes; at most {} are stored",
+                              request.result->size(), limits::kMaxResultBytes));
+    }
+  }
+  if (requests.empty()) return {};
+  return do_complete(requests);
+}
+
+CompleteOutcome IdempotencyStore::complete(const CompleteRequest& request) {
+  return complete(batch_of_one(request)).front();
+}
+
+std::vector<FailOutcome> IdempotencyStore::fail(std::span<const FailRequest> requests) {
+  require_batch_size(requests.size());
+  if (requests.empty()) return {};
+  return do_fail(requests);
+}
+
+FailOutcome IdempotencyStore::fail(const FailRequest& request) {
+  return fail(batch_of_one(request)).front();
+}
+
+std::vector<ReleaseOutcome> IdempotencyStore::release(std::span<const ReleaseRequest> requests) {
+  require_batch_size(requests.size());
+  if (requests.empty()) return {};
+  return do_release(requests);
+}
+
+ReleaseOutcome IdempotencyStore::release(const ReleaseRequest& request) {
+  return release(batch_of_one(request)).front();
+}
+
+std::vector<KeyExtendOutcome> IdempotencyStore::extend(std::span<const KeyExtension> extensions) {
+  require_batch_size(extensions.size());
+  for (const KeyExtension& extension : extensions) require_lease(extension.lease);
+  if (extensions.empty()) return {};
+  return do_extend(extensions);
+}
+
+KeyExtendOutcome IdempotencyStore::extend(const KeyExtension& extension) {
+  return extend(batch_of_one(extension)).front();
+}
+
+std::vector<std::optional<KeyRecord>> IdempotencyStore::find(std::span<const IdempotencyKey> keys) {
+  require_batch_size(keys.size());
+  if (keys.empty()) return {};
+  return do_find(keys);
+}
+
+std::optional<KeyRecord> IdempotencyStore::find(const IdempotencyKey& key) {
+  return std::move(find(batch_of_one(key)).front());
+}
+
+std::size_t IdempotencyStore::cleanup(std::size_t limit) {
+  require_in_range("cleanup limit", limit, 1, limits::kMaxBatchItems);
+  return do_cleanup(limit);
+}
+
+bool IdempotencyStore::is_processed(const IdempotencyKey& key) {
+  const std::optional<KeyRecord> record = find(key);
+  return record && record->status == KeyStatus::processed;
+}
+
+void IdempotencyStore::mark_processed(const IdempotencyKey& key) { complete({.key = key}); }
+
+}  // namespace oncebox

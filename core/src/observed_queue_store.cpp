@@ -1,0 +1,150 @@
+#include "oncebox/observed_queue_store.hpp"
+
+#include <chrono>
+
+#include "oncebox/error.hpp"
+
+namespace oncebox {
+
+namespace {
+
+bool brought_something_new(EnqueueStatus status) {
+  return status == EnqueueStatus::accepted || status == EnqueueStatus::updated ||
+         status == EnqueueStatus::superseding || status == EnqueueStatus::revived;
+}
+
+}  // namespace
+
+ObservedQueueStore::ObservedQueueStore(QueueStore& below, std::string store_name, Logger& logger,
+                                       Observer& observer, const Clock& clock)
+    : below_(below),
+      store_name_(std::move(store_name)),
+      logger_(logger),
+      observer_(observer),
+      clock_(clock) {}
+
+template <class Call>
+auto ObservedQueueStore::timed(std::string_view name, std::size_t items, Call call) {
+  const auto started = std::chrono::steady_clock::now();
+  const auto took = [&] { return std::chrono::steady_clock::now() - started; };
+  try {
+    auto answer = call();
+    observer_.on_store_call(name, items, took(), false);
+    return answer;
+  } catch (const Error& error) {
+    observer_.on_store_call(name, items, took(), true);
+    logger_.log(LogLevel::error, "store call failed",
+                {{"store", store_name_},
+                 {"call", name},
+                 {"items", items},
+                 {"code", to_string(error.code())},
+                 {"reason", error.what()}});
+    throw;
+  } catch (...) {
+    observer_.on_store_call(name, items, took(), true);
+    throw;
+  }
+}
+
+std::vector<EnqueueOutcome> ObservedQueueStore::do_enqueue(std::span<const Message> messages,
+                                                           const EnqueueOptions& options) {
+  auto outcomes =
+      timed("enqueue", messages.size(), [&] { return below_.enqueue(messages, options); });
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const Message& message = messages[i];
+    const EnqueueOutcome& outcome = outcomes[i];
+    observer_.on_enqueue(message, outcome);
+    const bool fresh = brought_something_new(outcome.status);
+    logger_.log(LogLevel::info, fresh ? "message enqueued" : "message not enqueued",
+                {{"store", store_name_},
+                 {"topic", message.topic},
+                 {"source", message.key.source},
+                 {"message_id", message.key.message_id},
+                 {"outcome", to_string(outcome.status)}});
+    if (outcome.hash_mismatch) {
+      logger_.log(LogLevel::warning, "content hash differs from the one stored before",
+                  {{"store", store_name_},
+                   {"source", message.key.source},
+                   {"message_id", message.key.message_id},
+                   {"outcome", to_string(outcome.status)}});
+    }
+  }
+  return outcomes;
+}
+
+std::vector<ObserveOutcome> ObservedQueueStore::do_observe(
+    std::span<const Observation> observations) {
+  auto outcomes =
+      timed("observe", observations.size(), [&] { return below_.observe(observations); });
+  for (std::size_t i = 0; i < observations.size(); ++i) {
+    const MessageKey& key = observations[i].key;
+    const ObserveOutcome& outcome = outcomes[i];
+    observer_.on_observe(key, outcome);
+    logger_.log(LogLevel::debug, "message observed",
+                {{"store", store_name_},
+                 {"source", key.source},
+                 {"message_id", key.message_id},
+                 {"state", to_string(outcome.state)},
+                 {"already_processed", outcome.already_processed()}});
+    if (outcome.hash_mismatch) {
+      logger_.log(LogLevel::warning, "content hash differs from the one stored before",
+                  {{"store", store_name_}, {"source", key.source}, {"message_id", key.message_id}});
+    }
+  }
+  return outcomes;
+}
+
+std::vector<MarkOutcome> ObservedQueueStore::do_mark(std::span<const Mark> marks) {
+  return timed("mark", marks.size(), [&] { return below_.mark(marks); });
+}
+
+std::vector<ClaimedMessage> ObservedQueueStore::do_claim(const ClaimRequest& request) {
+  auto claimed = timed("claim", request.limit, [&] { return below_.claim(request); });
+  observer_.on_claim(claimed.size(), request.limit);
+  const TimePoint now = clock_.now();
+  for (const ClaimedMessage& message : claimed) {
+    observer_.on_delivery(message, now - message.history.first_seen_at);
+  }
+  logger_.log(LogLevel::debug, "messages claimed",
+              {{"store", store_name_}, {"owner", request.owner}, {"count", claimed.size()}});
+  return claimed;
+}
+
+std::vector<SettleOutcome> ObservedQueueStore::do_settle(std::span<const Settlement> settlements) {
+  auto outcomes = timed("settle", settlements.size(), [&] { return below_.settle(settlements); });
+  for (std::size_t i = 0; i < settlements.size(); ++i) {
+    observer_.on_settle(settlements[i], outcomes[i]);
+    if (outcomes[i] == SettleOutcome::settled) continue;
+    const Delivery& delivery = settlements[i].delivery;
+    logger_.log(LogLevel::info, "delivery not settled",
+                {{"store", store_name_},
+                 {"source", delivery.key.source},
+                 {"message_id", delivery.key.message_id},
+                 {"outcome", to_string(outcomes[i])}});
+  }
+  return outcomes;
+}
+
+std::vector<ExtendOutcome> ObservedQueueStore::do_extend(
+    std::span<const LeaseExtension> extensions) {
+  return timed("extend", extensions.size(), [&] { return below_.extend(extensions); });
+}
+
+ReapResult ObservedQueueStore::do_reap(const ReapRequest& request) {
+  const ReapResult result = timed("reap", request.limit, [&] { return below_.reap(request); });
+  observer_.on_reap(result);
+  const LogLevel level = result.total() > 0 ? LogLevel::info : LogLevel::debug;
+  logger_.log(level, "leases reaped", {{"store", store_name_}, {"released", result.released}});
+  if (result.buried > 0) {
+    logger_.log(LogLevel::warning, "messages expired or delivered too often are dead",
+                {{"store", store_name_}, {"count", result.buried}});
+  }
+  return result;
+}
+
+std::vector<std::optional<MessageRecord>> ObservedQueueStore::do_find(
+    std::span<const MessageKey> keys) {
+  return timed("find", keys.size(), [&] { return below_.find(keys); });
+}
+
+}  // namespace oncebox

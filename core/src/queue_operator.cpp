@@ -1,0 +1,151 @@
+#include "oncebox/queue_operator.hpp"
+
+#include <algorithm>
+
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+
+namespace oncebox {
+
+namespace {
+
+constexpr std::size_t kMaxCursorBytes = 256;
+
+void require_filter(const MessageFilter& filter) {
+  if (filter.error_contains) {
+    require_in_range("length of the error filter", filter.error_contains->size(), 1,
+                     limits::kMaxErrorBytes);
+  }
+}
+
+void require_dead_filter(const MessageFilter& filter) {
+  require_filter(filter);
+  const auto is_dead = [](Status status) { return status == Status::dead; };
+  if (!std::all_of(filter.statuses.begin(), filter.statuses.end(), is_dead)) {
+    throw Error(ErrorCode::invalid_argument,
+                "only dead messages can be revived or purged; leave the status out of the filter");
+  }
+}
+
+void require_retention(std::string_view what, Duration retention) {
+  require_in_range(what, retention, Duration{0}, limits::kMaxRetention);
+}
+
+template <class T>
+std::optional<T> earlier(const std::optional<T>& a, const std::optional<T>& b) {
+  if (!a || !b) return a ? a : b;
+  return std::min(*a, *b);
+}
+
+}  // namespace
+
+bool MessageFilter::matches(const Subject& subject) const {
+  if (!statuses.empty() &&
+      std::find(statuses.begin(), statuses.end(), subject.status) == statuses.end()) {
+    return false;
+  }
+  if (topic && !(subject.topic != nullptr && topic->matches(subject.topic->str()))) return false;
+  if (source && subject.key.source != *source) return false;
+  if (message_id && subject.key.message_id != *message_id) return false;
+  if (partition_key &&
+      !(subject.partition_key != nullptr && *subject.partition_key == *partition_key)) {
+    return false;
+  }
+  const std::optional<std::string>& error = subject.history.last_error;
+  if (error_contains && !(error && error->find(*error_contains) != std::string::npos)) {
+    return false;
+  }
+  if (!first_seen.contains(subject.history.first_seen_at)) return false;
+  const bool any_finish = !finished.from && !finished.until;
+  return any_finish || (subject.finished_at && finished.contains(*subject.finished_at));
+}
+
+bool MessageFilter::matches(const MessageRecord& record) const {
+  const Message* const message = record.message ? &*record.message : nullptr;
+  const bool partitioned = message != nullptr && message->partition_key;
+  return matches(Subject{.key = record.key,
+                         .status = record.status,
+                         .topic = message != nullptr ? &message->topic : nullptr,
+                         .partition_key = partitioned ? &*message->partition_key : nullptr,
+                         .history = record.history,
+                         .finished_at = record.finished_at});
+}
+
+TopicStats QueueStats::total() const {
+  TopicStats sum;
+  for (const TopicStats& topic : topics) {
+    sum.seen += topic.seen;
+    sum.ready += topic.ready;
+    sum.waiting += topic.waiting;
+    sum.leased += topic.leased;
+    sum.done += topic.done;
+    sum.dead += topic.dead;
+    sum.oldest_ready_at = earlier(sum.oldest_ready_at, topic.oldest_ready_at);
+    sum.oldest_dead_at = earlier(sum.oldest_dead_at, topic.oldest_dead_at);
+  }
+  return sum;
+}
+
+MessagePage QueueOperator::list(const ListRequest& request) {
+  require_filter(request.filter);
+  require_in_range("list limit", request.limit, 1, limits::kMaxListItems);
+  if (request.after && request.after->str().size() > kMaxCursorBytes) {
+    throw Error(ErrorCode::invalid_argument, "this cursor was not given by a list");
+  }
+  return do_list(request);
+}
+
+std::size_t QueueOperator::count(const MessageFilter& filter) {
+  require_filter(filter);
+  return do_count(filter);
+}
+
+QueueStats QueueOperator::stats() { return do_stats(); }
+
+std::vector<ReviveOutcome> QueueOperator::revive(std::span<const MessageKey> keys,
+                                                 const ReviveOptions& options) {
+  require_in_range("number of items in one call", keys.size(), 0, limits::kMaxBatchItems);
+  require_in_range("delay of a revival", options.delay, Duration{0}, limits::kMaxDelay);
+  if (keys.empty()) return {};
+  return do_revive(keys, options);
+}
+
+std::size_t QueueOperator::revive_matching(const MessageFilter& filter,
+                                           const ReviveOptions& options, std::size_t limit) {
+  require_dead_filter(filter);
+  require_in_range("delay of a revival", options.delay, Duration{0}, limits::kMaxDelay);
+  require_in_range("revive limit", limit, 1, limits::kMaxBatchItems);
+  return do_revive_matching(filter, options, limit);
+}
+
+std::vector<PurgeOutcome> QueueOperator::purge(std::span<const MessageKey> keys) {
+  require_in_range("number of items in one call", keys.size(), 0, limits::kMaxBatchItems);
+  if (keys.empty()) return {};
+  return do_purge(keys);
+}
+
+std::size_t QueueOperator::purge_matching(const MessageFilter& filter, std::size_t limit) {
+  require_dead_filter(filter);
+  require_in_range("purge limit", limit, 1, limits::kMaxBatchItems);
+  return do_purge_matching(filter, limit);
+}
+
+CleanupResult QueueOperator::cleanup(const CleanupRequest& request) {
+  require_retention("retention of done messages", request.done_retention);
+  if (request.dead_retention) {
+    require_retention("retention of dead messages", *request.dead_retention);
+  }
+  require_in_range("cleanup limit", request.limit, 1, limits::kMaxBatchItems);
+  return do_cleanup(request);
+}
+
+std::variant<std::monostate, MessageRecord, Ambiguous> find_by_id(QueueOperator& queue,
+                                                                  const MessageId& message_id) {
+  MessagePage page = queue.list(
+      {.filter = {.message_id = message_id}, .payloads = ListPayloads::include, .limit = 2});
+  if (page.records.empty()) return std::monostate{};
+  if (page.records.size() > 1) return Ambiguous{};
+  return std::move(page.records.front());
+}
+
+}  // namespace oncebox

@@ -1,0 +1,113 @@
+#include "oncebox/queue_store.hpp"
+
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+
+namespace oncebox {
+
+namespace {
+
+void require_batch_size(std::size_t items) {
+  require_in_range("number of items in one call", items, 0, limits::kMaxBatchItems);
+}
+
+void require_lease(Duration lease) {
+  require_in_range("lease", lease, limits::kMinLease, limits::kMaxLease);
+}
+
+void require_max_deliveries(int max_deliveries) {
+  if (max_deliveries >= 1 && max_deliveries <= limits::kMaxDeliveries) return;
+  throw Error(ErrorCode::out_of_range, "max_deliveries must be from 1 to 1,000,000");
+}
+
+template <class T>
+std::span<const T> batch_of_one(const T& item) {
+  return {&item, 1};
+}
+
+}  // namespace
+
+std::vector<EnqueueOutcome> QueueStore::enqueue(std::span<const Message> messages,
+                                                const EnqueueOptions& options) {
+  require_batch_size(messages.size());
+  for (const Message& message : messages) {
+    if (message.due_at) require_in_range("due time", *message.due_at);
+    if (message.expires_at) require_in_range("expiry", *message.expires_at);
+  }
+  if (messages.empty()) return {};
+  return do_enqueue(messages, options);
+}
+
+EnqueueOutcome QueueStore::enqueue(const Message& message, const EnqueueOptions& options) {
+  return enqueue(batch_of_one(message), options).front();
+}
+
+std::vector<ObserveOutcome> QueueStore::observe(std::span<const Observation> observations) {
+  require_batch_size(observations.size());
+  if (observations.empty()) return {};
+  return do_observe(observations);
+}
+
+ObserveOutcome QueueStore::observe(const Observation& observation) {
+  return observe(batch_of_one(observation)).front();
+}
+
+std::vector<MarkOutcome> QueueStore::mark(std::span<const Mark> marks) {
+  require_batch_size(marks.size());
+  if (marks.empty()) return {};
+  return do_mark(marks);
+}
+
+MarkOutcome QueueStore::mark(const Mark& mark) { return this->mark(batch_of_one(mark)).front(); }
+
+std::vector<ClaimedMessage> QueueStore::claim(const ClaimRequest& request) {
+  require_lease(request.lease);
+  require_in_range("claim limit", request.limit, 1, limits::kMaxBatchItems);
+  require_max_deliveries(request.max_deliveries);
+  return do_claim(request);
+}
+
+std::vector<SettleOutcome> QueueStore::settle(std::span<const Settlement> settlements) {
+  require_batch_size(settlements.size());
+  for (const Settlement& settlement : settlements) {
+    const auto* abandon = std::get_if<Abandon>(&settlement.verdict);
+    if (abandon != nullptr && abandon->delay) {
+      require_in_range("delay of an abandon", *abandon->delay, Duration{1}, limits::kMaxDelay);
+    }
+  }
+  if (settlements.empty()) return {};
+  return do_settle(settlements);
+}
+
+SettleOutcome QueueStore::settle(const Settlement& settlement) {
+  return settle(batch_of_one(settlement)).front();
+}
+
+std::vector<ExtendOutcome> QueueStore::extend(std::span<const LeaseExtension> extensions) {
+  require_batch_size(extensions.size());
+  for (const LeaseExtension& extension : extensions) require_lease(extension.lease);
+  if (extensions.empty()) return {};
+  return do_extend(extensions);
+}
+
+ExtendOutcome QueueStore::extend(const LeaseExtension& extension) {
+  return extend(batch_of_one(extension)).front();
+}
+
+ReapResult QueueStore::reap(const ReapRequest& request) {
+  require_in_range("reap limit", request.limit, 1, limits::kMaxBatchItems);
+  require_max_deliveries(request.max_deliveries);
+  return do_reap(request);
+}
+
+std::vector<std::optional<MessageRecord>> QueueStore::find(std::span<const MessageKey> keys) {
+  require_batch_size(keys.size());
+  if (keys.empty()) return {};
+  return do_find(keys);
+}
+
+std::optional<MessageRecord> QueueStore::find(const MessageKey& key) {
+  return std::move(find(batch_of_one(key)).front());
+}
+
+}  // namespace oncebox

@@ -1,0 +1,102 @@
+#include "oncebox/queue_types.hpp"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "oncebox/error.hpp"
+
+namespace oncebox {
+
+std::string_view to_string(EnqueueStatus status) noexcept {
+  switch (status) {
+    case EnqueueStatus::accepted:
+      return "accepted";
+    case EnqueueStatus::duplicate:
+      return "duplicate";
+    case EnqueueStatus::updated:
+      return "updated";
+    case EnqueueStatus::superseding:
+      return "superseding";
+    case EnqueueStatus::duplicate_done:
+      return "duplicate_done";
+    case EnqueueStatus::duplicate_dead:
+      return "duplicate_dead";
+    case EnqueueStatus::revived:
+      return "revived";
+    case EnqueueStatus::rejected:
+      return "rejected";
+    case EnqueueStatus::quarantined:
+      return "quarantined";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(ObservedState state) noexcept {
+  switch (state) {
+    case ObservedState::unseen:
+      return "unseen";
+    case ObservedState::seen:
+      return "seen";
+    case ObservedState::ready:
+      return "ready";
+    case ObservedState::leased:
+      return "leased";
+    case ObservedState::done:
+      return "done";
+    case ObservedState::dead:
+      return "dead";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(MarkOutcome outcome) noexcept {
+  switch (outcome) {
+    case MarkOutcome::marked:
+      return "marked";
+    case MarkOutcome::unknown:
+      return "unknown";
+    case MarkOutcome::refused:
+      return "refused";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(SettleOutcome outcome) noexcept {
+  switch (outcome) {
+    case SettleOutcome::settled:
+      return "settled";
+    case SettleOutcome::superseded:
+      return "superseded";
+    case SettleOutcome::lease_lost:
+      return "lease_lost";
+  }
+  return "unknown";
+}
+
+MessageId quarantine_id(const MessageKey& key, const ContentHash& hash) {
+  // Lengths in front keep ("ab", "c") and ("a", "bc") apart.
+  const std::string text = fmt::format("{}:{}{}:{}{}:{}", key.source.str().size(), key.source.str(),
+                                       key.message_id.str().size(), key.message_id.str(),
+                                       hash.algorithm(), hash.digest());
+  constexpr std::size_t kDigits = 32;
+  return MessageId("quarantine:" + to_hex(sha256(text)).substr(0, kDigits));
+}
+
+Message quarantined_copy(const Message& original) {
+  if (!original.hash) {
+    throw Error(ErrorCode::internal, "a message without a hash cannot be quarantined");
+  }
+  Message copy = original;
+  copy.key.message_id = quarantine_id(original.key, *original.hash);
+  // A message may come with as many headers as are allowed; where it came from matters more than
+  // one of them, so the last gives way.
+  if (copy.headers.size() == Headers::kMaxEntries &&
+      !copy.headers.get(header_names::kQuarantinedFrom)) {
+    copy.headers.erase(std::prev(copy.headers.end())->first);
+  }
+  copy.headers.set(header_names::kQuarantinedFrom, original.key.message_id.str());
+  return copy;
+}
+
+}  // namespace oncebox

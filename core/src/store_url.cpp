@@ -1,0 +1,105 @@
+#include "oncebox/store_url.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "oncebox/error.hpp"
+#include "utf8.hpp"
+
+namespace oncebox {
+
+namespace {
+
+constexpr std::size_t kMaxUrlBytes = 8 * 1024;
+
+[[noreturn]] void reject(const std::string& why) {
+  throw Error(ErrorCode::invalid_argument,
+              why + "; a store URL looks like memory: or sqlite:oncebox.db?name=value");
+}
+
+bool is_scheme(std::string_view text) {
+  if (text.empty() || text.front() < 'a' || text.front() > 'z') return false;
+  for (const char c : text) {
+    if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-')) return false;
+  }
+  return true;
+}
+
+std::string unescape(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      plain += text[i];
+      continue;
+    }
+    unsigned value = 0;
+    const std::string_view digits = text.substr(i + 1, 2);
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+    if (digits.size() != 2 || error != std::errc{} || end != digits.data() + 2) {
+      reject("a parameter of the store URL has a % that is not followed by two hex digits");
+    }
+    plain += static_cast<char>(value);
+    i += 2;
+  }
+  return plain;
+}
+
+}  // namespace
+
+StoreUrl::StoreUrl(std::string_view text) {
+  if (text.size() > kMaxUrlBytes) reject("the store URL is longer than 8 KiB");
+  if (!detail::count_code_points(text)) reject("the store URL is not valid UTF-8");
+  const std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos || !is_scheme(text.substr(0, colon))) {
+    reject("the store URL does not begin with a scheme");
+  }
+  scheme_ = text.substr(0, colon);
+  std::string_view rest = text.substr(colon + 1);
+  const std::size_t question = rest.find('?');
+  location_ = rest.substr(0, question);
+  if (question == std::string_view::npos) return;
+
+  rest.remove_prefix(question + 1);
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('&'), rest.size());
+    const std::string_view pair = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const std::size_t equals = pair.find('=');
+    if (equals == std::string_view::npos || equals == 0) {
+      reject("a parameter of the store URL is not of the form name=value");
+    }
+    const std::string name = unescape(pair.substr(0, equals));
+    if (!parameters_.emplace(name, unescape(pair.substr(equals + 1))).second) {
+      reject(fmt::format("the store URL has the parameter {} twice", name));
+    }
+  }
+}
+
+std::optional<std::string> StoreUrl::take(std::string_view name) {
+  const auto found = parameters_.find(name);
+  if (found == parameters_.end()) return std::nullopt;
+  std::string value = std::move(found->second);
+  parameters_.erase(found);
+  return value;
+}
+
+std::optional<std::uint64_t> StoreUrl::take_number(std::string_view name) {
+  const std::optional<std::string> text = take(name);
+  if (!text) return std::nullopt;
+  std::uint64_t number = 0;
+  const char* const last = text->data() + text->size();
+  const auto [end, error] = std::from_chars(text->data(), last, number);
+  if (error != std::errc{} || end != last) {
+    reject(fmt::format("the parameter {} of the store URL is not a whole number", name));
+  }
+  return number;
+}
+
+void StoreUrl::require_no_more_parameters() const {
+  if (parameters_.empty()) return;
+  reject(fmt::format("the {} store knows no parameter {}", scheme_, parameters_.begin()->first));
+}
+
+}  // namespace oncebox

@@ -1,0 +1,170 @@
+#include "oncebox/observed_queue_store.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <sstream>
+
+#include "expect_error.hpp"
+#include "oncebox/memory/memory_store.hpp"
+#include "oncebox/testing/fake_clock.hpp"
+#include "oncebox/testing/fault_injecting_queue_store.hpp"
+
+namespace oncebox {
+namespace {
+
+using std::chrono::seconds;
+
+class CountingObserver final : public Observer {
+ public:
+  void on_enqueue(const Message&, const EnqueueOutcome& outcome) noexcept override {
+    ++enqueued[outcome.status];
+    if (outcome.hash_mismatch) ++hash_mismatches;
+  }
+  void on_observe(const MessageKey&, const ObserveOutcome&) noexcept override { ++observed; }
+  void on_claim(std::size_t messages, std::size_t limit) noexcept override {
+    last_claim = {messages, limit};
+  }
+  void on_delivery(const ClaimedMessage&, Duration delay) noexcept override { waited = delay; }
+  void on_settle(const Settlement&, SettleOutcome outcome) noexcept override { ++settled[outcome]; }
+  void on_reap(const ReapResult& result) noexcept override { reaped = result; }
+  void on_store_call(std::string_view call, std::size_t items, std::chrono::nanoseconds,
+                     bool failed) noexcept override {
+    calls.push_back(std::string(call) + ":" + std::to_string(items) + (failed ? ":failed" : ""));
+  }
+
+  std::map<EnqueueStatus, int> enqueued;
+  int hash_mismatches = 0;
+  int observed = 0;
+  std::pair<std::size_t, std::size_t> last_claim;
+  Duration waited{};
+  std::map<SettleOutcome, int> settled;
+  ReapResult reaped;
+  std::vector<std::string> calls;
+};
+
+class ObservedQueueStoreTest : public ::testing::Test {
+ protected:
+  [[nodiscard]] bool logged(std::string_view text) const {
+    return log_.str().find(text) != std::string::npos;
+  }
+
+  Message message_ = {.key = {"shop", "evt-1"},
+                      .topic = "order.created",
+                      .payload = "s3cret payload",
+                      .headers = {{"authorization", "s3cret header"}}};
+  OwnerToken owner_ = OwnerToken::generate();
+  testing::FakeClock clock_;
+  memory::MemoryStore store_{clock_};
+  testing::Fault fault_ = testing::Fault::none;
+  testing::FaultInjectingQueueStore faulty_{store_.inbox(), [this](auto) { return fault_; }};
+  std::ostringstream log_;
+  TextLogger logger_{log_, clock_, LogLevel::debug};
+  CountingObserver observer_;
+  ObservedQueueStore queue_{faulty_, "tenant-a", logger_, observer_, clock_};
+};
+
+TEST_F(ObservedQueueStoreTest, LogsEnqueuesAtInfoWithTopicSourceAndId) {
+  RecordProperty("requirement", "IBX-108,IBX-113");
+  queue_.enqueue(message_);
+  EXPECT_TRUE(
+      logged("info message enqueued store=tenant-a topic=order.created source=shop "
+             "message_id=evt-1 outcome=accepted"));
+  queue_.enqueue(message_);
+  EXPECT_TRUE(logged("info message not enqueued"));
+  EXPECT_EQ(observer_.enqueued[EnqueueStatus::accepted], 1);
+  EXPECT_EQ(observer_.enqueued[EnqueueStatus::duplicate], 1);
+}
+
+TEST_F(ObservedQueueStoreTest, LogsObservationsAtDebug) {
+  RecordProperty("requirement", "IBX-107");
+  queue_.observe({.key = message_.key});
+  EXPECT_TRUE(
+      logged("debug message observed store=tenant-a source=shop message_id=evt-1 "
+             "state=unseen already_processed=false"));
+  EXPECT_EQ(observer_.observed, 1);
+}
+
+TEST_F(ObservedQueueStoreTest, WarnsOfAHashMismatch) {
+  RecordProperty("requirement", "IBX-008,R-18");
+  message_.hash = ContentHash::sha256_of("one");
+  queue_.enqueue(message_);
+  message_.hash = ContentHash::sha256_of("two");
+  queue_.enqueue(message_);
+  queue_.observe({.key = message_.key, .hash = ContentHash::sha256_of("three")});
+  EXPECT_TRUE(logged("warning content hash differs from the one stored before"));
+  EXPECT_EQ(observer_.hash_mismatches, 1);
+}
+
+TEST_F(ObservedQueueStoreTest, LogsClaimsAtDebugWithTheirNumber) {
+  RecordProperty("requirement", "IBX-109");
+  queue_.enqueue(message_);
+  clock_.advance(seconds{3});
+  const auto claimed = queue_.claim({.owner = owner_, .limit = 7});
+  ASSERT_EQ(claimed.size(), 1U);
+  EXPECT_TRUE(
+      logged("debug messages claimed store=tenant-a owner=" + owner_.to_string() + " count=1"));
+  EXPECT_EQ(observer_.last_claim, (std::pair<std::size_t, std::size_t>{1, 7}));
+  EXPECT_EQ(observer_.waited, seconds{3});
+}
+
+TEST_F(ObservedQueueStoreTest, TellsOfSettlementsAndLogsThoseThatWereLost) {
+  queue_.enqueue(message_);
+  const auto claimed = queue_.claim({.owner = owner_});
+  const Settlement ack{.delivery = delivery_of(claimed[0]), .verdict = Ack{}};
+  queue_.settle(ack);
+  EXPECT_FALSE(logged("delivery not settled"));
+  queue_.settle(ack);
+  EXPECT_TRUE(
+      logged("info delivery not settled store=tenant-a source=shop message_id=evt-1 "
+             "outcome=lease_lost"));
+  EXPECT_EQ(observer_.settled[SettleOutcome::settled], 1);
+  EXPECT_EQ(observer_.settled[SettleOutcome::lease_lost], 1);
+}
+
+TEST_F(ObservedQueueStoreTest, LogsReapsAtInfoAndTheBuriedAtWarning) {
+  RecordProperty("requirement", "IBX-112");
+  queue_.enqueue(message_);
+  queue_.enqueue({.key = {"shop", "evt-2"},
+                  .topic = "order.created",
+                  .expires_at = clock_.now() + seconds{1}});
+  (void)queue_.claim({.owner = owner_, .lease = seconds{10}, .limit = 1});
+  clock_.advance(seconds{10});
+  queue_.reap();
+  EXPECT_TRUE(logged("info leases reaped store=tenant-a released=1"));
+  EXPECT_TRUE(
+      logged("warning messages expired or delivered too often are dead store=tenant-a "
+             "count=1"));
+  EXPECT_EQ(observer_.reaped, (ReapResult{.released = 1, .buried = 1}));
+}
+
+TEST_F(ObservedQueueStoreTest, LogsAFailingCallAtErrorAndLetsItThrough) {
+  fault_ = testing::Fault::before;
+  expect_error(ErrorCode::unavailable, [&] { queue_.enqueue(message_); });
+  EXPECT_TRUE(
+      logged("error store call failed store=tenant-a call=enqueue items=1 "
+             "code=unavailable"));
+  EXPECT_EQ(observer_.calls, std::vector<std::string>{"enqueue:1:failed"});
+  EXPECT_FALSE(store_.inbox().find(message_.key));
+}
+
+TEST_F(ObservedQueueStoreTest, NoLineCarriesAPayloadAHeaderOrAHandlersError) {
+  RecordProperty("requirement", "IBX-127,MSG-10");
+  queue_.enqueue(message_);
+  const auto claimed = queue_.claim({.owner = owner_});
+  queue_.settle({.delivery = delivery_of(claimed[0]), .verdict = Fail{"s3cret error"}});
+  queue_.mark({.key = message_.key, .as = MarkAs::dead, .error = "s3cret mark"});
+  (void)queue_.find(message_.key);
+  EXPECT_FALSE(logged("s3cret"));
+}
+
+TEST_F(ObservedQueueStoreTest, ALostAnswerIsSafeToRepeat) {
+  fault_ = testing::Fault::after;
+  expect_error(ErrorCode::outcome_unknown, [&] { queue_.enqueue(message_); });
+  fault_ = testing::Fault::none;
+  EXPECT_EQ(queue_.enqueue(message_).status, EnqueueStatus::duplicate);
+  EXPECT_EQ(queue_.claim({.owner = owner_}).size(), 1U);
+}
+
+}  // namespace
+}  // namespace oncebox

@@ -1,0 +1,233 @@
+// A key that comes again with another content hash: IBX-007, IBX-008 and R-18, under each policy.
+
+#include "oncebox/conformance/fixture.hpp"
+
+namespace oncebox::conformance {
+
+using namespace std::chrono_literals;
+
+class HashConformance : public StoreConformance {
+ protected:
+  static Message first(std::string_view id) {
+    return message(id, {.payload = "first", .hash = hash_of("first")});
+  }
+  static Message second(std::string_view id) {
+    return message(id, {.payload = "second", .hash = hash_of("second")});
+  }
+
+  EnqueueOutcome enqueue_second(std::string_view id, HashMismatchPolicy policy) {
+    return queue().enqueue(second(id), {.on_hash_mismatch = policy});
+  }
+
+  /// For each situation: a message that is in it, what the queue says to the second content, and
+  /// `check` afterwards with the record as it was before.
+  template <class Check>
+  void in_every_situation(HashMismatchPolicy policy, Check check) {
+    for (const Situation situation : kEverySituation) {
+      const std::string id = to_string(situation);
+      SCOPED_TRACE(id);
+      put(situation, first(id));
+      const MessageRecord before = record(id);
+      advance(1ms);
+      check(situation, before, enqueue_second(id, policy));
+      queue().mark({.key = key(id), .as = MarkAs::processed});  // out of the next one's way
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Stores, HashConformance, testing::ValuesIn(on_each_queue()), case_name);
+
+TEST_P(HashConformance, WarnGoesOnInEveryStateAndFlagsIt) {
+  proves("IBX-008", "IBX-029", "R-18", "R-06", "R-05");
+  const auto expected_status = [](Situation situation) {
+    switch (situation) {
+      case Situation::seen:
+      case Situation::marked_processing:
+        return EnqueueStatus::accepted;
+      case Situation::ready:
+      case Situation::waiting:
+      case Situation::lapsed:
+        return EnqueueStatus::updated;
+      case Situation::leased:
+        return EnqueueStatus::superseding;
+      case Situation::done:
+        return EnqueueStatus::duplicate_done;
+      case Situation::dead:
+        return EnqueueStatus::duplicate_dead;
+    }
+    throw std::logic_error("no such situation");
+  };
+  in_every_situation(HashMismatchPolicy::warn, [&](Situation situation, const MessageRecord& before,
+                                                   const EnqueueOutcome& outcome) {
+    EXPECT_EQ(outcome.status, expected_status(situation));
+    EXPECT_TRUE(outcome.hash_mismatch);
+    EXPECT_EQ(outcome.quarantined_as, std::nullopt);
+    const MessageRecord after = record(before.key.message_id.str());
+    EXPECT_EQ(after.status == Status::done, situation == Situation::done);
+    const ContentHash stored = situation == Situation::done ? hash_of("first") : hash_of("second");
+    EXPECT_EQ(after.hash, stored);
+    const Payload payload = situation == Situation::done ? "first" : "second";
+    EXPECT_EQ(after.message->payload, payload);
+  });
+}
+
+TEST_P(HashConformance, RejectChangesNothingButLastSeenInEveryState) {
+  proves("IBX-008", "R-18");
+  in_every_situation(HashMismatchPolicy::reject, [&](Situation, const MessageRecord& before,
+                                                     const EnqueueOutcome& outcome) {
+    const EnqueueOutcome rejected{.status = EnqueueStatus::rejected, .hash_mismatch = true};
+    EXPECT_EQ(outcome, rejected);
+    MessageRecord expected = before;
+    expected.history.last_seen_at = now();
+    EXPECT_EQ(record(before.key.message_id.str()), expected);
+  });
+}
+
+TEST_P(HashConformance, QuarantineLeavesTheOriginalInEveryState) {
+  proves("IBX-008", "R-18");
+  in_every_situation(HashMismatchPolicy::quarantine, [&](Situation, const MessageRecord& before,
+                                                         const EnqueueOutcome& outcome) {
+    const std::string id = before.key.message_id.str();
+    const MessageId derived = quarantine_id(before.key, hash_of("second"));
+    const EnqueueOutcome quarantined{
+        .status = EnqueueStatus::quarantined, .hash_mismatch = true, .quarantined_as = derived};
+    EXPECT_EQ(outcome, quarantined);
+    MessageRecord expected = before;
+    expected.history.last_seen_at = now();
+    EXPECT_EQ(record(id), expected);
+    EXPECT_EQ(record(derived.str()).message, quarantined_copy(second(id)));
+  });
+}
+
+TEST_P(HashConformance, QuarantinedNewcomerIsDeadUnderADerivedId) {
+  proves("R-18", "R-30");
+  enqueue(first("a"));
+  advance(5s);
+  const EnqueueOutcome outcome = enqueue_second("a", HashMismatchPolicy::quarantine);
+  ASSERT_TRUE(outcome.quarantined_as);
+  EXPECT_NE(*outcome.quarantined_as, MessageId("a"));
+  const MessageRecord expected{.key = {"stripe", *outcome.quarantined_as},
+                               .status = Status::dead,
+                               .message = quarantined_copy(second("a")),
+                               .hash = hash_of("second"),
+                               .history = {.content_version = 1,
+                                           .first_seen_at = now(),
+                                           .last_seen_at = now(),
+                                           .last_error = "content hash differs"},
+                               .finished_at = now()};
+  EXPECT_EQ(record(outcome.quarantined_as->str()), expected);
+  EXPECT_EQ(expected.message->headers.get(header_names::kQuarantinedFrom), "a");
+  EXPECT_EQ(claim_ids(), std::vector<std::string>{"a"}) << "only the original is handed out";
+}
+
+TEST_P(HashConformance, QuarantinedRedeliveryIsADuplicateThere) {
+  proves("R-18", "R-09");
+  enqueue(first("a"));
+  const EnqueueOutcome once = enqueue_second("a", HashMismatchPolicy::quarantine);
+  advance(5s);
+  EXPECT_EQ(enqueue_second("a", HashMismatchPolicy::quarantine), once);
+  EXPECT_EQ(queue_operator().count({}), 2U);
+  const MessageRecord there = record(once.quarantined_as->str());
+  EXPECT_EQ(there.history.duplicates, 1);
+  EXPECT_EQ(at(there.history.last_seen_at), at(now()));
+  EXPECT_EQ(there.status, Status::dead);
+  EXPECT_EQ(record("a").history.duplicates, 0);
+
+  const Message third = message("a", {.payload = "third", .hash = hash_of("third")});
+  const EnqueueOutcome other =
+      queue().enqueue(third, {.on_hash_mismatch = HashMismatchPolicy::quarantine});
+  EXPECT_EQ(other.status, EnqueueStatus::quarantined);
+  EXPECT_NE(other.quarantined_as, once.quarantined_as);
+}
+
+TEST_P(HashConformance, QuarantinedMessageCanBeRevivedAndHandled) {
+  proves("R-18", "R-24", "R-30");
+  put(Situation::done, first("a"));
+  const MessageId derived =
+      enqueue_second("a", HashMismatchPolicy::quarantine).quarantined_as.value();
+  const std::vector<MessageKey> keys{{"stripe", derived}};
+  EXPECT_EQ(queue_operator().revive(keys), std::vector{ReviveOutcome::revived});
+  EXPECT_EQ(claim_one().message, quarantined_copy(second("a")));
+}
+
+TEST_P(HashConformance, EqualHashIsNeverAMismatch) {
+  proves("R-18", "IBX-007");
+  for (const HashMismatchPolicy policy :
+       {HashMismatchPolicy::warn, HashMismatchPolicy::reject, HashMismatchPolicy::quarantine}) {
+    enqueue(first("a"));
+    EXPECT_EQ(queue().enqueue(first("a"), {.on_hash_mismatch = policy}),
+              EnqueueOutcome{.status = EnqueueStatus::duplicate});
+  }
+}
+
+TEST_P(HashConformance, HashesThatCannotBeComparedAreNoMismatch) {
+  proves("R-18");
+  const ContentHash md5("md5", "0123456789abcdef");
+  for (const HashMismatchPolicy policy :
+       {HashMismatchPolicy::warn, HashMismatchPolicy::reject, HashMismatchPolicy::quarantine}) {
+    const std::string id = "a" + std::to_string(static_cast<int>(policy));
+    enqueue(message(id, {.payload = "first"}));
+    const std::vector<Message> later{
+        message(id, {.payload = "second", .hash = hash_of("second")}),  // none was stored
+        message(id, {.payload = "third", .hash = md5}),                 // another algorithm
+        message(id, {.payload = "fourth"})};                            // none is given
+    for (const Message& one : later) {
+      EXPECT_EQ(queue().enqueue(one, {.on_hash_mismatch = policy}),
+                EnqueueOutcome{.status = EnqueueStatus::updated});
+      EXPECT_EQ(record(id).hash, one.hash) << "new content brings its own hash, or none";
+    }
+  }
+}
+
+TEST_P(HashConformance, ObservedHashIsComparedWithTheEnqueuedOne) {
+  proves("IBX-007", "IBX-008", "R-18");
+  queue().observe({.key = key("a"), .hash = hash_of("first")});
+  EXPECT_EQ(enqueue_second("a", HashMismatchPolicy::reject).status, EnqueueStatus::rejected);
+  EXPECT_EQ(record("a").status, Status::seen);
+  EXPECT_EQ(queue().enqueue(first("a"), {.on_hash_mismatch = HashMismatchPolicy::reject}),
+            EnqueueOutcome{.status = EnqueueStatus::accepted});
+  EXPECT_EQ(record("a").hash, hash_of("first"));
+  EXPECT_TRUE(queue().observe({.key = key("a"), .hash = hash_of("second")}).hash_mismatch);
+}
+
+TEST_P(HashConformance, MismatchOfOneItemDoesNotStopTheOthers) {
+  proves("IBX-008", "R-18", "IBX-102");
+  enqueue(first("a"));
+  const std::vector<Message> batch{first("b"), second("a"), second("c")};
+  const std::vector<EnqueueOutcome> expected{
+      {.status = EnqueueStatus::accepted},
+      {.status = EnqueueStatus::rejected, .hash_mismatch = true},
+      {.status = EnqueueStatus::accepted}};
+  EXPECT_EQ(queue().enqueue(batch, {.on_hash_mismatch = HashMismatchPolicy::reject}), expected);
+  EXPECT_EQ(claim_ids(), (std::vector<std::string>{"a", "b", "c"}));
+}
+
+TEST_P(HashConformance, MismatchUnderRejectDoesNotReviveTheDead) {
+  proves("R-18", "R-05");
+  put(Situation::dead, first("a"));
+  const EnqueueOutcome outcome = queue().enqueue(
+      second("a"), {.on_hash_mismatch = HashMismatchPolicy::reject, .on_dead = DeadPolicy::revive});
+  EXPECT_EQ(outcome.status, EnqueueStatus::rejected);
+  EXPECT_EQ(record("a").status, Status::dead);
+}
+
+TEST_P(HashConformance, AlgorithmAndDigestComeBackAsGiven) {
+  proves("R-18", "IBX-007");
+  const std::string every_byte = [] {
+    std::string bytes;
+    for (int i = 0; i < 64; ++i) bytes += static_cast<char>(i * 4);
+    return bytes;
+  }();
+  const ContentHash longest(std::string(32, 'x'), every_byte);
+  const ContentHash shortest("a", std::string(1, '\0'));
+  enqueue(message("longest", {.hash = longest}));
+  enqueue(message("shortest", {.hash = shortest}));
+  EXPECT_EQ(record("longest").hash, longest);
+  EXPECT_EQ(record("shortest").hash, shortest);
+  const std::vector<ClaimedMessage> claimed = claim();
+  ASSERT_EQ(claimed.size(), 2U);
+  EXPECT_EQ(claimed[0].message.hash, longest);
+  EXPECT_EQ(claimed[1].message.hash, shortest);
+}
+
+}  // namespace oncebox::conformance

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+namespace oncebox::conformance {
+
+/// How many sequences a property is tried with: `ONCEBOX_MODEL_RUNS`, or 200.
+inline int model_runs() {
+  constexpr int kDefaultRuns = 200;
+  const char* const text = std::getenv("ONCEBOX_MODEL_RUNS");
+  const int runs = text == nullptr ? kDefaultRuns : std::atoi(text);
+  return runs > 0 ? runs : kDefaultRuns;
+}
+
+/// Checks a RapidCheck property as part of the running GoogleTest test. A failure shows the shrunk
+/// counterexample, and how to run it again.
+template <class Testable>
+void check_property(Testable&& testable) {
+  const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
+  const std::string name = std::string(test.test_suite_name()) + "." + test.name();
+  const rc::detail::TestMetadata metadata{.id = name, .description = name};
+  rc::detail::TestParams params = rc::detail::configuration().testParams;
+  params.maxSuccess = model_runs();
+
+  const rc::detail::TestResult result =
+      rc::detail::checkTestable(std::forward<Testable>(testable), metadata, params);
+  if (result.template is<rc::detail::SuccessResult>()) return;
+
+  std::ostringstream report;
+  rc::detail::printResultMessage(result, report);
+  if (result.template is<rc::detail::FailureResult>()) {
+    rc::detail::Configuration again = rc::detail::configuration();
+    again.reproduce.emplace(name, result.template get<rc::detail::FailureResult>().reproduce);
+    report << "\n\nRun this failure again, already shrunk:\n  RC_PARAMS='"
+           << rc::detail::configToMinimalString(again) << "' PROGRAM --gtest_filter='" << name
+           << "'\nRun the whole search again:\n  ONCEBOX_MODEL_RUNS=" << params.maxSuccess
+           << " RC_PARAMS='seed=" << params.seed << "' PROGRAM --gtest_filter='" << name << "'\n";
+  }
+  ADD_FAILURE() << report.str();
+}
+
+}  // namespace oncebox::conformance

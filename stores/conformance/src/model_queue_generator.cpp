@@ -1,0 +1,250 @@
+#include "model_queue_generator.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include "model_generator.hpp"
+
+namespace oncebox::conformance {
+
+namespace {
+
+using namespace std::chrono_literals;
+using rc::gen::build;
+using rc::gen::set;
+
+/// Everything that is due, in one call. Any number above the keys of the vocabulary would do.
+constexpr std::size_t kNoLimit = 1'000;
+
+/// A few keys come more often, among them one id of both sources.
+rc::Gen<KeyPlace> keys() {
+  constexpr KeyPlace kSameIdOfOtherSource = vocabulary::kKeys / 2;
+  return one_of<KeyPlace>(
+      {0, 0, 0, 0, 1, 1, kSameIdOfOtherSource, kSameIdOfOtherSource, 2, 3, 4, 6, 7, 8, 9});
+}
+
+/// Also those in quarantine.
+rc::Gen<KeyPlace> stored_keys() { return below(vocabulary::kKeys + 2); }
+
+rc::Gen<vocabulary::HashChoice> hashes() {
+  using enum vocabulary::HashChoice;
+  return one_of<vocabulary::HashChoice>({none, none, none, of_payload, of_payload, of_payload,
+                                         wrong, wrong, other_algorithm, other_algorithm_wrong});
+}
+
+rc::Gen<FromNow> due_times() {
+  return one_of<FromNow>(
+      {std::nullopt, std::nullopt, std::nullopt, std::nullopt, 0s, -1s, 1ms, 1s, 2s, 5s});
+}
+
+rc::Gen<FromNow> expiries() {
+  return one_of<FromNow>({std::nullopt, std::nullopt, std::nullopt, std::nullopt, std::nullopt,
+                          std::nullopt, 10s, 2s, 1s, 1ms, 0s, -1s});
+}
+
+rc::Gen<FromNow> range_ends() {
+  std::vector<FromNow> ends(16, std::nullopt);
+  ends.insert(ends.end(), {1ms, 0s, -1s, -2s});
+  return one_of(ends);
+}
+
+rc::Gen<Duration> leases() { return one_of<Duration>({1s, 2s, 5s, 1ms, 10s}); }
+
+rc::Gen<Duration> revival_delays() { return one_of<Duration>({0s, 0s, 1ms, 2s}); }
+
+rc::Gen<std::size_t> errors() { return below(vocabulary::kErrors); }
+
+/// For calls that are repeated until nothing is left.
+rc::Gen<std::size_t> repeated_limits() {
+  return one_of<std::size_t>({kNoLimit, kNoLimit, 1, 2, 3});
+}
+
+rc::Gen<MessageDraft> messages() {
+  return build<MessageDraft>(
+      set(&MessageDraft::key, keys()), set(&MessageDraft::topic, below(vocabulary::kTopics)),
+      set(&MessageDraft::payload, one_of<std::size_t>({0, 0, 0, 0, 1, 1, 2, 3})),
+      set(&MessageDraft::headers, below(vocabulary::kHeaders)), set(&MessageDraft::hash, hashes()),
+      set(&MessageDraft::priority, one_of<std::size_t>({0, 0, 0, 1, 2})),
+      set(&MessageDraft::partition, below(vocabulary::kPartitions)),
+      set(&MessageDraft::due, due_times()), set(&MessageDraft::expires, expiries()));
+}
+
+rc::Gen<QueueOperation> enqueues() {
+  using enum HashMismatchPolicy;
+  return rc::gen::cast<QueueOperation>(build<EnqueueStep>(
+      set(&EnqueueStep::messages, one_to_three(messages())),
+      set(&EnqueueStep::on_hash_mismatch,
+          one_of<HashMismatchPolicy>({warn, warn, reject, quarantine, quarantine})),
+      set(&EnqueueStep::on_dead, one_of<DeadPolicy>({DeadPolicy::keep, DeadPolicy::revive}))));
+}
+
+rc::Gen<QueueOperation> observes() {
+  return rc::gen::cast<QueueOperation>(build<ObserveStep>(
+      set(&ObserveStep::observations,
+          one_to_three(build<ObservationDraft>(
+              set(&ObservationDraft::key, keys()), set(&ObservationDraft::hash, hashes()),
+              set(&ObservationDraft::payload, below(vocabulary::kPayloads)))))));
+}
+
+rc::Gen<QueueOperation> marks() {
+  using enum MarkAs;
+  return rc::gen::cast<QueueOperation>(build<MarkStep>(
+      set(&MarkStep::marks, one_to_three(build<MarkDraft>(
+                                set(&MarkDraft::key, keys()),
+                                set(&MarkDraft::as, one_of<MarkAs>({processed, dead, processing})),
+                                set(&MarkDraft::error, errors()))))));
+}
+
+rc::Gen<QueueOperation> claims() {
+  return rc::gen::cast<QueueOperation>(build<ClaimStep>(
+      set(&ClaimStep::owner, below(vocabulary::kOwners)), set(&ClaimStep::lease, leases()),
+      set(&ClaimStep::limit, one_of<std::size_t>({1, 2, 3, 4, kNoLimit})),
+      set(&ClaimStep::topics, one_of<std::size_t>({0, 0, 0, 0, 1, 2, 3, 4}))));
+}
+
+rc::Gen<DeliveryRef> deliveries() {
+  using enum Fence;
+  return build<DeliveryRef>(
+      set(&DeliveryRef::back, one_of<std::size_t>({0, 0, 0, 1, 1, 2, 2, 3, 4, 5, 6, 7})),
+      set(&DeliveryRef::fence, one_of<Fence>({exact, exact, exact, exact, owner_only, owner_only,
+                                              wrong_number, foreign_owner, foreign_owner_only})));
+}
+
+rc::Gen<QueueOperation> settles() {
+  using enum VerdictKind;
+  return rc::gen::cast<QueueOperation>(build<SettleStep>(
+      set(&SettleStep::settlements,
+          one_to_three(build<SettlementDraft>(
+              set(&SettlementDraft::delivery, deliveries()),
+              set(&SettlementDraft::verdict,
+                  one_of<VerdictKind>({ack, abandon, abandon, release, fail})),
+              set(&SettlementDraft::error, errors()),
+              set(&SettlementDraft::delay,
+                  one_of<FromNow>({std::nullopt, std::nullopt, 1ms, 1s, 3s})))))));
+}
+
+rc::Gen<QueueOperation> extends() {
+  return rc::gen::cast<QueueOperation>(build<ExtendStep>(
+      set(&ExtendStep::extensions,
+          one_to_three(build<ExtensionDraft>(set(&ExtensionDraft::delivery, deliveries()),
+                                             set(&ExtensionDraft::lease, leases()))))));
+}
+
+/// Revivals and purges accept no other state than dead, so those filters leave it out.
+rc::Gen<std::vector<Status>> status_sets() {
+  using enum Status;
+  return one_of<std::vector<Status>>(
+      {{}, {}, {}, {dead}, {processing}, {done, seen}, {seen, processing, dead}});
+}
+
+/// Few conditions at once: a filter that nothing passes tells little.
+rc::Gen<FilterDraft> filters(rc::Gen<std::vector<Status>> statuses) {
+  using Place = std::optional<std::size_t>;
+  const Place none;
+  return build<FilterDraft>(
+      set(&FilterDraft::statuses, std::move(statuses)),
+      set(&FilterDraft::topic,
+          one_of<Place>({none, none, none, none, none, none, none, none, 0, 1, 2, 3})),
+      set(&FilterDraft::source_of,
+          one_of<Place>({none, none, none, none, none, none, none, none, 0, 5})),
+      set(&FilterDraft::id_of,
+          one_of<Place>({none, none, none, none, none, none, none, none, 0, 1})),
+      set(&FilterDraft::partition, one_of<std::size_t>({0, 0, 0, 0, 0, 0, 0, 0, 1, 2})),
+      set(&FilterDraft::error, one_of<std::size_t>({0, 0, 0, 0, 0, 0, 0, 0, 1, 2})),
+      set(&FilterDraft::seen_from, range_ends()), set(&FilterDraft::seen_until, range_ends()),
+      set(&FilterDraft::finished_from, range_ends()),
+      set(&FilterDraft::finished_until, range_ends()));
+}
+
+rc::Gen<FilterDraft> dead_filters() {
+  return filters(one_of<std::vector<Status>>({{}, {Status::dead}}));
+}
+
+rc::Gen<QueueOperation> lists() {
+  return rc::gen::cast<QueueOperation>(build<ListStep>(
+      set(&ListStep::filter, filters(status_sets())),
+      set(&ListStep::order, one_of<ListOrder>({ListOrder::oldest_first, ListOrder::newest_first})),
+      set(&ListStep::payloads, one_of<ListPayloads>({ListPayloads::omit, ListPayloads::include})),
+      set(&ListStep::page, one_of<std::size_t>({1, 2, 3, kNoLimit}))));
+}
+
+rc::Gen<QueueOperation> revives() {
+  return rc::gen::cast<QueueOperation>(
+      build<ReviveStep>(set(&ReviveStep::keys, one_to_three(stored_keys())),
+                        set(&ReviveStep::delay, revival_delays()),
+                        set(&ReviveStep::reason, below(vocabulary::kReasons))));
+}
+
+rc::Gen<QueueOperation> matching_revives() {
+  return rc::gen::cast<QueueOperation>(
+      build<ReviveMatchingStep>(set(&ReviveMatchingStep::filter, dead_filters()),
+                                set(&ReviveMatchingStep::delay, revival_delays()),
+                                set(&ReviveMatchingStep::reason, below(vocabulary::kReasons)),
+                                set(&ReviveMatchingStep::limit, repeated_limits())));
+}
+
+rc::Gen<QueueOperation> purges() {
+  return rc::gen::cast<QueueOperation>(
+      build<PurgeStep>(set(&PurgeStep::keys, one_to_three(stored_keys()))));
+}
+
+rc::Gen<QueueOperation> matching_purges() {
+  return rc::gen::cast<QueueOperation>(
+      build<PurgeMatchingStep>(set(&PurgeMatchingStep::filter, dead_filters()),
+                               set(&PurgeMatchingStep::limit, repeated_limits())));
+}
+
+rc::Gen<QueueOperation> cleanups() {
+  return rc::gen::cast<QueueOperation>(build<CleanupStep>(
+      set(&CleanupStep::done_retention, one_of<Duration>({5s, 2s, 1s, 1ms, 0s})),
+      set(&CleanupStep::dead_retention, one_of<FromNow>({std::nullopt, std::nullopt, 5s, 1s, 0s})),
+      set(&CleanupStep::limit, repeated_limits())));
+}
+
+/// Steps of the length of a lease, a delay or an expiry end exactly where those do.
+rc::Gen<QueueOperation> advances() {
+  return rc::gen::cast<QueueOperation>(build<AdvanceStep>(
+      set(&AdvanceStep::by, one_of<Duration>({1s, 1s, 2s, 1ms, 999ms, 3s, 4s, 5s, 10s}))));
+}
+
+rc::Gen<QueueOperation> operations() {
+  return rc::gen::weightedOneOf<QueueOperation>({
+      {20, enqueues()},
+      {18, claims()},
+      {18, settles()},
+      {14, advances()},
+      {5, observes()},
+      {6, marks()},
+      {4, extends()},
+      {4, rc::gen::cast<QueueOperation>(build<ReapStep>(set(&ReapStep::limit, repeated_limits())))},
+      {2, rc::gen::cast<QueueOperation>(
+              build<FindStep>(set(&FindStep::keys, one_to_three(stored_keys()))))},
+      {3, lists()},
+      {2, rc::gen::cast<QueueOperation>(
+              build<CountStep>(set(&CountStep::filter, filters(status_sets()))))},
+      {3, rc::gen::just<QueueOperation>(StatsStep{})},
+      {3, revives()},
+      {2, matching_revives()},
+      {1, purges()},
+      {1, matching_purges()},
+      {2, cleanups()},
+      {2, rc::gen::just<QueueOperation>(ReopenStep{})},
+  });
+}
+
+rc::Gen<QueueStep> steps() {
+  using enum QueueName;
+  return build<QueueStep>(
+      set(&QueueStep::operation, operations()),
+      set(&QueueStep::queue, one_of<QueueName>({inbox, inbox, inbox, inbox, outbox})),
+      set(&QueueStep::handle, below(2)));
+}
+
+}  // namespace
+
+rc::Gen<QueueSequence> queue_sequences() {
+  return build<QueueSequence>(set(&QueueSequence::max_deliveries, one_of<int>({20, 4, 3, 2, 1})),
+                              set(&QueueSequence::steps, sequences_of(steps())));
+}
+
+}  // namespace oncebox::conformance

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "model_queue_operations.hpp"
+#include "naive_queue.hpp"
+#include "oncebox/conformance/harness.hpp"
+
+namespace oncebox::conformance {
+
+/// Does the same operations with a store and with the naive model, and throws `Disagreement` where
+/// they differ.
+///
+/// What a store may choose is taken out of the comparison: the number of a delivery only has to
+/// grow, and a message that has to go dead may do so at a claim or not before the next reap
+/// (decision 0004). So store and model both reap after a claim, and before every other operation
+/// that finds a burial due. A lapsed lease by itself is not reaped: what it means is specified, and
+/// that it can still be settled has to be tried.
+class QueueRun {
+ public:
+  QueueRun(Harness& harness, int max_deliveries);
+
+  void apply(const QueueStep& step);
+
+  /// Compares everything that can be seen of both queues.
+  void compare_states();
+
+ private:
+  struct Side {
+    QueueName name;
+    NaiveQueue model = {};
+    std::vector<Delivery> claims = {};  ///< in the order in which they were made
+    std::vector<MessageKey> quarantined = {};
+  };
+
+  /// One operation on its way: which queue of which handle, and when.
+  struct Call {
+    Side& side;
+    std::size_t handle;
+    QueueStore& store;
+    QueueOperator& store_operator;
+    TimePoint now;
+  };
+
+  [[nodiscard]] Call call_on(Side& side, std::size_t handle);
+
+  void run(const Call& call, const EnqueueStep& step);
+  void run(const Call& call, const ObserveStep& step);
+  void run(const Call& call, const MarkStep& step);
+  void run(const Call& call, const ClaimStep& step);
+  void run(const Call& call, const SettleStep& step);
+  void run(const Call& call, const ExtendStep& step);
+  void run(const Call& call, const ReapStep& step);
+  void run(const Call& call, const FindStep& step);
+  void run(const Call& call, const ListStep& step);
+  void run(const Call& call, const CountStep& step);
+  void run(const Call& call, const StatsStep& step);
+  void run(const Call& call, const ReviveStep& step);
+  void run(const Call& call, const ReviveMatchingStep& step);
+  void run(const Call& call, const PurgeStep& step);
+  void run(const Call& call, const PurgeMatchingStep& step);
+  void run(const Call& call, const CleanupStep& step);
+  void run(const Call& call, const AdvanceStep& step);
+  void run(const Call& call, const ReopenStep& step);
+
+  void bury_what_is_due(const Call& call);
+  void compare_state(const Call& call);
+
+  Harness& harness_;
+  const int max_deliveries_;
+  std::array<std::shared_ptr<Store>, 2> handles_;
+  Side inbox_{QueueName::inbox};
+  Side outbox_{QueueName::outbox};
+};
+
+/// Runs a whole sequence in a fresh space. Throws `Disagreement`, with the step in its text, also
+/// when the store throws.
+void run_queue_sequence(Harness& harness, const QueueSequence& sequence);
+
+}  // namespace oncebox::conformance

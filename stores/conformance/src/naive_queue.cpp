@@ -1,0 +1,450 @@
+#include "naive_queue.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <variant>
+
+#include "oncebox/limits.hpp"
+#include "oncebox/retry_policy.hpp"
+
+namespace oncebox::conformance {
+
+namespace {
+
+TimePoint later(TimePoint time, const std::optional<TimePoint>& other) {
+  return other && *other > time ? *other : time;
+}
+
+/// Whether a lapsed lease is one too many. The lapse itself counts.
+bool lapses_too_often(const NaiveRow& row, int max_deliveries) {
+  return row.record.history.attempt + row.record.history.lapses + 1 >= max_deliveries;
+}
+
+bool hash_differs(const std::optional<ContentHash>& stored,
+                  const std::optional<ContentHash>& given) {
+  return stored && given && stored->algorithm() == given->algorithm() &&
+         stored->digest() != given->digest();
+}
+
+bool same_content(const MessageRecord& record, const Message& message) {
+  if (record.hash && message.hash && record.hash->algorithm() == message.hash->algorithm()) {
+    return record.hash->digest() == message.hash->digest();
+  }
+  return record.message->payload == message.payload;
+}
+
+/// An empty text keeps what was there.
+void note_error(MessageRecord& record, const std::string& error) {
+  if (!error.empty()) record.history.last_error = clip_text(error, limits::kMaxErrorBytes);
+}
+
+void finish(MessageRecord& record, Status status, TimePoint now) {
+  record.status = status;
+  record.lease.reset();
+  record.finished_at = now;
+}
+
+/// What a second enqueue changes in a message that has content. True when the content is new.
+bool update_content(MessageRecord& record, const Message& message) {
+  Message& stored = *record.message;
+  const bool same = same_content(record, message);
+  const bool new_version = !same || stored.topic != message.topic;
+  stored.topic = message.topic;
+  stored.priority = message.priority;
+  stored.due_at = message.due_at;
+  stored.expires_at = message.expires_at;
+  if (!same) {
+    stored.payload = message.payload;
+    stored.headers = message.headers;
+    record.hash = message.hash;
+  } else if (!record.hash) {
+    record.hash = message.hash;
+  }
+  if (new_version) ++record.history.content_version;
+  return new_version;
+}
+
+/// Where a message stands after it was enqueued again. While it is leased this is where a release
+/// takes it back to.
+void replace_ready_time(NaiveRow& row, TimePoint now) {
+  const TimePoint target = later(later(now, row.record.message->due_at), row.backoff_until);
+  if (row.ready_at <= now && target <= now) return;
+  row.ready_at = target;
+}
+
+void lapse(NaiveRow& row) {
+  ++row.record.history.lapses;
+  row.ready_at = row.ready_after_lapse();
+  row.record.lease.reset();
+}
+
+bool selects(const TopicSelection& selection, const std::string& topic) {
+  const auto matches = [&](const TopicPattern& pattern) { return topic_matches(pattern, topic); };
+  const bool wanted = selection.only.empty() || std::ranges::any_of(selection.only, matches);
+  return wanted && std::ranges::none_of(selection.except, matches);
+}
+
+}  // namespace
+
+bool topic_matches(const TopicPattern& pattern, const std::string& topic) {
+  const std::string& text = pattern.str();
+  if (text.back() != '*') return text == topic;
+  return topic.starts_with(text.substr(0, text.size() - 1));
+}
+
+// A row ---------------------------------------------------------------------------------------
+
+bool NaiveRow::leased_at(TimePoint now) const {
+  return record.lease && record.lease->locked_until > now;
+}
+
+bool NaiveRow::lapsed_at(TimePoint now) const {
+  return record.lease && record.lease->locked_until <= now;
+}
+
+bool NaiveRow::expired_at(TimePoint now) const {
+  return record.message && record.message->expires_at && *record.message->expires_at <= now;
+}
+
+TimePoint NaiveRow::ready_after_lapse() const {
+  return later(record.lease->locked_until, record.message->due_at);
+}
+
+MessageRecord NaiveRow::visible() const {
+  MessageRecord seen = record;
+  if (seen.message) seen.message->hash = seen.hash;
+  const bool waits = seen.status == Status::processing && seen.message && !seen.lease;
+  if (waits) seen.eligible_at = ready_at;
+  return seen;
+}
+
+void NaiveRow::revive(const ReviveOptions& options, TimePoint now) {
+  record.history.attempt = 0;
+  record.history.deliveries = 0;
+  record.history.lapses = 0;
+  record.finished_at.reset();
+  ++record.revivals.count;
+  record.revivals.last_at = now;
+  record.revivals.last_reason.reset();
+  if (!options.reason.empty()) {
+    record.revivals.last_reason = clip_text(options.reason, limits::kMaxReasonBytes);
+  }
+  record.status = record.message ? Status::processing : Status::seen;
+  if (!record.message) return;
+  if (expired_at(now)) record.message->expires_at.reset();
+  backoff_until = {};
+  ready_at = later(now + options.delay, record.message->due_at);
+}
+
+// Enqueue, observe, mark ------------------------------------------------------------------------
+
+std::vector<EnqueueOutcome> NaiveQueue::enqueue(std::span<const Message> messages,
+                                                const EnqueueOptions& options, TimePoint now) {
+  std::vector<EnqueueOutcome> outcomes;
+  for (const Message& message : messages) outcomes.push_back(enqueue_one(message, options, now));
+  return outcomes;
+}
+
+EnqueueOutcome NaiveQueue::enqueue_one(const Message& message, const EnqueueOptions& options,
+                                       TimePoint now) {
+  NaiveRow* row = row_of(message.key);
+  if (row == nullptr) row = &add_row(message.key, now);
+  MessageRecord& record = row->record;
+  record.history.last_seen_at = now;
+
+  EnqueueOutcome outcome;
+  outcome.hash_mismatch = hash_differs(record.hash, message.hash);
+  if (outcome.hash_mismatch && options.on_hash_mismatch == HashMismatchPolicy::reject) {
+    outcome.status = EnqueueStatus::rejected;
+    return outcome;
+  }
+  if (outcome.hash_mismatch && options.on_hash_mismatch == HashMismatchPolicy::quarantine) {
+    outcome.status = EnqueueStatus::quarantined;
+    outcome.quarantined_as = quarantine(message, now);
+    return outcome;
+  }
+
+  const bool taken_in_before =
+      record.message || record.status == Status::done || record.status == Status::dead;
+  if (!taken_in_before) {
+    accept(*row, message, now);
+    outcome.status = EnqueueStatus::accepted;
+    return outcome;
+  }
+
+  ++record.history.duplicates;
+  if (record.status == Status::done) {
+    outcome.status = EnqueueStatus::duplicate_done;
+    return outcome;
+  }
+  if (record.status == Status::dead) {
+    if (record.message) {
+      update_content(record, message);
+    } else {
+      accept(*row, message, now);
+      record.status = Status::dead;
+    }
+    outcome.status = EnqueueStatus::duplicate_dead;
+    if (options.on_dead == DeadPolicy::revive) {
+      row->revive({.reason = "enqueued again"}, now);
+      outcome.status = EnqueueStatus::revived;
+    }
+    return outcome;
+  }
+
+  const bool new_content = update_content(record, message);
+  replace_ready_time(*row, now);
+  if (!new_content) {
+    outcome.status = EnqueueStatus::duplicate;
+  } else {
+    outcome.status = row->leased_at(now) ? EnqueueStatus::superseding : EnqueueStatus::updated;
+  }
+  return outcome;
+}
+
+/// The first content of a key.
+void NaiveQueue::accept(NaiveRow& row, const Message& message, TimePoint now) {
+  row.record.status = Status::processing;
+  row.record.message = message;
+  if (message.hash) row.record.hash = message.hash;
+  row.record.history.content_version = 1;
+  row.enqueue_order = ++enqueues_;
+  row.ready_at = later(now, message.due_at);
+}
+
+MessageId NaiveQueue::quarantine(const Message& message, TimePoint now) {
+  const Message copy = quarantined_copy(message);
+  NaiveRow* row = row_of(copy.key);
+  if (row != nullptr) {
+    ++row->record.history.duplicates;
+    row->record.history.last_seen_at = now;
+    return copy.key.message_id;
+  }
+  NaiveRow& added = add_row(copy.key, now);
+  accept(added, copy, now);
+  finish(added.record, Status::dead, now);
+  note_error(added.record, "content hash differs");
+  return copy.key.message_id;
+}
+
+std::vector<ObserveOutcome> NaiveQueue::observe(std::span<const Observation> observations,
+                                                TimePoint now) {
+  std::vector<ObserveOutcome> outcomes;
+  for (const Observation& observation : observations) {
+    ObserveOutcome outcome;
+    NaiveRow* row = row_of(observation.key);
+    if (row == nullptr) {
+      outcome.state = ObservedState::unseen;
+      row = &add_row(observation.key, now);
+    } else if (row->record.status == Status::seen) {
+      outcome.state = ObservedState::seen;
+    } else if (row->record.status == Status::done) {
+      outcome.state = ObservedState::done;
+    } else if (row->record.status == Status::dead) {
+      outcome.state = ObservedState::dead;
+    } else {
+      outcome.state = row->leased_at(now) ? ObservedState::leased : ObservedState::ready;
+    }
+    outcome.hash_mismatch = hash_differs(row->record.hash, observation.hash);
+    row->record.history.last_seen_at = now;
+    if (!row->record.hash) row->record.hash = observation.hash;
+    outcomes.push_back(outcome);
+  }
+  return outcomes;
+}
+
+std::vector<MarkOutcome> NaiveQueue::mark(std::span<const Mark> marks, TimePoint now) {
+  std::vector<MarkOutcome> outcomes;
+  for (const Mark& mark : marks) {
+    NaiveRow* row = row_of(mark.key);
+    if (row == nullptr) {
+      outcomes.push_back(MarkOutcome::unknown);
+      continue;
+    }
+    MessageRecord& record = row->record;
+    const bool finished = record.status == Status::done || record.status == Status::dead;
+    const bool refused = (mark.as == MarkAs::processing && finished) ||
+                         (mark.as == MarkAs::dead && record.status == Status::done);
+    outcomes.push_back(refused ? MarkOutcome::refused : MarkOutcome::marked);
+    if (refused) continue;
+    if (mark.as == MarkAs::processing) {
+      record.status = Status::processing;
+      record.lease.reset();
+      continue;
+    }
+    if (mark.as == MarkAs::dead) note_error(record, mark.error);
+    const Status status = mark.as == MarkAs::processed ? Status::done : Status::dead;
+    if (record.status != status) finish(record, status, now);
+  }
+  return outcomes;
+}
+
+// Claim, settle, extend, reap -------------------------------------------------------------------
+
+/// Oldest unfinished of its partition.
+bool NaiveQueue::is_head(const NaiveRow& row) const {
+  const auto& partition = row.record.message->partition_key;
+  return std::ranges::none_of(rows_, [&](const NaiveRow& other) {
+    return partition && other.record.status == Status::processing && other.record.message &&
+           other.record.message->partition_key == partition &&
+           other.enqueue_order < row.enqueue_order;
+  });
+}
+
+/// Whether somebody holds a message of its partition, or held it and was not reaped yet.
+bool NaiveQueue::partition_has_owner(const NaiveRow& row) const {
+  const auto& partition = row.record.message->partition_key;
+  return std::ranges::any_of(rows_, [&](const NaiveRow& other) {
+    return partition && other.record.lease && other.record.message->partition_key == partition;
+  });
+}
+
+/// After a reap: every lease that is left is live.
+bool NaiveQueue::claimable(const NaiveRow& row, const TopicSelection& topics, TimePoint now) const {
+  const MessageRecord& record = row.record;
+  return record.status == Status::processing && record.message && !record.lease &&
+         row.ready_at <= now && selects(topics, record.message->topic.str()) && is_head(row) &&
+         !partition_has_owner(row);
+}
+
+std::vector<ClaimedMessage> NaiveQueue::claim(const ClaimRequest& request, TimePoint now) {
+  reap(request.max_deliveries, now);
+
+  std::vector<NaiveRow*> candidates;
+  for (NaiveRow& row : rows_) {
+    if (claimable(row, request.topics, now)) candidates.push_back(&row);
+  }
+  std::ranges::sort(candidates, {}, [](const NaiveRow* row) {
+    const int priority = row->record.message->priority.value();
+    return std::tuple(-priority, row->ready_at, row->enqueue_order);
+  });
+  if (candidates.size() > request.limit) candidates.resize(request.limit);
+
+  std::vector<ClaimedMessage> claimed;
+  for (NaiveRow* row : candidates) {
+    MessageRecord& record = row->record;
+    ++record.history.deliveries;
+    row->leased_version = record.history.content_version;
+    record.lease = MessageLease{request.owner, DeliveryNumber{}, now + request.lease};
+    claimed.push_back({.message = *row->visible().message,
+                       .history = record.history,
+                       .owner = request.owner,
+                       .delivery = {},
+                       .locked_until = record.lease->locked_until});
+  }
+  return claimed;
+}
+
+bool NaiveQueue::adopt_delivery(const MessageKey& key, DeliveryNumber number) {
+  NaiveRow* row = row_of(key);
+  const bool grows = number > row->last_delivery;
+  row->last_delivery = number;
+  row->record.lease->delivery = number;
+  return grows;
+}
+
+/// The row that this delivery holds, lapsed or not.
+NaiveRow* NaiveQueue::holder(const Delivery& delivery) {
+  NaiveRow* row = row_of(delivery.key);
+  if (row == nullptr || !row->record.lease) return nullptr;
+  if (row->record.lease->owner != delivery.owner) return nullptr;
+  if (delivery.number && *delivery.number != row->record.lease->delivery) return nullptr;
+  return row;
+}
+
+std::vector<SettleOutcome> NaiveQueue::settle(std::span<const Settlement> settlements,
+                                              TimePoint now) {
+  std::vector<SettleOutcome> outcomes;
+  for (const Settlement& settlement : settlements) outcomes.push_back(settle_one(settlement, now));
+  return outcomes;
+}
+
+SettleOutcome NaiveQueue::settle_one(const Settlement& settlement, TimePoint now) {
+  NaiveRow* row = holder(settlement.delivery);
+  if (row == nullptr) return SettleOutcome::lease_lost;
+  MessageRecord& record = row->record;
+  if (std::holds_alternative<Release>(settlement.verdict)) {
+    record.lease.reset();
+    return SettleOutcome::settled;
+  }
+  if (row->leased_version < record.history.content_version) {
+    record.lease.reset();
+    row->ready_at = later(now, record.message->due_at);
+    return SettleOutcome::superseded;
+  }
+  if (std::holds_alternative<Ack>(settlement.verdict)) {
+    finish(record, Status::done, now);
+  } else if (const auto* fail = std::get_if<Fail>(&settlement.verdict)) {
+    finish(record, Status::dead, now);
+    note_error(record, fail->error);
+  } else {
+    const Abandon& abandon = std::get<Abandon>(settlement.verdict);
+    ++record.history.attempt;
+    note_error(record, abandon.error);
+    record.lease.reset();
+    row->backoff_until = now + abandon.delay.value_or(default_backoff(record.history.attempt));
+    row->ready_at = later(row->backoff_until, record.message->due_at);
+  }
+  return SettleOutcome::settled;
+}
+
+std::vector<ExtendOutcome> NaiveQueue::extend(std::span<const LeaseExtension> extensions,
+                                              TimePoint now) {
+  std::vector<ExtendOutcome> outcomes;
+  for (const LeaseExtension& extension : extensions) {
+    NaiveRow* row = holder(extension.delivery);
+    if (row != nullptr) {
+      TimePoint& locked_until = row->record.lease->locked_until;
+      locked_until = std::max(locked_until, now + extension.lease);
+      outcomes.push_back({locked_until});
+    } else {
+      outcomes.push_back({});
+    }
+  }
+  return outcomes;
+}
+
+ReapResult NaiveQueue::reap(int max_deliveries, TimePoint now) {
+  ReapResult result;
+  for (NaiveRow& row : rows_) {
+    if (row.record.status != Status::processing || row.leased_at(now)) continue;
+    const bool lapsed = row.lapsed_at(now);
+    const bool too_often = lapsed && lapses_too_often(row, max_deliveries);
+    if (lapsed) lapse(row);
+    if (too_often) {
+      const int lapses = row.record.history.lapses;
+      finish(row.record, Status::dead, now);
+      note_error(row.record, "lease expired " + std::to_string(lapses) + " times");
+      ++result.buried;
+    } else if (row.expired_at(now)) {
+      finish(row.record, Status::dead, now);
+      note_error(row.record, "expired");
+      ++result.buried;
+    } else if (lapsed) {
+      ++result.released;
+    }
+  }
+  return result;
+}
+
+bool NaiveQueue::burial_due(int max_deliveries, TimePoint now) const {
+  NaiveQueue copy = *this;
+  return copy.reap(max_deliveries, now).buried > 0;
+}
+
+NaiveRow* NaiveQueue::row_of(const MessageKey& key) {
+  for (NaiveRow& row : rows_) {
+    if (row.record.key == key) return &row;
+  }
+  return nullptr;
+}
+
+NaiveRow& NaiveQueue::add_row(const MessageKey& key, TimePoint now) {
+  NaiveRow row{.record = {.key = key}};
+  row.record.history.first_seen_at = now;
+  row.record.history.last_seen_at = now;
+  rows_.push_back(row);
+  return rows_.back();
+}
+
+}  // namespace oncebox::conformance

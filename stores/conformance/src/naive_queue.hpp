@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "oncebox/message.hpp"
+#include "oncebox/queue_operator.hpp"
+#include "oncebox/queue_types.hpp"
+
+namespace oncebox::conformance {
+
+/// One key as the model knows it: what a caller can see, and what only the queue needs to remember.
+struct NaiveRow {
+  /// Everything visible but `eligible_at`, which follows from `ready_at`.
+  MessageRecord record;
+  /// The place of its first enqueue among all of them; 0 if it was never enqueued.
+  std::uint64_t enqueue_order = 0;
+  /// When it became claimable. Kept while it is leased, because a release goes back to it.
+  TimePoint ready_at{};
+  /// Until when an abandon asked to wait.
+  TimePoint backoff_until{};
+  /// The content version that the holder was given.
+  int leased_version = 0;
+  /// The number of its last delivery, whoever has it.
+  DeliveryNumber last_delivery{};
+
+  [[nodiscard]] bool leased_at(TimePoint now) const;
+  [[nodiscard]] bool lapsed_at(TimePoint now) const;
+  [[nodiscard]] bool expired_at(TimePoint now) const;
+  /// Since when it waits, if its lease lapsed: the end of the lease, or a due time that came
+  /// meanwhile.
+  [[nodiscard]] TimePoint ready_after_lapse() const;
+  /// The record as a caller sees it.
+  [[nodiscard]] MessageRecord visible() const;
+  /// Brings a dead one back.
+  void revive(const ReviveOptions& options, TimePoint now);
+};
+
+/// R-20, without sharing the code under test.
+[[nodiscard]] bool topic_matches(const TopicPattern& pattern, const std::string& topic);
+
+/// The queue of decision 0004 written as plainly as possible: one vector in the order in which the
+/// keys were stored, linear scans, no index. It has no clock: every call is told the time. It is
+/// not thread-safe and never throws on purpose.
+///
+/// The numbers of deliveries are the store's to choose, so a claim leaves them open and the caller
+/// fills in what the store answered by `adopt_delivery`.
+class NaiveQueue {
+ public:
+  std::vector<EnqueueOutcome> enqueue(std::span<const Message> messages,
+                                      const EnqueueOptions& options, TimePoint now);
+  std::vector<ObserveOutcome> observe(std::span<const Observation> observations, TimePoint now);
+  std::vector<MarkOutcome> mark(std::span<const Mark> marks, TimePoint now);
+  std::vector<ClaimedMessage> claim(const ClaimRequest& request, TimePoint now);
+  std::vector<SettleOutcome> settle(std::span<const Settlement> settlements, TimePoint now);
+  std::vector<ExtendOutcome> extend(std::span<const LeaseExtension> extensions, TimePoint now);
+  /// Without a limit: everything that is due.
+  ReapResult reap(int max_deliveries, TimePoint now);
+  [[nodiscard]] std::optional<MessageRecord> find(const MessageKey& key) const;
+
+  /// All that match, in list order, with payloads.
+  [[nodiscard]] std::vector<MessageRecord> list(const MessageFilter& filter, ListOrder order) const;
+  [[nodiscard]] std::vector<TopicStats> stats(TimePoint now) const;
+  ReviveOutcome revive(const MessageKey& key, const ReviveOptions& options, TimePoint now);
+  std::size_t revive_matching(const MessageFilter& filter, const ReviveOptions& options,
+                              std::size_t limit, TimePoint now);
+  PurgeOutcome purge(const MessageKey& key);
+  std::size_t purge_matching(const MessageFilter& filter, std::size_t limit);
+  /// Without a limit: everything that is past its retention.
+  CleanupResult cleanup(const CleanupRequest& request, TimePoint now);
+
+  /// Takes the number that the store gave the running delivery of `key`. False when it is not
+  /// greater than every number that this message had before.
+  [[nodiscard]] bool adopt_delivery(const MessageKey& key, DeliveryNumber number);
+  /// Whether `reap` would bury something.
+  [[nodiscard]] bool burial_due(int max_deliveries, TimePoint now) const;
+
+ private:
+  [[nodiscard]] NaiveRow* row_of(const MessageKey& key);
+  NaiveRow& add_row(const MessageKey& key, TimePoint now);
+
+  EnqueueOutcome enqueue_one(const Message& message, const EnqueueOptions& options, TimePoint now);
+  MessageId quarantine(const Message& message, TimePoint now);
+  void accept(NaiveRow& row, const Message& message, TimePoint now);
+  [[nodiscard]] NaiveRow* holder(const Delivery& delivery);
+  SettleOutcome settle_one(const Settlement& settlement, TimePoint now);
+  [[nodiscard]] bool is_head(const NaiveRow& row) const;
+  [[nodiscard]] bool partition_has_owner(const NaiveRow& row) const;
+  [[nodiscard]] bool claimable(const NaiveRow& row, const TopicSelection& topics,
+                               TimePoint now) const;
+
+  std::vector<NaiveRow> rows_;  // in the order in which the keys were first stored
+  std::uint64_t enqueues_ = 0;
+};
+
+}  // namespace oncebox::conformance

@@ -1,0 +1,326 @@
+#include "memory_keys.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+
+namespace oncebox::memory {
+
+namespace {
+
+std::size_t size_of(const std::optional<std::string>& text) { return text ? text->size() : 0; }
+
+}  // namespace
+
+/// One call's worth of new and changed keys. Each step either happens or throws and changes
+/// nothing; when the batch is destroyed without `commit`, the steps before are undone.
+class MemoryKeys::Batch {
+ public:
+  Batch(MemoryKeys& keys, TimePoint now, std::size_t items) : keys_(keys), now_(now) {
+    constexpr std::size_t kMaxStepsPerItem = 2;  // created, then changed
+    undo_.reserve(kMaxStepsPerItem * items);
+  }
+
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  ~Batch() {
+    for (auto step = undo_.rbegin(); step != undo_.rend(); ++step) take_back(*step);
+  }
+
+  void commit() noexcept { undo_.clear(); }
+
+  BeginOutcome begin(const BeginRequest& request) {
+    KeyRow* const row = keys_.find_known(request.key, now_);
+    if (row == nullptr) return acquire(request, nullptr);
+    const KeyState& state = row->state;
+    const bool lapsed = state.lease_until && *state.lease_until <= now_;
+    const bool suppressed = request.on_failed == FailedKeyPolicy::suppress;
+    switch (state.status) {
+      case KeyStatus::processed:
+        return seen_again(
+            *row,
+            {.status = BeginStatus::processed, .attempts = state.attempts, .result = row->result});
+      case KeyStatus::in_progress:
+        if (lapsed) return acquire(request, row);
+        return seen_again(*row, {.status = BeginStatus::busy,
+                                 .lease_until = state.lease_until,
+                                 .attempts = state.attempts});
+      case KeyStatus::failed:
+        if (!suppressed) return acquire(request, row);
+        return seen_again(
+            *row,
+            {.status = BeginStatus::failed, .attempts = state.attempts, .error = state.error});
+      case KeyStatus::released:
+        return acquire(request, row);
+    }
+    throw Error(ErrorCode::internal, "a key is in no known state");
+  }
+
+  CompleteOutcome complete(const CompleteRequest& request) {
+    KeyRow* const row = keys_.find_known(request.key, now_);
+    if (row != nullptr) {
+      const KeyState& state = row->state;
+      const bool processed = state.status == KeyStatus::processed;
+      if (request.lease_id && !row->held_under(*request.lease_id)) {
+        const bool repeated = processed && state.lease_id == request.lease_id;
+        return repeated ? CompleteOutcome::processed : CompleteOutcome::lease_lost;
+      }
+      if (processed) return CompleteOutcome::processed;
+    }
+    require_room(size_of(request.result));
+    std::optional<std::string> result = request.result;
+    KeyRow& target = row != nullptr ? *row : create(request.key);
+    change(target, [&](KeyState& state) {
+      state.status = KeyStatus::processed;
+      state.lease_id = request.lease_id;
+      state.lease_until.reset();
+      state.error.reset();
+      state.keep_until = now_ + request.retention;
+    });
+    set_result(target, std::move(result));
+    return CompleteOutcome::processed;
+  }
+
+  FailOutcome fail(const FailRequest& request) {
+    KeyRow* const row = keys_.find_known(request.key, now_);
+    if (row == nullptr) return FailOutcome::lease_lost;
+    const KeyState& state = row->state;
+    const bool repeated = state.status == KeyStatus::failed && state.lease_id == request.lease_id;
+    if (repeated) return FailOutcome::failed;
+    if (!row->held_under(request.lease_id)) return FailOutcome::lease_lost;
+    std::string error = clip_text(request.error, limits::kMaxErrorBytes);
+    change(*row, [&](KeyState& changed) {
+      changed.status = KeyStatus::failed;
+      changed.lease_until.reset();
+      changed.error = std::move(error);
+    });
+    return FailOutcome::failed;
+  }
+
+  ReleaseOutcome release(const ReleaseRequest& request) {
+    KeyRow* const row = keys_.find_known(request.key, now_);
+    if (row == nullptr) return ReleaseOutcome::unknown;
+    const KeyState& state = row->state;
+    if (state.status == KeyStatus::processed) return ReleaseOutcome::processed;
+    const bool repeated = state.status == KeyStatus::released && state.lease_id == request.lease_id;
+    if (repeated) return ReleaseOutcome::released;
+    if (!row->held_under(request.lease_id)) return ReleaseOutcome::lease_lost;
+    change(*row, [](KeyState& changed) {
+      changed.status = KeyStatus::released;
+      changed.lease_until.reset();
+    });
+    return ReleaseOutcome::released;
+  }
+
+  KeyExtendOutcome extend(const KeyExtension& extension) {
+    KeyRow* const row = keys_.find_known(extension.key, now_);
+    if (row == nullptr || !row->held_under(extension.lease_id)) return {};
+    const TimePoint until = std::max(*row->state.lease_until, now_ + extension.lease);
+    change(*row, [&](KeyState& state) {
+      state.lease_until = until;
+      state.keep_until = std::max(state.keep_until, until);
+    });
+    return {until};
+  }
+
+ private:
+  struct UndoStep {
+    KeyRow* row;
+    bool created = false;
+    bool result_replaced = false;
+    KeyState state = {};
+    std::optional<std::string> result = {};  // what was replaced
+  };
+
+  BeginOutcome acquire(const BeginRequest& request, KeyRow* row) {
+    const LeaseId lease_id = LeaseId::generate(now_);
+    std::string owner = request.owner;
+    const TimePoint lease_until = now_ + request.lease;
+    KeyRow& target = row != nullptr ? *row : create(request.key);
+    change(target, [&](KeyState& state) {
+      state.status = KeyStatus::in_progress;
+      ++state.attempts;
+      state.last_seen_at = now_;
+      state.owner = std::move(owner);
+      state.lease_id = lease_id;
+      state.lease_until = lease_until;
+      state.keep_until = std::max(now_ + request.retention, lease_until);
+      state.error.reset();
+    });
+    return {.status = BeginStatus::acquired,
+            .lease_id = lease_id,
+            .lease_until = lease_until,
+            .attempts = target.state.attempts};
+  }
+
+  BeginOutcome seen_again(KeyRow& row, BeginOutcome outcome) {
+    change(row, [&](KeyState& state) { state.last_seen_at = now_; });
+    return outcome;
+  }
+
+  // A key that is past its retention is begun as if it were new, in the row that it left.
+  KeyRow& create(const IdempotencyKey& key) {
+    if (KeyRow* const forgotten = keys_.rows_.find(key); forgotten != nullptr) {
+      change(*forgotten, [&](KeyState& state) {
+        state = KeyState{.first_seen_at = now_, .last_seen_at = now_, .keep_until = now_};
+      });
+      set_result(*forgotten, std::nullopt);
+      return *forgotten;
+    }
+    require_room(key.str().size());
+    if (keys_.rows_.size() >= keys_.options_.max_keys) throw_full("keys", keys_.options_.max_keys);
+    KeyRow& row = keys_.rows_.insert(std::make_unique<KeyRow>(key));
+    row.state = {.first_seen_at = now_, .last_seen_at = now_, .keep_until = now_};
+    keys_.by_keep_until_.insert(row);
+    keys_.bytes_ += key.str().size();
+    undo_.push_back({.row = &row, .created = true});
+    return row;
+  }
+
+  void require_room(std::size_t bytes) const {
+    const std::size_t max = keys_.options_.max_key_bytes;
+    if (keys_.bytes_ + bytes > max) throw_full("bytes of keys and results", max);
+  }
+
+  [[noreturn]] static void throw_full(std::string_view of_what, std::size_t limit) {
+    throw Error(ErrorCode::overloaded,
+                fmt::format("the memory store holds its limit of {} {}; clean up forgotten keys, "
+                            "shorten their retention or raise the limit",
+                            limit, of_what));
+  }
+
+  template <class Change>
+  void change(KeyRow& row, Change apply) {
+    undo_.push_back({.row = &row, .state = row.state});
+    reindexed(row, [&] { apply(row.state); });
+  }
+
+  template <class Apply>
+  void reindexed(KeyRow& row, Apply apply) noexcept {
+    RowsByKeepUntil& index = keys_.by_keep_until_;
+    index.erase(index.iterator_to(row));
+    apply();
+    index.insert(row);
+  }
+
+  // Belongs to the change just made.
+  void set_result(KeyRow& row, std::optional<std::string> result) noexcept {
+    UndoStep& step = undo_.back();
+    step.result_replaced = true;
+    step.result = swap_result(row, std::move(result));
+  }
+
+  std::optional<std::string> swap_result(KeyRow& row, std::optional<std::string> result) noexcept {
+    keys_.bytes_ = keys_.bytes_ - size_of(row.result) + size_of(result);
+    return std::exchange(row.result, std::move(result));
+  }
+
+  void take_back(UndoStep& step) noexcept {
+    KeyRow& row = *step.row;
+    if (step.created) {
+      keys_.remove(row);
+      return;
+    }
+    if (step.result_replaced) swap_result(row, std::move(step.result));
+    reindexed(row, [&] { row.state = std::move(step.state); });
+  }
+
+  MemoryKeys& keys_;
+  const TimePoint now_;
+  std::vector<UndoStep> undo_;
+};
+
+MemoryKeys::KeyRow* MemoryKeys::find_known(const IdempotencyKey& key, TimePoint now) noexcept {
+  KeyRow* const row = rows_.find(key);
+  return row != nullptr && !row->forgotten_at(now) ? row : nullptr;
+}
+
+void MemoryKeys::remove(KeyRow& row) noexcept {
+  bytes_ -= row.key.str().size() + size_of(row.result);
+  by_keep_until_.erase(by_keep_until_.iterator_to(row));
+  rows_.erase(row);
+}
+
+std::size_t MemoryKeys::forget(TimePoint now, std::size_t limit) noexcept {
+  std::size_t removed = 0;
+  while (removed < limit && !by_keep_until_.empty() && by_keep_until_.begin()->forgotten_at(now)) {
+    remove(*by_keep_until_.begin());
+    ++removed;
+  }
+  return removed;
+}
+
+KeyRecord MemoryKeys::to_record(const KeyRow& row) {
+  const KeyState& state = row.state;
+  return {.key = row.key,
+          .status = state.status,
+          .attempts = state.attempts,
+          .first_seen_at = state.first_seen_at,
+          .last_seen_at = state.last_seen_at,
+          .owner = state.owner,
+          .lease_until = state.lease_until,
+          .keep_until = state.keep_until,
+          .result = row.result,
+          .error = state.error};
+}
+
+template <class Outcome, class Request>
+std::vector<Outcome> MemoryKeys::run_batch(std::span<const Request> requests,
+                                           Outcome (Batch::*step)(const Request&)) {
+  std::vector<Outcome> outcomes;
+  outcomes.reserve(requests.size());
+  const TimePoint now = clock_.now();
+  const std::lock_guard lock(mutex_);
+  const bool crowded = rows_.size() + requests.size() > options_.max_keys;
+  if (crowded) forget(now, requests.size());
+  Batch batch(*this, now, requests.size());
+  for (const Request& request : requests) outcomes.push_back((batch.*step)(request));
+  batch.commit();
+  return outcomes;
+}
+
+std::vector<BeginOutcome> MemoryKeys::do_begin(std::span<const BeginRequest> requests) {
+  return run_batch(requests, &Batch::begin);
+}
+
+std::vector<CompleteOutcome> MemoryKeys::do_complete(std::span<const CompleteRequest> requests) {
+  return run_batch(requests, &Batch::complete);
+}
+
+std::vector<FailOutcome> MemoryKeys::do_fail(std::span<const FailRequest> requests) {
+  return run_batch(requests, &Batch::fail);
+}
+
+std::vector<ReleaseOutcome> MemoryKeys::do_release(std::span<const ReleaseRequest> requests) {
+  return run_batch(requests, &Batch::release);
+}
+
+std::vector<KeyExtendOutcome> MemoryKeys::do_extend(std::span<const KeyExtension> extensions) {
+  return run_batch(extensions, &Batch::extend);
+}
+
+std::vector<std::optional<KeyRecord>> MemoryKeys::do_find(std::span<const IdempotencyKey> keys) {
+  std::vector<std::optional<KeyRecord>> records;
+  records.reserve(keys.size());
+  const TimePoint now = clock_.now();
+  const std::lock_guard lock(mutex_);
+  for (const IdempotencyKey& key : keys) {
+    const KeyRow* const row = find_known(key, now);
+    records.emplace_back();
+    if (row != nullptr) records.back() = to_record(*row);
+  }
+  return records;
+}
+
+std::size_t MemoryKeys::do_cleanup(std::size_t limit) {
+  const TimePoint now = clock_.now();
+  const std::lock_guard lock(mutex_);
+  return forget(now, limit);
+}
+
+}  // namespace oncebox::memory

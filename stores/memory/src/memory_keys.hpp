@@ -1,0 +1,95 @@
+#pragma once
+
+#include <boost/intrusive/set.hpp>
+#include <cstddef>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hash_index.hpp"
+#include "oncebox/clock.hpp"
+#include "oncebox/idempotency_store.hpp"
+#include "oncebox/memory/memory_store.hpp"
+
+namespace oncebox::memory {
+
+/// The idempotency keys in memory. A single lock makes each call atomic towards others; an error
+/// half-way through a batch undoes what the batch had done.
+class MemoryKeys final : public IdempotencyStore {
+ public:
+  MemoryKeys(const Clock& clock, const Options& options) : clock_(clock), options_(options) {}
+  ~MemoryKeys() override { by_keep_until_.clear(); }
+
+ private:
+  class Batch;
+
+  /// What the life of a key changes, apart from its result.
+  struct KeyState {
+    KeyStatus status = KeyStatus::in_progress;
+    int attempts = 0;
+    TimePoint first_seen_at{};
+    TimePoint last_seen_at{};
+    std::string owner;
+    std::optional<LeaseId> lease_id;  ///< of the last acquisition; also kept when it has ended
+    std::optional<TimePoint> lease_until;
+    TimePoint keep_until{};
+    std::optional<std::string> error;
+  };
+
+  using KeepHook = boost::intrusive::set_member_hook<>;
+
+  struct KeyRow {
+    explicit KeyRow(const IdempotencyKey& row_key) : key(row_key) {}
+
+    HashHook key_hook;
+    const IdempotencyKey key;
+    KeyState state;
+    std::optional<std::string> result;
+    KeepHook keep_hook;
+
+    [[nodiscard]] bool forgotten_at(TimePoint now) const noexcept {
+      return state.keep_until <= now;
+    }
+    [[nodiscard]] bool held_under(const LeaseId& lease_id) const noexcept {
+      return state.status == KeyStatus::in_progress && state.lease_id == lease_id;
+    }
+  };
+
+  struct ByKeepUntil {
+    using type = std::pair<TimePoint, const KeyRow*>;
+    type operator()(const KeyRow& row) const noexcept { return {row.state.keep_until, &row}; }
+  };
+  using RowsByKeepUntil = boost::intrusive::set<
+      KeyRow, boost::intrusive::member_hook<KeyRow, KeepHook, &KeyRow::keep_hook>,
+      boost::intrusive::key_of_value<ByKeepUntil>, boost::intrusive::constant_time_size<false>>;
+
+  std::vector<BeginOutcome> do_begin(std::span<const BeginRequest> requests) override;
+  std::vector<CompleteOutcome> do_complete(std::span<const CompleteRequest> requests) override;
+  std::vector<FailOutcome> do_fail(std::span<const FailRequest> requests) override;
+  std::vector<ReleaseOutcome> do_release(std::span<const ReleaseRequest> requests) override;
+  std::vector<KeyExtendOutcome> do_extend(std::span<const KeyExtension> extensions) override;
+  std::vector<std::optional<KeyRecord>> do_find(std::span<const IdempotencyKey> keys) override;
+  std::size_t do_cleanup(std::size_t limit) override;
+
+  template <class Outcome, class Request>
+  std::vector<Outcome> run_batch(std::span<const Request> requests,
+                                 Outcome (Batch::*step)(const Request&));
+
+  // All of these expect the lock to be held.
+  [[nodiscard]] KeyRow* find_known(const IdempotencyKey& key, TimePoint now) noexcept;
+  std::size_t forget(TimePoint now, std::size_t limit) noexcept;
+  void remove(KeyRow& row) noexcept;
+  [[nodiscard]] static KeyRecord to_record(const KeyRow& row);
+
+  const Clock& clock_;
+  const Options options_;
+  std::mutex mutex_;
+  HashIndex<KeyRow, &KeyRow::key_hook> rows_;
+  RowsByKeepUntil by_keep_until_;
+  std::size_t bytes_ = 0;  ///< of all keys and results
+};
+
+}  // namespace oncebox::memory

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/memory/memory_store.hpp"
+#include "oncebox/queue_operator.hpp"
+#include "oncebox/queue_store.hpp"
+#include "queue_index.hpp"
+
+namespace oncebox::memory {
+
+/// One queue in memory. A single lock makes each call atomic towards others; an error half-way
+/// through a batch undoes what the batch had done.
+class MemoryQueue final : public QueueStore, public QueueOperator {
+ public:
+  MemoryQueue(const Clock& clock, const Options& options) : clock_(clock), options_(options) {}
+
+ private:
+  class IntakeBatch;
+  class ReapBatch;
+
+  // QueueStore
+  std::vector<EnqueueOutcome> do_enqueue(std::span<const Message> messages,
+                                         const EnqueueOptions& options) override;
+  std::vector<ObserveOutcome> do_observe(std::span<const Observation> observations) override;
+  std::vector<MarkOutcome> do_mark(std::span<const Mark> marks) override;
+  std::vector<ClaimedMessage> do_claim(const ClaimRequest& request) override;
+  std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) override;
+  std::vector<ExtendOutcome> do_extend(std::span<const LeaseExtension> extensions) override;
+  ReapResult do_reap(const ReapRequest& request) override;
+  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override;
+
+  // QueueOperator
+  MessagePage do_list(const ListRequest& request) override;
+  std::size_t do_count(const MessageFilter& filter) override;
+  QueueStats do_stats() override;
+  std::vector<ReviveOutcome> do_revive(std::span<const MessageKey> keys,
+                                       const ReviveOptions& options) override;
+  std::size_t do_revive_matching(const MessageFilter& filter, const ReviveOptions& options,
+                                 std::size_t limit) override;
+  std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys) override;
+  std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit) override;
+  CleanupResult do_cleanup(const CleanupRequest& request) override;
+
+  // All of these expect the lock to be held.
+  [[nodiscard]] Row* find_delivery(const Delivery& delivery) noexcept;
+  SettleOutcome settle_one(Row* row, const Verdict& verdict, std::string error,
+                           TimePoint now) noexcept;
+  MarkOutcome mark_one(Row* row, MarkAs as, std::string error, TimePoint now) noexcept;
+  void revive_rows(std::span<Row* const> rows, const ReviveOptions& options, TimePoint now);
+  [[nodiscard]] std::vector<Row*> dead_matching(const MessageFilter& filter, std::size_t limit);
+  void remove(Row& row) noexcept;
+
+  const Clock& clock_;
+  const Options options_;
+  std::mutex mutex_;
+  QueueIndex index_;
+  std::size_t bytes_ = 0;  ///< of all keys and contents
+};
+
+/// How much a row counts towards `Options::max_bytes`.
+[[nodiscard]] std::size_t bytes_of(const MessageKey& key) noexcept;
+[[nodiscard]] std::size_t bytes_of(const Content& content) noexcept;
+
+/// Ends a row's work as done or dead.
+void finish(RowState& state, Status status, TimePoint now) noexcept;
+
+/// Brings a dead row back to where a claim can take it, or to seen when it has no content.
+void bring_back(Row& row, TimePoint eligible_at, std::string reason, TimePoint now) noexcept;
+
+[[nodiscard]] MessageRecord to_record(const Row& row, ListPayloads payloads);
+
+}  // namespace oncebox::memory

@@ -1,0 +1,220 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <unordered_set>
+#include <utility>
+
+#include "memory_queue.hpp"
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+
+namespace oncebox::memory {
+
+namespace {
+
+MessageFilter::Subject subject_of(const Row& row) {
+  const std::optional<PartitionKey>& partition_key = row.state.partition_key;
+  return {.key = row.key,
+          .status = row.state.status,
+          .topic = row.content != nullptr ? &row.content->topic : nullptr,
+          .partition_key = partition_key ? &*partition_key : nullptr,
+          .history = row.state.history,
+          .finished_at = row.state.finished_at};
+}
+
+constexpr char order_letter(ListOrder order) {
+  return order == ListOrder::oldest_first ? 'o' : 'n';
+}
+
+Cursor cursor_after(const Row& row, ListOrder order) {
+  return Cursor(fmt::format("{}{}", order_letter(order), row.row_id));
+}
+
+std::uint64_t row_id_of(const Cursor& cursor, ListOrder order) {
+  const std::string& text = cursor.str();
+  std::uint64_t row_id = 0;
+  if (!text.empty() && text.front() == order_letter(order)) {
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data() + 1, last, row_id);
+    if (error == std::errc{} && end == last) return row_id;
+  }
+  throw Error(ErrorCode::invalid_argument,
+              "this cursor was not given by a list in this order; begin without one");
+}
+
+// Fills the page from rows that come in the order of the list.
+template <class Iterator>
+MessagePage collect(Iterator row, Iterator end, const ListRequest& request) {
+  MessagePage page;
+  const Row* last = nullptr;
+  for (; row != end; ++row) {
+    if (!request.filter.matches(subject_of(*row))) continue;
+    if (page.records.size() == request.limit) {
+      page.next = cursor_after(*last, request.order);
+      break;
+    }
+    page.records.push_back(to_record(*row, request.payloads));
+    last = &*row;
+  }
+  return page;
+}
+
+}  // namespace
+
+MessagePage MemoryQueue::do_list(const ListRequest& request) {
+  std::optional<std::uint64_t> after;
+  if (request.after) after = row_id_of(*request.after, request.order);
+  const std::lock_guard lock(mutex_);
+  RowsById& rows = index_.rows_by_id();
+  if (request.order == ListOrder::oldest_first) {
+    return collect(after ? rows.upper_bound(*after) : rows.begin(), rows.end(), request);
+  }
+  const auto from = after ? rows.lower_bound(*after) : rows.end();
+  return collect(std::make_reverse_iterator(from), std::make_reverse_iterator(rows.begin()),
+                 request);
+}
+
+std::size_t MemoryQueue::do_count(const MessageFilter& filter) {
+  const std::lock_guard lock(mutex_);
+  const RowsById& rows = index_.rows_by_id();
+  return static_cast<std::size_t>(std::count_if(
+      rows.begin(), rows.end(), [&](const Row& row) { return filter.matches(subject_of(row)); }));
+}
+
+QueueStats MemoryQueue::do_stats() {
+  const TimePoint now = clock_.now();
+  const std::lock_guard lock(mutex_);
+  index_.promote(now);
+  return index_.stats(now);
+}
+
+std::vector<ReviveOutcome> MemoryQueue::do_revive(std::span<const MessageKey> keys,
+                                                  const ReviveOptions& options) {
+  std::vector<ReviveOutcome> outcomes;
+  outcomes.reserve(keys.size());
+  std::vector<Row*> rows;
+  rows.reserve(keys.size());
+  std::unordered_set<const Row*> named;
+  const TimePoint now = clock_.now();
+
+  const std::lock_guard lock(mutex_);
+  for (const MessageKey& key : keys) {
+    Row* const row = index_.find(key);
+    if (row == nullptr) {
+      outcomes.push_back(ReviveOutcome::unknown);
+    } else if (row->state.status == Status::dead && named.insert(row).second) {
+      outcomes.push_back(ReviveOutcome::revived);
+      rows.push_back(row);
+    } else {
+      outcomes.push_back(ReviveOutcome::not_dead);
+    }
+  }
+  revive_rows(rows, options, now);
+  return outcomes;
+}
+
+std::size_t MemoryQueue::do_revive_matching(const MessageFilter& filter,
+                                            const ReviveOptions& options, std::size_t limit) {
+  const TimePoint now = clock_.now();
+  const std::lock_guard lock(mutex_);
+  const std::vector<Row*> rows = dead_matching(filter, limit);
+  revive_rows(rows, options, now);
+  return rows.size();
+}
+
+void MemoryQueue::revive_rows(std::span<Row* const> rows, const ReviveOptions& options,
+                              TimePoint now) {
+  const std::string reason = clip_text(options.reason, limits::kMaxReasonBytes);
+  std::vector<std::string> reasons(rows.size(), reason);
+  std::vector<Partition*> partitions;
+  partitions.reserve(rows.size());
+  try {
+    for (const Row* row : rows) {
+      const std::optional<PartitionKey>& key = row->state.partition_key;
+      partitions.push_back(key ? &index_.partition(*key) : nullptr);
+    }
+  } catch (...) {
+    std::sort(partitions.begin(), partitions.end());
+    const auto last = std::unique(partitions.begin(), partitions.end());
+    for (auto partition = partitions.begin(); partition != last; ++partition) {
+      if (*partition != nullptr) index_.drop_if_unused(**partition);
+    }
+    throw;
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    Row& row = *rows[i];
+    index_.edit(row, now, [&]() noexcept {
+      row.partition = partitions[i];
+      bring_back(row, row.state.not_before(now + options.delay), std::move(reasons[i]), now);
+    });
+  }
+}
+
+std::vector<Row*> MemoryQueue::dead_matching(const MessageFilter& filter, std::size_t limit) {
+  std::vector<Row*> rows;
+  for (auto& [topic, lane] : index_.lanes()) {
+    for (Row& row : lane.dead) {
+      if (filter.matches(subject_of(row))) rows.push_back(&row);
+    }
+  }
+  const auto older = [](const Row* a, const Row* b) { return a->row_id < b->row_id; };
+  std::sort(rows.begin(), rows.end(), older);
+  rows.resize(std::min(rows.size(), limit));
+  return rows;
+}
+
+void MemoryQueue::remove(Row& row) noexcept {
+  bytes_ -= bytes_of(row.key);
+  if (row.content != nullptr) bytes_ -= bytes_of(*row.content);
+  index_.destroy(row);
+}
+
+std::vector<PurgeOutcome> MemoryQueue::do_purge(std::span<const MessageKey> keys) {
+  std::vector<PurgeOutcome> outcomes;
+  outcomes.reserve(keys.size());
+  const std::lock_guard lock(mutex_);
+  for (const MessageKey& key : keys) {
+    Row* const row = index_.find(key);
+    if (row == nullptr) {
+      outcomes.push_back(PurgeOutcome::unknown);
+    } else if (row->state.status != Status::dead) {
+      outcomes.push_back(PurgeOutcome::not_dead);
+    } else {
+      remove(*row);
+      outcomes.push_back(PurgeOutcome::purged);
+    }
+  }
+  return outcomes;
+}
+
+std::size_t MemoryQueue::do_purge_matching(const MessageFilter& filter, std::size_t limit) {
+  const std::lock_guard lock(mutex_);
+  const std::vector<Row*> rows = dead_matching(filter, limit);
+  for (Row* row : rows) remove(*row);
+  return rows.size();
+}
+
+CleanupResult MemoryQueue::do_cleanup(const CleanupRequest& request) {
+  const TimePoint now = clock_.now();
+  std::vector<Row*> rows;
+  const auto gather = [&](FinishedRows& finished, Duration retention) {
+    for (Row& row : finished) {
+      const bool due = *row.state.finished_at + retention <= now;
+      if (!due || rows.size() == request.limit) break;
+      rows.push_back(&row);
+    }
+  };
+
+  const std::lock_guard lock(mutex_);
+  gather(index_.done(), request.done_retention);
+  CleanupResult result{.done_removed = rows.size()};
+  if (request.dead_retention) {
+    for (auto& [topic, lane] : index_.lanes()) gather(lane.dead, *request.dead_retention);
+    result.dead_removed = rows.size() - result.done_removed;
+  }
+  for (Row* row : rows) remove(*row);
+  return result;
+}
+
+}  // namespace oncebox::memory

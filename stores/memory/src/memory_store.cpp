@@ -1,0 +1,51 @@
+#include "oncebox/memory/memory_store.hpp"
+
+#include "memory_keys.hpp"
+#include "memory_queue.hpp"
+
+namespace oncebox::memory {
+
+namespace {
+
+const Clock& system_clock() {
+  static const SystemClock clock;
+  return clock;
+}
+
+}  // namespace
+
+struct MemoryStore::Impl {
+  Impl(const Clock& clock, const Options& store_options)
+      : options(store_options),
+        inbox(clock, store_options),
+        outbox(clock, store_options),
+        keys(clock, store_options) {}
+
+  const Options options;
+  MemoryQueue inbox;
+  MemoryQueue outbox;
+  MemoryKeys keys;
+};
+
+MemoryStore::MemoryStore(const Clock& clock, const Options& options)
+    : impl_(std::make_unique<Impl>(clock, options)) {}
+
+MemoryStore::MemoryStore(const Options& options) : MemoryStore(system_clock(), options) {}
+
+MemoryStore::~MemoryStore() = default;
+
+QueueStore& MemoryStore::inbox() { return impl_->inbox; }
+QueueStore& MemoryStore::outbox() { return impl_->outbox; }
+IdempotencyStore& MemoryStore::keys() { return impl_->keys; }
+QueueOperator& MemoryStore::inbox_operator() { return impl_->inbox; }
+QueueOperator& MemoryStore::outbox_operator() { return impl_->outbox; }
+
+Capabilities MemoryStore::capabilities() const {
+  return {.max_payload_bytes = impl_->options.max_payload_bytes};
+}
+
+MigrationResult MemoryStore::migrate() { return {}; }
+
+Health MemoryStore::health() noexcept { return {}; }
+
+}  // namespace oncebox::memory

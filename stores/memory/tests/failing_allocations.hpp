@@ -1,0 +1,15 @@
+#pragma once
+
+namespace oncebox::memory {
+
+/// Makes the n-th allocation of this thread fail with `std::bad_alloc`, counted from 0, for as long
+/// as the object lives. Works because this test program replaces the global operator new.
+class FailingAllocation {
+ public:
+  explicit FailingAllocation(int countdown);
+  ~FailingAllocation();
+  FailingAllocation(const FailingAllocation&) = delete;
+  FailingAllocation& operator=(const FailingAllocation&) = delete;
+};
+
+}  // namespace oncebox::memory

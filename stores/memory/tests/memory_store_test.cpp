@@ -1,0 +1,103 @@
+#include "oncebox/memory/memory_store.hpp"
+
+#include <gtest/gtest.h>
+
+#include "oncebox/error.hpp"
+#include "oncebox/testing/fake_clock.hpp"
+
+namespace oncebox::memory {
+namespace {
+
+using std::chrono::seconds;
+
+Message message(const std::string& id, std::string payload = "{}") {
+  return {.key = {"shop", id}, .topic = "order.created", .payload = std::move(payload)};
+}
+
+template <class Call>
+ErrorCode error_code_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  ADD_FAILURE() << "expected an oncebox::Error";
+  return ErrorCode::internal;
+}
+
+TEST(MemoryBounds, TheMessageAfterTheLastIsRefusedAndTheWholeBatchWithIt) {
+  const testing::FakeClock clock;
+  MemoryStore store(clock, {.max_messages = 2});
+  ASSERT_EQ(store.inbox().enqueue(message("1")).status, EnqueueStatus::accepted);
+  const std::vector<Message> two_more{message("2"), message("3")};
+  EXPECT_EQ(error_code_of([&] { store.inbox().enqueue(two_more); }), ErrorCode::overloaded);
+  EXPECT_FALSE(store.inbox().find({"shop", "2"}));
+  EXPECT_EQ(store.inbox().enqueue(message("2")).status, EnqueueStatus::accepted);
+}
+
+TEST(MemoryBounds, AFullStoreStillRecognisesDuplicates) {
+  const testing::FakeClock clock;
+  MemoryStore store(clock, {.max_messages = 1});
+  store.inbox().enqueue(message("1"));
+  EXPECT_EQ(store.inbox().enqueue(message("1")).status, EnqueueStatus::duplicate);
+  EXPECT_EQ(store.inbox().observe({.key = {"shop", "1"}}).state, ObservedState::ready);
+  EXPECT_EQ(error_code_of([&] { store.inbox().observe({.key = {"shop", "2"}}); }),
+            ErrorCode::overloaded);
+}
+
+TEST(MemoryBounds, BytesAreBoundedAndGivenBackWhenMessagesAreRemoved) {
+  testing::FakeClock clock;
+  MemoryStore store(clock, {.max_bytes = 1'000});
+  const OwnerToken owner = OwnerToken::generate();
+  for (int round = 0; round < 5; ++round) {
+    store.inbox().enqueue(message("big", std::string(900, 'x')));
+    EXPECT_EQ(error_code_of([&] { store.inbox().enqueue(message("more", std::string(200, 'x'))); }),
+              ErrorCode::overloaded);
+    const auto claimed = store.inbox().claim({.owner = owner});
+    ASSERT_EQ(claimed.size(), 1U);
+    store.inbox().settle({.delivery = delivery_of(claimed[0]), .verdict = Ack{}});
+    EXPECT_EQ(store.inbox_operator().cleanup({.done_retention = seconds{0}}).done_removed, 1U);
+  }
+}
+
+TEST(MemoryBounds, APayloadAboveTheLimitIsInvalid) {
+  const testing::FakeClock clock;
+  MemoryStore store(clock, {.max_payload_bytes = 10});
+  EXPECT_EQ(store.capabilities().max_payload_bytes, 10U);
+  EXPECT_EQ(store.inbox().enqueue(message("1", std::string(10, 'x'))).status,
+            EnqueueStatus::accepted);
+  EXPECT_EQ(error_code_of([&] { store.inbox().enqueue(message("2", std::string(11, 'x'))); }),
+            ErrorCode::invalid_argument);
+  EXPECT_FALSE(store.inbox().find({"shop", "2"}));
+}
+
+TEST(MemoryBounds, TheKeyAfterTheLastIsRefusedUntilOneIsForgotten) {
+  testing::FakeClock clock;
+  MemoryStore store(clock, {.max_keys = 1});
+  ASSERT_EQ(store.keys().begin({.key = "a", .retention = seconds{100}}).status,
+            BeginStatus::acquired);
+  EXPECT_EQ(error_code_of([&] { store.keys().begin({.key = "b"}); }), ErrorCode::overloaded);
+  EXPECT_EQ(store.keys().begin({.key = "a"}).status, BeginStatus::busy);
+  clock.advance(seconds{100});
+  EXPECT_EQ(store.keys().begin({.key = "b"}).status, BeginStatus::acquired);
+}
+
+TEST(MemoryBounds, BytesOfKeysAndResultsAreBounded) {
+  testing::FakeClock clock;
+  MemoryStore store(clock, {.max_key_bytes = 100});
+  store.keys().mark_processed("a");
+  EXPECT_EQ(
+      error_code_of([&] { store.keys().complete({.key = "b", .result = std::string(200, 'x')}); }),
+      ErrorCode::overloaded);
+  EXPECT_FALSE(store.keys().find("b"));
+}
+
+TEST(MemoryStore, IsHealthyNotDurableAndNeedsNoMigration) {
+  MemoryStore store;
+  EXPECT_EQ(store.health().status, HealthStatus::healthy);
+  EXPECT_FALSE(store.capabilities().durable);
+  EXPECT_EQ(store.migrate().to_version, store.migrate().from_version);
+}
+
+}  // namespace
+}  // namespace oncebox::memory
