@@ -1,0 +1,50 @@
+#include "figure.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <stdexcept>
+
+namespace oncebox::bench {
+
+void Report::add(const std::string& bench, double rate) {
+  figures_.push_back({.bench = bench, .rate = rate});
+  fmt::print("{:<44} {:>14.0f} /s\n", bench, rate);
+  std::fflush(stdout);
+}
+
+void Report::add(const std::string& bench, double rate, const std::string& baseline) {
+  const double ratio = rate / rate_of(baseline);
+  figures_.push_back({.bench = bench, .rate = rate, .baseline = baseline, .ratio = ratio});
+  fmt::print("{:<44} {:>14.0f} /s   {:.2f} of {}\n", bench, rate, ratio, baseline);
+  std::fflush(stdout);
+}
+
+double Report::rate_of(const std::string& bench) const {
+  const auto named = [&](const Figure& figure) { return figure.bench == bench; };
+  const auto found = std::find_if(figures_.begin(), figures_.end(), named);
+  if (found == figures_.end()) throw std::logic_error("no figure is named " + bench);
+  return found->rate;
+}
+
+void Report::print_json() const {
+  for (const Figure& figure : figures_) {
+    const std::string ratio =
+        figure.baseline.empty() ? "null" : fmt::format("{:.3f}", figure.ratio);
+    const std::string baseline =
+        figure.baseline.empty() ? "null" : fmt::format("\"{}\"", figure.baseline);
+    fmt::print(
+        "{{\"bench\": \"{}\", \"rate\": {:.0f}, \"unit\": \"{}\", \"baseline\": {}, "
+        "\"ratio\": {}}}\n",
+        figure.bench, figure.rate, figure.unit, baseline, ratio);
+  }
+}
+
+double median(std::vector<double> rates) {
+  if (rates.empty()) throw std::logic_error("no rates to take the median of");
+  std::sort(rates.begin(), rates.end());
+  return rates[rates.size() / 2];
+}
+
+}  // namespace oncebox::bench
