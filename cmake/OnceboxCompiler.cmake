@@ -63,3 +63,10 @@ function(oncebox_target_defaults target)
       $<$<VERSION_LESS:${CMAKE_CXX_COMPILER_VERSION},13>:-Wno-restrict>)
   endif()
 endfunction()
+
+# Test code is compiled far more often than it is run: without optimisation, and with line numbers
+# only, it takes a third of the time.
+function(oncebox_test_defaults target)
+  oncebox_target_defaults(${target})
+  target_compile_options(${target} PRIVATE -O0 -g1)
+endfunction()

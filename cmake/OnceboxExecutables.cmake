@@ -20,7 +20,7 @@ function(oncebox_add_test name)
 
   set(target test_${name})
   add_executable(${target} ${arg_SOURCES})
-  oncebox_target_defaults(${target})
+  oncebox_test_defaults(${target})
   target_link_libraries(${target} PRIVATE ${arg_LINK} GTest::gtest_main)
   gtest_discover_tests(${target}
     TEST_PREFIX "${ONCEBOX_TEST_PREFIX}${name}."

@@ -17,8 +17,7 @@ int main() {
   std::cout << "second delivery: " << to_string(inbox.enqueue(payment).status) << '\n';
 
   for (const ClaimedMessage& claimed : inbox.claim({.owner = OwnerToken::generate()})) {
-    std::cout << "handling " << claimed.message.key << ": " << claimed.message.payload.bytes()
-              << '\n';
+    std::cout << "handling         " << claimed.message.payload.bytes() << '\n';
     inbox.settle({.delivery = delivery_of(claimed), .verdict = Ack{}});
   }
   std::cout << "after handling:  " << to_string(inbox.enqueue(payment).status) << '\n';

@@ -16,6 +16,10 @@ SNAKE_CASE_NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)+")
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME)\b")
 SLEEP = re.compile(r"\b(sleep_for|sleep_until|u?sleep|nanosleep)\s*\(")
 SKIPPED = re.compile(r"\bGTEST_SKIP\b|\bDISABLED_\w")
+# What nobody can promise: say what is deduplicated, what is at least once, what is once.
+OVERPROMISE = re.compile(
+    r"exactly[- ]once[- ](delivery|processing|execution|semantics|messag)", re.IGNORECASE
+)
 # Absolute paths of the machine it was written on, and the hosts packages were fetched from.
 MACHINE = re.compile(
     r"(?<![\w.])/(?:work|root|home/\w+)\b(?!-)"
@@ -28,6 +32,8 @@ def check_lines(path, text, is_code):
         where = f"{path}:{number}"
         if line != line.rstrip():
             yield f"{where}: white space at the end of the line"
+        if OVERPROMISE.search(line):
+            yield f"{where}: promises too much; see the delivery contract in README.md"
         if MACHINE.search(line):
             yield f"{where}: names a path or host of the build machine"
         if not is_code:

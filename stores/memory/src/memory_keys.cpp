@@ -274,8 +274,8 @@ std::vector<Outcome> MemoryKeys::run_batch(std::span<const Request> requests,
                                            Outcome (Batch::*step)(const Request&)) {
   std::vector<Outcome> outcomes;
   outcomes.reserve(requests.size());
-  const TimePoint now = clock_.now();
   const std::lock_guard lock(mutex_);
+  const TimePoint now = clock_.now();
   const bool crowded = rows_.size() + requests.size() > options_.max_keys;
   if (crowded) forget(now, requests.size());
   Batch batch(*this, now, requests.size());
@@ -307,8 +307,8 @@ std::vector<KeyExtendOutcome> MemoryKeys::do_extend(std::span<const KeyExtension
 std::vector<std::optional<KeyRecord>> MemoryKeys::do_find(std::span<const IdempotencyKey> keys) {
   std::vector<std::optional<KeyRecord>> records;
   records.reserve(keys.size());
-  const TimePoint now = clock_.now();
   const std::lock_guard lock(mutex_);
+  const TimePoint now = clock_.now();
   for (const IdempotencyKey& key : keys) {
     const KeyRow* const row = find_known(key, now);
     records.emplace_back();
@@ -318,8 +318,8 @@ std::vector<std::optional<KeyRecord>> MemoryKeys::do_find(std::span<const Idempo
 }
 
 std::size_t MemoryKeys::do_cleanup(std::size_t limit) {
-  const TimePoint now = clock_.now();
   const std::lock_guard lock(mutex_);
+  const TimePoint now = clock_.now();
   return forget(now, limit);
 }
 

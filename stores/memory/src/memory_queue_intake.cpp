@@ -361,9 +361,9 @@ std::vector<EnqueueOutcome> MemoryQueue::do_enqueue(std::span<const Message> mes
   }
   std::vector<EnqueueOutcome> outcomes;
   outcomes.reserve(messages.size());
-  const TimePoint now = clock_.now();
 
   const std::lock_guard lock(mutex_);
+  const TimePoint now = clock_.now();
   IntakeBatch batch(*this, now, messages.size());
   for (const Message& message : messages) outcomes.push_back(batch.enqueue(message, options));
   batch.commit();
@@ -373,9 +373,9 @@ std::vector<EnqueueOutcome> MemoryQueue::do_enqueue(std::span<const Message> mes
 std::vector<ObserveOutcome> MemoryQueue::do_observe(std::span<const Observation> observations) {
   std::vector<ObserveOutcome> outcomes;
   outcomes.reserve(observations.size());
-  const TimePoint now = clock_.now();
 
   const std::lock_guard lock(mutex_);
+  const TimePoint now = clock_.now();
   IntakeBatch batch(*this, now, observations.size());
   for (const Observation& observation : observations) {
     outcomes.push_back(batch.observe(observation));

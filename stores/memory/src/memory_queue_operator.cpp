@@ -83,8 +83,8 @@ std::size_t MemoryQueue::do_count(const MessageFilter& filter) {
 }
 
 QueueStats MemoryQueue::do_stats() {
-  const TimePoint now = clock_.now();
   const std::lock_guard lock(mutex_);
+  const TimePoint now = clock_.now();
   index_.promote(now);
   return index_.stats(now);
 }
@@ -96,9 +96,9 @@ std::vector<ReviveOutcome> MemoryQueue::do_revive(std::span<const MessageKey> ke
   std::vector<Row*> rows;
   rows.reserve(keys.size());
   std::unordered_set<const Row*> named;
-  const TimePoint now = clock_.now();
 
   const std::lock_guard lock(mutex_);
+  const TimePoint now = clock_.now();
   for (const MessageKey& key : keys) {
     Row* const row = index_.find(key);
     if (row == nullptr) {
@@ -116,8 +116,8 @@ std::vector<ReviveOutcome> MemoryQueue::do_revive(std::span<const MessageKey> ke
 
 std::size_t MemoryQueue::do_revive_matching(const MessageFilter& filter,
                                             const ReviveOptions& options, std::size_t limit) {
-  const TimePoint now = clock_.now();
   const std::lock_guard lock(mutex_);
+  const TimePoint now = clock_.now();
   const std::vector<Row*> rows = dead_matching(filter, limit);
   revive_rows(rows, options, now);
   return rows.size();
@@ -196,6 +196,7 @@ std::size_t MemoryQueue::do_purge_matching(const MessageFilter& filter, std::siz
 }
 
 CleanupResult MemoryQueue::do_cleanup(const CleanupRequest& request) {
+  const std::lock_guard lock(mutex_);
   const TimePoint now = clock_.now();
   std::vector<Row*> rows;
   const auto gather = [&](FinishedRows& finished, Duration retention) {
@@ -205,8 +206,6 @@ CleanupResult MemoryQueue::do_cleanup(const CleanupRequest& request) {
       rows.push_back(&row);
     }
   };
-
-  const std::lock_guard lock(mutex_);
   gather(index_.done(), request.done_retention);
   CleanupResult result{.done_removed = rows.size()};
   if (request.dead_retention) {

@@ -91,9 +91,9 @@ std::vector<MarkOutcome> MemoryQueue::do_mark(std::span<const Mark> marks) {
   for (const Mark& mark : marks) errors.push_back(error_text(mark.error));
   std::vector<MarkOutcome> outcomes;
   outcomes.reserve(marks.size());
-  const TimePoint now = clock_.now();
 
   const std::lock_guard lock(mutex_);
+  const TimePoint now = clock_.now();
   for (std::size_t i = 0; i < marks.size(); ++i) {
     Row* const row = index_.find(marks[i].key);
     outcomes.push_back(mark_one(row, marks[i].as, std::move(errors[i]), now));
@@ -217,8 +217,8 @@ class MemoryQueue::ReapBatch {
 };
 
 std::vector<ClaimedMessage> MemoryQueue::do_claim(const ClaimRequest& request) {
-  const TimePoint now = clock_.now();
   const std::lock_guard lock(mutex_);
+  const TimePoint now = clock_.now();
   ReapBatch reaped(*this, now);
   reaped.reap(std::numeric_limits<std::size_t>::max(), request.max_deliveries);
   index_.promote(now);
@@ -265,9 +265,9 @@ std::vector<SettleOutcome> MemoryQueue::do_settle(std::span<const Settlement> se
   }
   std::vector<SettleOutcome> outcomes;
   outcomes.reserve(settlements.size());
-  const TimePoint now = clock_.now();
 
   const std::lock_guard lock(mutex_);
+  const TimePoint now = clock_.now();
   for (std::size_t i = 0; i < settlements.size(); ++i) {
     Row* const row = find_delivery(settlements[i].delivery);
     outcomes.push_back(settle_one(row, settlements[i].verdict, std::move(errors[i]), now));
@@ -303,9 +303,9 @@ SettleOutcome MemoryQueue::settle_one(Row* row, const Verdict& verdict, std::str
 std::vector<ExtendOutcome> MemoryQueue::do_extend(std::span<const LeaseExtension> extensions) {
   std::vector<ExtendOutcome> outcomes;
   outcomes.reserve(extensions.size());
-  const TimePoint now = clock_.now();
 
   const std::lock_guard lock(mutex_);
+  const TimePoint now = clock_.now();
   for (const LeaseExtension& extension : extensions) {
     Row* const row = find_delivery(extension.delivery);
     ExtendOutcome& outcome = outcomes.emplace_back();
@@ -318,8 +318,8 @@ std::vector<ExtendOutcome> MemoryQueue::do_extend(std::span<const LeaseExtension
 }
 
 ReapResult MemoryQueue::do_reap(const ReapRequest& request) {
-  const TimePoint now = clock_.now();
   const std::lock_guard lock(mutex_);
+  const TimePoint now = clock_.now();
   ReapBatch batch(*this, now);
   const ReapResult result = batch.reap(request.limit, request.max_deliveries);
   batch.commit();

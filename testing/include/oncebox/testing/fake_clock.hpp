@@ -13,15 +13,15 @@ class FakeClock final : public Clock {
   static constexpr TimePoint kDefaultStart{
       std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}.time_since_epoch()};
 
-  explicit FakeClock(TimePoint start = kDefaultStart) : now_(start) {}
+  explicit FakeClock(TimePoint start = kDefaultStart) : millis_(start.time_since_epoch().count()) {}
 
-  [[nodiscard]] TimePoint now() const override { return now_.load(); }
+  [[nodiscard]] TimePoint now() const override { return TimePoint{Duration{millis_.load()}}; }
 
-  void advance(Duration by) { now_.store(now_.load() + by); }
-  void set(TimePoint now) { now_.store(now); }
+  void advance(Duration by) { millis_ += by.count(); }
+  void set(TimePoint now) { millis_ = now.time_since_epoch().count(); }
 
  private:
-  std::atomic<TimePoint> now_;
+  std::atomic<Duration::rep> millis_;  // since the epoch
 };
 
 }  // namespace oncebox::testing
