@@ -26,6 +26,12 @@ if(_oncebox_sanitize)
   add_compile_options(${_oncebox_sanitize} -fno-omit-frame-pointer)
   add_link_options(${_oncebox_sanitize})
 endif()
+if(ONCEBOX_SANITIZE STREQUAL "thread")
+  # The static run-time library defines operator new strongly, so that no test could replace it.
+  execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-resource-dir
+    OUTPUT_VARIABLE _oncebox_resources OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  add_link_options(-shared-libsan "-Wl,-rpath,${_oncebox_resources}/lib/linux")
+endif()
 
 if(ONCEBOX_COVERAGE)
   add_compile_options(--coverage -fprofile-update=atomic)

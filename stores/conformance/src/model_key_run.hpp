@@ -33,7 +33,7 @@ class KeyRun {
 
   /// One operation on its way: which handle, and when.
   struct Call {
-    std::size_t handle;
+    std::size_t handle = 0;
     IdempotencyStore& store;
     TimePoint now;
   };

@@ -3,18 +3,29 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <sstream>
+#include <stdexcept>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
 
 namespace oncebox::conformance {
 
-/// How many sequences a property is tried with: `ONCEBOX_MODEL_RUNS`, or 200.
+/// How many sequences a property is tried with: `ONCEBOX_MODEL_RUNS`, or 200. Throws when that is
+/// not a positive number.
 inline int model_runs() {
   constexpr int kDefaultRuns = 200;
-  const char* const text = std::getenv("ONCEBOX_MODEL_RUNS");
-  const int runs = text == nullptr ? kDefaultRuns : std::atoi(text);
-  return runs > 0 ? runs : kDefaultRuns;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no test changes the environment.
+  const char* const value = std::getenv("ONCEBOX_MODEL_RUNS");
+  if (value == nullptr) return kDefaultRuns;
+  const std::string_view text = value;
+  int runs = 0;
+  const auto [end, error] = std::from_chars(text.begin(), text.end(), runs);
+  if (error == std::errc{} && end == text.end() && runs > 0) return runs;
+  throw std::invalid_argument("ONCEBOX_MODEL_RUNS must be a positive number");
 }
 
 /// Checks a RapidCheck property as part of the running GoogleTest test. A failure shows the shrunk

@@ -33,13 +33,15 @@ rc::Gen<vocabulary::HashChoice> hashes() {
 }
 
 rc::Gen<FromNow> due_times() {
-  return one_of<FromNow>(
-      {std::nullopt, std::nullopt, std::nullopt, std::nullopt, 0s, -1s, 1ms, 1s, 2s, 5s});
+  std::vector<FromNow> times(12, std::nullopt);
+  times.insert(times.end(), {0s, -1s, 1ms, 1s, 2s, 5s});
+  return one_of(times);
 }
 
 rc::Gen<FromNow> expiries() {
-  return one_of<FromNow>({std::nullopt, std::nullopt, std::nullopt, std::nullopt, std::nullopt,
-                          std::nullopt, 10s, 2s, 1s, 1ms, 0s, -1s});
+  std::vector<FromNow> times(40, std::nullopt);
+  times.insert(times.end(), {20s, 5s, 2s, 1s, 1ms, 0s, -1s});
+  return one_of(times);
 }
 
 rc::Gen<FromNow> range_ends() {
@@ -48,7 +50,7 @@ rc::Gen<FromNow> range_ends() {
   return one_of(ends);
 }
 
-rc::Gen<Duration> leases() { return one_of<Duration>({1s, 2s, 5s, 1ms, 10s}); }
+rc::Gen<Duration> leases() { return one_of<Duration>({5s, 5s, 2s, 1s, 10s, 30s, 1ms}); }
 
 rc::Gen<Duration> revival_delays() { return one_of<Duration>({0s, 0s, 1ms, 2s}); }
 
@@ -61,11 +63,12 @@ rc::Gen<std::size_t> repeated_limits() {
 
 rc::Gen<MessageDraft> messages() {
   return build<MessageDraft>(
-      set(&MessageDraft::key, keys()), set(&MessageDraft::topic, below(vocabulary::kTopics)),
-      set(&MessageDraft::payload, one_of<std::size_t>({0, 0, 0, 0, 1, 1, 2, 3})),
+      set(&MessageDraft::key, keys()),
+      set(&MessageDraft::topic, one_of<std::size_t>({0, 0, 0, 0, 0, 0, 1, 2})),
+      set(&MessageDraft::payload, one_of<std::size_t>({0, 0, 0, 0, 0, 0, 1, 2, 3})),
       set(&MessageDraft::headers, below(vocabulary::kHeaders)), set(&MessageDraft::hash, hashes()),
       set(&MessageDraft::priority, one_of<std::size_t>({0, 0, 0, 1, 2})),
-      set(&MessageDraft::partition, below(vocabulary::kPartitions)),
+      set(&MessageDraft::partition, one_of<std::size_t>({0, 0, 0, 0, 0, 1, 1, 2})),
       set(&MessageDraft::due, due_times()), set(&MessageDraft::expires, expiries()));
 }
 
@@ -89,10 +92,11 @@ rc::Gen<QueueOperation> observes() {
 rc::Gen<QueueOperation> marks() {
   using enum MarkAs;
   return rc::gen::cast<QueueOperation>(build<MarkStep>(
-      set(&MarkStep::marks, one_to_three(build<MarkDraft>(
-                                set(&MarkDraft::key, keys()),
-                                set(&MarkDraft::as, one_of<MarkAs>({processed, dead, processing})),
-                                set(&MarkDraft::error, errors()))))));
+      set(&MarkStep::marks,
+          one_to_three(build<MarkDraft>(
+              set(&MarkDraft::key, keys()),
+              set(&MarkDraft::as, one_of<MarkAs>({processed, dead, dead, processing, processing})),
+              set(&MarkDraft::error, errors()))))));
 }
 
 rc::Gen<QueueOperation> claims() {
@@ -105,22 +109,24 @@ rc::Gen<QueueOperation> claims() {
 rc::Gen<DeliveryRef> deliveries() {
   using enum Fence;
   return build<DeliveryRef>(
-      set(&DeliveryRef::back, one_of<std::size_t>({0, 0, 0, 1, 1, 2, 2, 3, 4, 5, 6, 7})),
-      set(&DeliveryRef::fence, one_of<Fence>({exact, exact, exact, exact, owner_only, owner_only,
-                                              wrong_number, foreign_owner, foreign_owner_only})));
+      set(&DeliveryRef::only_held, one_of<bool>({true, true, false})),
+      set(&DeliveryRef::back, one_of<std::size_t>({0, 0, 0, 0, 1, 1, 1, 2, 2, 3, 4, 6})),
+      set(&DeliveryRef::fence,
+          one_of<Fence>({exact, exact, exact, exact, exact, exact, exact, owner_only, owner_only,
+                         wrong_number, foreign_owner, foreign_owner_only})));
 }
 
 rc::Gen<QueueOperation> settles() {
   using enum VerdictKind;
-  return rc::gen::cast<QueueOperation>(build<SettleStep>(
-      set(&SettleStep::settlements,
-          one_to_three(build<SettlementDraft>(
-              set(&SettlementDraft::delivery, deliveries()),
-              set(&SettlementDraft::verdict,
-                  one_of<VerdictKind>({ack, abandon, abandon, release, fail})),
-              set(&SettlementDraft::error, errors()),
-              set(&SettlementDraft::delay,
-                  one_of<FromNow>({std::nullopt, std::nullopt, 1ms, 1s, 3s})))))));
+  return rc::gen::cast<QueueOperation>(build<SettleStep>(set(
+      &SettleStep::settlements,
+      one_to_three(build<SettlementDraft>(
+          set(&SettlementDraft::delivery, deliveries()),
+          set(&SettlementDraft::verdict, one_of<VerdictKind>({ack, ack, abandon, abandon, abandon,
+                                                              abandon, release, release, fail})),
+          set(&SettlementDraft::error, errors()),
+          set(&SettlementDraft::delay,
+              one_of<FromNow>({std::nullopt, std::nullopt, 1ms, 1s, 3s})))))));
 }
 
 rc::Gen<QueueOperation> extends() {
@@ -197,24 +203,25 @@ rc::Gen<QueueOperation> matching_purges() {
 rc::Gen<QueueOperation> cleanups() {
   return rc::gen::cast<QueueOperation>(build<CleanupStep>(
       set(&CleanupStep::done_retention, one_of<Duration>({5s, 2s, 1s, 1ms, 0s})),
-      set(&CleanupStep::dead_retention, one_of<FromNow>({std::nullopt, std::nullopt, 5s, 1s, 0s})),
+      set(&CleanupStep::dead_retention,
+          one_of<FromNow>({std::nullopt, std::nullopt, std::nullopt, 5s, 1s, 0s})),
       set(&CleanupStep::limit, repeated_limits())));
 }
 
 /// Steps of the length of a lease, a delay or an expiry end exactly where those do.
 rc::Gen<QueueOperation> advances() {
   return rc::gen::cast<QueueOperation>(build<AdvanceStep>(
-      set(&AdvanceStep::by, one_of<Duration>({1s, 1s, 2s, 1ms, 999ms, 3s, 4s, 5s, 10s}))));
+      set(&AdvanceStep::by, one_of<Duration>({1s, 1s, 1s, 1ms, 999ms, 2s, 2s, 3s, 4s, 5s, 10s}))));
 }
 
 rc::Gen<QueueOperation> operations() {
   return rc::gen::weightedOneOf<QueueOperation>({
-      {20, enqueues()},
+      {22, enqueues()},
       {18, claims()},
-      {18, settles()},
-      {14, advances()},
+      {20, settles()},
+      {10, advances()},
       {5, observes()},
-      {6, marks()},
+      {4, marks()},
       {4, extends()},
       {4, rc::gen::cast<QueueOperation>(build<ReapStep>(set(&ReapStep::limit, repeated_limits())))},
       {2, rc::gen::cast<QueueOperation>(
@@ -223,11 +230,11 @@ rc::Gen<QueueOperation> operations() {
       {2, rc::gen::cast<QueueOperation>(
               build<CountStep>(set(&CountStep::filter, filters(status_sets()))))},
       {3, rc::gen::just<QueueOperation>(StatsStep{})},
-      {3, revives()},
-      {2, matching_revives()},
+      {4, revives()},
+      {3, matching_revives()},
       {1, purges()},
-      {1, matching_purges()},
-      {2, cleanups()},
+      {2, matching_purges()},
+      {5, cleanups()},
       {2, rc::gen::just<QueueOperation>(ReopenStep{})},
   });
 }
@@ -243,8 +250,9 @@ rc::Gen<QueueStep> steps() {
 }  // namespace
 
 rc::Gen<QueueSequence> queue_sequences() {
-  return build<QueueSequence>(set(&QueueSequence::max_deliveries, one_of<int>({20, 4, 3, 2, 1})),
-                              set(&QueueSequence::steps, sequences_of(steps())));
+  return build<QueueSequence>(
+      set(&QueueSequence::max_deliveries, one_of<int>({20, 4, 4, 3, 3, 2, 2, 1})),
+      set(&QueueSequence::steps, sequences_of(steps())));
 }
 
 }  // namespace oncebox::conformance

@@ -70,9 +70,10 @@ struct ClaimStep {
 
 enum class Fence { exact, owner_only, wrong_number, foreign_owner, foreign_owner_only };
 
-/// The delivery that was claimed `back` claims before the latest. Before the first claim: one that
-/// nobody holds.
+/// The delivery that was claimed `back` claims before the latest, counting all of this run or only
+/// those whose lease nobody has ended. When there is none: one that nobody ever had.
 struct DeliveryRef {
+  bool only_held = false;
   std::size_t back = 0;
   Fence fence = Fence::exact;
 };

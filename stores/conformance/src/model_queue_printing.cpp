@@ -32,7 +32,7 @@ std::string shown(const DeliveryRef& delivery) {
   static constexpr std::array<std::string_view, 5> kFences{
       "", " by owner alone", " with a wrong number", " by a foreign owner",
       " by a foreign owner without number"};
-  return "claimed[-" + std::to_string(delivery.back + 1) + "]" +
+  return (delivery.only_held ? "held[-" : "claimed[-") + std::to_string(delivery.back + 1) + "]" +
          std::string(kFences.at(static_cast<std::size_t>(delivery.fence)));
 }
 

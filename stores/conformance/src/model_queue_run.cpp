@@ -61,26 +61,12 @@ OwnerToken other_than(const OwnerToken& owner) {
   return owner == vocabulary::owner(0) ? vocabulary::owner(1) : vocabulary::owner(0);
 }
 
-Delivery delivery_of(const DeliveryRef& ref, const std::vector<Delivery>& claims) {
-  if (claims.empty()) return {.key = vocabulary::key(0), .owner = vocabulary::owner(0)};
-  const std::size_t back = std::min(ref.back, claims.size() - 1);
-  Delivery delivery = claims[claims.size() - 1 - back];
-  switch (ref.fence) {
-    case Fence::exact:
-      break;
-    case Fence::owner_only:
-      delivery.number.reset();
-      break;
-    case Fence::wrong_number:
-      delivery.number = DeliveryNumber{static_cast<std::uint64_t>(*delivery.number) + 1};
-      break;
-    case Fence::foreign_owner:
-      delivery.owner = other_than(delivery.owner);
-      break;
-    case Fence::foreign_owner_only:
-      delivery.owner = other_than(delivery.owner);
-      delivery.number.reset();
-      break;
+Delivery fenced(Delivery delivery, Fence fence) {
+  const bool foreign = fence == Fence::foreign_owner || fence == Fence::foreign_owner_only;
+  if (foreign) delivery.owner = other_than(delivery.owner);
+  if (fence == Fence::owner_only || fence == Fence::foreign_owner_only) delivery.number.reset();
+  if (fence == Fence::wrong_number) {
+    delivery.number = DeliveryNumber{static_cast<std::uint64_t>(*delivery.number) + 1};
   }
   return delivery;
 }
@@ -168,6 +154,16 @@ QueueRun::Call QueueRun::call_on(Side& side, std::size_t handle) {
           .now = harness_.now()};
 }
 
+Delivery QueueRun::delivery_of(const DeliveryRef& ref, const Side& side) {
+  std::vector<Delivery> claims;
+  for (const Delivery& claim : side.claims) {
+    if (!ref.only_held || side.model.is_held(claim)) claims.push_back(claim);
+  }
+  if (claims.empty()) return {.key = vocabulary::key(0), .owner = vocabulary::owner(0)};
+  const std::size_t back = std::min(ref.back, claims.size() - 1);
+  return fenced(claims[claims.size() - 1 - back], ref.fence);
+}
+
 void QueueRun::apply(const QueueStep& step) {
   const Call call = call_on(step.queue == QueueName::inbox ? inbox_ : outbox_, step.handle);
   if (looks_at_burials(step.operation)) bury_what_is_due(call);
@@ -247,8 +243,7 @@ void QueueRun::run(const Call& call, const ClaimStep& step) {
 void QueueRun::run(const Call& call, const SettleStep& step) {
   std::vector<Settlement> settlements;
   for (const SettlementDraft& draft : step.settlements) {
-    settlements.push_back(
-        {conformance::delivery_of(draft.delivery, call.side.claims), verdict_of(draft)});
+    settlements.push_back({delivery_of(draft.delivery, call.side), verdict_of(draft)});
   }
   require_same("outcomes of settle", call.store.settle(settlements),
                call.side.model.settle(settlements, call.now));
@@ -257,7 +252,7 @@ void QueueRun::run(const Call& call, const SettleStep& step) {
 void QueueRun::run(const Call& call, const ExtendStep& step) {
   std::vector<LeaseExtension> extensions;
   for (const ExtensionDraft& draft : step.extensions) {
-    extensions.push_back({conformance::delivery_of(draft.delivery, call.side.claims), draft.lease});
+    extensions.push_back({delivery_of(draft.delivery, call.side), draft.lease});
   }
   require_same("outcomes of extend", call.store.extend(extensions),
                call.side.model.extend(extensions, call.now));

@@ -39,7 +39,7 @@ class QueueRun {
   /// One operation on its way: which queue of which handle, and when.
   struct Call {
     Side& side;
-    std::size_t handle;
+    std::size_t handle = 0;
     QueueStore& store;
     QueueOperator& store_operator;
     TimePoint now;
@@ -66,6 +66,7 @@ class QueueRun {
   void run(const Call& call, const AdvanceStep& step);
   void run(const Call& call, const ReopenStep& step);
 
+  [[nodiscard]] static Delivery delivery_of(const DeliveryRef& ref, const Side& side);
   void bury_what_is_due(const Call& call);
   void compare_state(const Call& call);
 

@@ -352,6 +352,11 @@ NaiveRow* NaiveQueue::holder(const Delivery& delivery) {
   return row;
 }
 
+bool NaiveQueue::is_held(const Delivery& delivery) const {
+  NaiveQueue copy = *this;
+  return copy.holder(delivery) != nullptr;
+}
+
 std::vector<SettleOutcome> NaiveQueue::settle(std::span<const Settlement> settlements,
                                               TimePoint now) {
   std::vector<SettleOutcome> outcomes;

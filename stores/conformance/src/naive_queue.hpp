@@ -76,6 +76,8 @@ class NaiveQueue {
   /// Takes the number that the store gave the running delivery of `key`. False when it is not
   /// greater than every number that this message had before.
   [[nodiscard]] bool adopt_delivery(const MessageKey& key, DeliveryNumber number);
+  /// Whether this delivery could be settled.
+  [[nodiscard]] bool is_held(const Delivery& delivery) const;
   /// Whether `reap` would bury something.
   [[nodiscard]] bool burial_due(int max_deliveries, TimePoint now) const;
 

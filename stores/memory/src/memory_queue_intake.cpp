@@ -177,21 +177,33 @@ class MemoryQueue::IntakeBatch {
     history.duplicates += duplicates;
   }
 
-  // Applies a change that cannot throw, and remembers how to take it back.
+  // Applies a change that cannot throw, and remembers how to take it back. A row that this batch
+  // has just created will be removed whole, so nothing needs to be remembered of it.
   template <class Change>
   void change(Row& row, std::unique_ptr<const Content> content, Change apply) {
-    auto step =
-        std::make_unique<Changed>(Changed{.row = &row, .state = row.state, .lane = row.state.lane});
-    ++step->lane->pins;
+    std::unique_ptr<Changed> step;
+    if (!just_created(row)) {
+      step = std::make_unique<Changed>(
+          Changed{.row = &row, .state = row.state, .lane = row.state.lane});
+      ++step->lane->pins;
+    }
     index().edit(row, now_, [&]() noexcept {
       if (content != nullptr) {
-        step->content_replaced = true;
-        step->content = swap_content(row, std::move(content));
+        auto replaced = swap_content(row, std::move(content));
+        if (step != nullptr) {
+          step->content = std::move(replaced);
+          step->content_replaced = true;
+        }
       }
       row.state.history.last_seen_at = now_;
       apply(row.state);
     });
-    undo_.emplace_back(std::move(step));
+    if (step != nullptr) undo_.emplace_back(std::move(step));
+  }
+
+  [[nodiscard]] bool just_created(const Row& row) const noexcept {
+    const auto* created = undo_.empty() ? nullptr : std::get_if<Created>(&undo_.back());
+    return created != nullptr && created->row == &row;
   }
 
   std::unique_ptr<const Content> swap_content(Row& row,
