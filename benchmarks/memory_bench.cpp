@@ -49,19 +49,23 @@ std::vector<std::vector<Message>> make_batches(std::string_view prefix, std::siz
   return batches;
 }
 
+std::size_t claim_batch(QueueStore& queue, const OwnerToken& owner,
+                        const TopicSelection& topics = {}) {
+  const std::vector<ClaimedMessage> claimed =
+      queue.claim({.owner = owner, .limit = kBatch, .topics = topics});
+  std::vector<Settlement> settlements;
+  settlements.reserve(claimed.size());
+  for (const ClaimedMessage& message : claimed) {
+    settlements.push_back({.delivery = delivery_of(message), .verdict = Ack{}});
+  }
+  queue.settle(settlements);
+  return claimed.size();
+}
+
 std::size_t drain(QueueStore& queue, const OwnerToken& owner) {
   std::size_t handled = 0;
-  for (;;) {
-    const std::vector<ClaimedMessage> claimed = queue.claim({.owner = owner, .limit = kBatch});
-    if (claimed.empty()) return handled;
-    std::vector<Settlement> settlements;
-    settlements.reserve(claimed.size());
-    for (const ClaimedMessage& message : claimed) {
-      settlements.push_back({.delivery = delivery_of(message), .verdict = Ack{}});
-    }
-    handled += claimed.size();
-    queue.settle(settlements);
-  }
+  while (const std::size_t count = claim_batch(queue, owner)) handled += count;
+  return handled;
 }
 
 // Runs `work(thread number)` on several threads at once and adds up what it answers.
@@ -81,13 +85,15 @@ std::size_t on_threads(int threads, Work work) {
 // "later" than what the rounds add, so that a clean-up can remove the rounds and leave the backlog.
 class Bench {
  public:
-  explicit Bench(std::size_t finished) : finished_(finished) {
+  enum class Backlog { done, ready };
+
+  Bench(std::size_t backlog, Backlog kind) : backlog_(backlog) {
     clock_.set(kBacklogTime);
-    for (std::size_t first = 0; first < finished; first += kBatch) {
+    for (std::size_t first = 0; first < backlog; first += kBatch) {
       queue().enqueue(make_batch("old", first, kBatch));
-      drain(queue(), owner_);
+      if (kind == Backlog::done) drain(queue(), owner_);
     }
-    clock_.set(kRoundTime);
+    if (kind == Backlog::done) clock_.set(kRoundTime);
   }
 
   double enqueue(int threads) {
@@ -112,14 +118,22 @@ class Bench {
   }
 
   double duplicates_single(int threads) {
-    const std::vector<Message> known =
-        make_batch("old", 0, std::min<std::size_t>(finished_, 10'000));
+    const std::vector<Message> known = sample();
     const std::size_t share = kMessagesPerRound / static_cast<std::size_t>(threads);
     return measure([&] {
       return on_threads(threads, [&](int) {
         for (std::size_t i = 0; i < share; ++i) queue().enqueue(known[i % known.size()]);
         return share;
       });
+    });
+  }
+
+  /// The rate of claiming and settling when this many messages stay ready beside those measured.
+  double claim_among_ready(const TopicSelection& topics) {
+    std::size_t handled = 0;
+    return measure([&] {
+      while (handled < kMessagesPerRound / 4) handled += claim_batch(queue(), owner_, topics);
+      return handled;
     });
   }
 
@@ -135,10 +149,20 @@ class Bench {
 
   QueueStore& queue() { return store_.inbox(); }
 
+  // Ten thousand keys from all over the backlog.
+  [[nodiscard]] std::vector<Message> sample() const {
+    constexpr std::size_t kSample = 10'000;
+    std::vector<Message> messages;
+    for (std::size_t i = 0; i < kSample; ++i) {
+      messages.push_back(make_message(fmt::format("old-{}", i * (backlog_ / kSample))));
+    }
+    return messages;
+  }
+
   testing::FakeClock clock_;
   memory::MemoryStore store_{clock_};
   OwnerToken owner_ = OwnerToken::generate();
-  std::size_t finished_;
+  std::size_t backlog_;
   int round_ = 0;
 };
 
@@ -149,8 +173,8 @@ struct Rates {
 };
 
 void run(Report& report) {
-  Bench small(kSmall);
-  Bench large(kLarge);
+  Bench small(kSmall, Bench::Backlog::done);
+  Bench large(kLarge, Bench::Backlog::done);
   for (const int threads : {1, 4}) {
     Rates with_small;
     Rates with_large;
@@ -174,11 +198,25 @@ void run(Report& report) {
   }
 }
 
+// Claims must cost O(log n): the same number of messages, out of few and out of a million ready
+// ones.
+void run_among_ready(Report& report) {
+  const TopicSelection one_topic{.only = {"topic.7"}};
+  Bench small(3 * kMessagesPerRound, Bench::Backlog::ready);
+  Bench large(kLarge, Bench::Backlog::ready);
+  const std::string name = "memory/claim+settle/threads=1/ready";
+  const std::string base = name + "=120k";
+  report.add(base, small.claim_among_ready({}));
+  report.add(name + "=1M", large.claim_among_ready({}), base);
+  report.add(name + "=1M/one-topic-of-20", large.claim_among_ready(one_topic), base);
+}
+
 }  // namespace
 }  // namespace oncebox::bench
 
 int main() {
   oncebox::bench::Report report;
   oncebox::bench::run(report);
+  oncebox::bench::run_among_ready(report);
   report.print_json();
 }

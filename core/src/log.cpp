@@ -48,7 +48,7 @@ struct AppendValue {
       append_quoted(line, text);
     }
   }
-  void operator()(const std::string& text) const { (*this)(std::string_view(text)); }
+  void operator()(const Uuid& uuid) const { line += uuid.to_string(); }
 };
 
 }  // namespace

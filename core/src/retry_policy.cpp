@@ -26,6 +26,7 @@ struct RawDelay {
   }
   Duration operator()(const FixedDelay& fixed) const { return fixed.delay; }
   Duration operator()(const DelayList& list) const {
+    if (list.delays.empty()) return max;
     const auto place = static_cast<std::size_t>(std::max(attempt, 1) - 1);
     return list.delays[std::min(place, list.delays.size() - 1)];
   }
@@ -59,7 +60,8 @@ void RetryPolicy::validate() const {
 }
 
 Duration RetryPolicy::delay_after(int attempt, std::uint64_t entropy) const {
-  const Duration delay = std::min(std::visit(RawDelay{attempt, max_delay}, backoff), max_delay);
+  const Duration raw = std::min(std::visit(RawDelay{attempt, max_delay}, backoff), max_delay);
+  const Duration delay = std::max(raw, kMinDelay);
   switch (jitter) {
     case Jitter::none:
       return delay;

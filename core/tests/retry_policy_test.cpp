@@ -82,6 +82,15 @@ TEST(RetryPolicy, RejectsDelaysThatAreNotPositive) {
   RetryPolicy{}.validate();
 }
 
+TEST(RetryPolicy, AnInvalidOneStillAnswersAPositiveDelay) {
+  for (const Jitter jitter : {Jitter::none, Jitter::equal, Jitter::full}) {
+    const RetryPolicy zero{.backoff = FixedDelay{milliseconds{0}}, .jitter = jitter};
+    EXPECT_EQ(zero.delay_after(1, kAllEntropy), milliseconds{1});
+    const RetryPolicy empty{.backoff = DelayList{}, .jitter = jitter};
+    EXPECT_GE(empty.delay_after(1, kAllEntropy), milliseconds{1});
+  }
+}
+
 TEST(RetryPolicies, ATopicsOwnPolicyOverridesTheDefault) {
   RecordProperty("requirement", "R-12,IBX-082");
   RetryPolicies policies(RetryPolicy{.max_attempts = 7});

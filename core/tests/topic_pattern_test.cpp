@@ -32,6 +32,13 @@ TEST(TopicPattern, AStarElsewhereIsAnOrdinaryCharacter) {
   EXPECT_TRUE(TopicPattern("a**").matches("a*b"));
 }
 
+TEST(TopicPattern, MadeFromATopicItMeansThatTopicAlone) {
+  RecordProperty("requirement", "R-20");
+  const TopicPattern pattern(Topic("order.*"));
+  EXPECT_TRUE(pattern.matches("order.*"));
+  EXPECT_FALSE(pattern.matches("order.created"));
+}
+
 TEST(TopicPattern, IsAValidName) {
   expect_error(ErrorCode::invalid_argument, [] { TopicPattern(""); });
   expect_error(ErrorCode::invalid_argument, [] { TopicPattern(std::string(256, 'x')); });

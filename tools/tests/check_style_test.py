@@ -17,7 +17,7 @@ class CheckStyle(SampleTree):
             ("\tx = 1", "a tab"),
             ("x = 1 ", "white space at the end"),
             ("# TO" + "DO: later", "unfinished work"),
-            ("# Exactly-once " + "delivery!", "promises too much"),
+            ("# handles it exactly " + "once", "promises too much"),
             ("path = '/wo" + "rk/main'", "build machine"),
             ("url = 'https://registry." + "npmjs.org/x'", "build machine"),
         ]:

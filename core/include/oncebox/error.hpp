@@ -14,7 +14,7 @@ enum class ErrorCode {
   invalid_argument,  ///< The text or combination is not acceptable; the call will never succeed.
   out_of_range,      ///< A number, duration or time lies outside the documented range.
   not_found,         ///< A name that must exist does not.
-  conflict,          ///< The state does not allow the call, for example a cursor of another list.
+  conflict,          ///< The state does not allow the call, for example a newer schema.
   overloaded,        ///< A limit is reached; nothing changed; try again later or raise the limit.
   unavailable,       ///< The backend cannot be reached; nothing changed; try again.
   timeout,           ///< The deadline passed before the call began to change anything; try again.

@@ -20,11 +20,12 @@ enum class LogLevel { debug, info, warning, error };
 
 [[nodiscard]] std::string_view to_string(LogLevel level) noexcept;
 
-/// One named value of a log line. Names, ids, numbers, durations and short texts; a `Payload`
-/// cannot be made one, which keeps payloads out of every log.
+/// One named value of a log line, borrowed from the caller for the length of the call. Names, ids,
+/// numbers, durations and short texts; a `Payload` cannot be made one, which keeps payloads out of
+/// every log.
 class LogField {
  public:
-  using Value = std::variant<std::int64_t, double, bool, std::string_view, std::string>;
+  using Value = std::variant<std::int64_t, double, bool, std::string_view, Uuid>;
 
   LogField(std::string_view name, std::string_view text) : name_(name), value_(text) {}
   LogField(std::string_view name, const char* text) : LogField(name, std::string_view(text)) {}
@@ -40,7 +41,7 @@ class LogField {
   template <class Tag>
   LogField(std::string_view name, const Name<Tag>& text) : LogField(name, text.str()) {}
   template <class Tag>
-  LogField(std::string_view name, const UuidId<Tag>& id) : name_(name), value_(id.to_string()) {}
+  LogField(std::string_view name, const UuidId<Tag>& id) : name_(name), value_(id.uuid()) {}
 
   [[nodiscard]] std::string_view name() const noexcept { return name_; }
   [[nodiscard]] const Value& value() const noexcept { return value_; }

@@ -62,8 +62,9 @@ enum class Status {
 
 [[nodiscard]] std::string_view to_string(Status status) noexcept;
 
-/// The number of one claim of one message. It grows with each claim of that message and is never
-/// used again, so that (owner, delivery number) tells a live holder from a stale one.
+/// The number of one claim of one message. Numbers grow with each claim in a queue and are never
+/// used again, not even when a message is revived, or removed and enqueued anew; so (owner,
+/// delivery number) tells a live holder from a stale one.
 enum class DeliveryNumber : std::uint64_t {};
 
 /// What has happened to a message so far.
@@ -71,7 +72,7 @@ struct MessageHistory {
   int attempt = 0;          ///< failed deliveries: +1 on each abandon, and only then (R-09)
   int deliveries = 0;       ///< +1 on each claim
   int lapses = 0;           ///< leases that ran out without a settlement
-  int duplicates = 0;       ///< enqueues after the first
+  int duplicates = 0;       ///< enqueues after the first; stops at the largest int
   int content_version = 0;  ///< +1 each time an enqueue brings new content; 0 if never enqueued
   TimePoint first_seen_at{};
   TimePoint last_seen_at{};

@@ -86,9 +86,8 @@ struct TopicStats {
   std::size_t leased = 0;
   std::size_t done = 0;
   std::size_t dead = 0;
-  std::optional<TimePoint> oldest_ready_at =
-      {};  ///< since when the longest-waiting ready one is claimable
-  std::optional<TimePoint> oldest_dead_at = {};  ///< when the first of the dead died
+  std::optional<TimePoint> oldest_ready_at = {};  ///< the first time at which a ready one became so
+  std::optional<TimePoint> oldest_dead_at = {};   ///< when the first of the dead died
 
   friend bool operator==(const TopicStats&, const TopicStats&) = default;
 };

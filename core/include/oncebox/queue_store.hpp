@@ -35,14 +35,18 @@ class QueueStore {
   QueueStore& operator=(const QueueStore&) = delete;
 
   /// Takes messages in, durably. A key that is known is not queued again:
+  ///
   /// - seen, or in processing without content: the message is `accepted`.
+  ///
   /// - in processing: topic, priority, due time and expiry take the new values, null included. A
-  /// new due
-  ///   time never shortens a backoff. Payload, headers and hash are replaced when they differ,
-  ///   where equal hashes mean equal content, and without comparable hashes equal payloads do. When
-  ///   topic or content changed, the content version grows. Attempts are never touched.
+  ///   new due time never shortens a backoff. Payload, headers and hash are replaced when they
+  ///   differ, where equal hashes mean equal content, and without comparable hashes equal payloads
+  ///   do. When topic or content changed, the content version grows. Attempts are never touched.
+  ///
   /// - done: nothing changes but last_seen and duplicates.
+  ///
   /// - dead: content is updated as above; it stays dead unless `options.on_dead` says otherwise.
+  ///
   /// Throws `overloaded` when the store's bounds are reached.
   std::vector<EnqueueOutcome> enqueue(std::span<const Message> messages,
                                       const EnqueueOptions& options = {});
@@ -65,7 +69,7 @@ class QueueStore {
   ///
   /// The answer is as if `reap` had run just before: lapsed leases are taken over, and messages
   /// that expired or were delivered too often go dead instead.
-  std::vector<ClaimedMessage> claim(const ClaimRequest& request);
+  [[nodiscard]] std::vector<ClaimedMessage> claim(const ClaimRequest& request);
 
   /// Ends deliveries, each by its own verdict. A lapsed lease can still be settled until somebody
   /// reaps it or claims the message again. Losing a lease is an outcome, never an exception.

@@ -36,7 +36,7 @@ struct EnqueueOptions {
 
 enum class EnqueueStatus {
   accepted,        ///< new to the queue: it will be handed out
-  duplicate,       ///< known and not finished, same content: only times and counters changed
+  duplicate,       ///< known and not finished, same content: nothing new to hand out
   updated,         ///< known and not leased, other content: the new one will be handed out
   superseding,     ///< leased, other content: the holder's settlement will be `superseded` (R-07)
   duplicate_done,  ///< already handled: nothing but last_seen and duplicates changed (R-06)
@@ -71,7 +71,14 @@ struct Observation {
 };
 
 /// What was known of a key before it was observed.
-enum class ObservedState { unseen, seen, ready, leased, done, dead };
+enum class ObservedState {
+  unseen,  ///< never stored before: it is now
+  seen,    ///< observed before, never enqueued
+  ready,   ///< in processing and held by nobody: waiting, claimable, or without content
+  leased,  ///< in processing and held
+  done,
+  dead,
+};
 
 [[nodiscard]] std::string_view to_string(ObservedState state) noexcept;
 
@@ -107,7 +114,8 @@ struct ClaimRequest {
   std::size_t limit = defaults::kBatchSize;
   TopicSelection topics = {};
   /// A message whose failed and lapsed deliveries reach this number goes dead when its lease lapses
-  /// . Deliveries that were released do not count.
+  /// . Deliveries that were released do not count. Where topics differ in their attempts,
+  /// take twice the largest number.
   int max_deliveries = defaults::kMaxDeliveries;
 };
 

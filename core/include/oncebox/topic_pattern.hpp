@@ -18,7 +18,8 @@ class TopicPattern {
   /// Throws `invalid_argument` unless the text is a valid topic name.
   TopicPattern(std::string text);
   TopicPattern(const char* text) : TopicPattern(std::string(text)) {}
-  TopicPattern(const Topic& topic) : TopicPattern(topic.str()) {}
+  /// This topic and no other, also when its name ends in `*`.
+  TopicPattern(const Topic& topic) : text_(topic.str()), exact_(true) {}
 
   [[nodiscard]] bool matches(std::string_view topic) const noexcept;
 

@@ -70,6 +70,7 @@ TEST_P(ClaimConformance, LimitIsRespected) {
 TEST_P(ClaimConformance, DefaultsAreThirtySecondsAndFiftyMessages) {
   proves("R-26", "IBX-119", "IBX-120");
   std::vector<Message> batch;
+  batch.reserve(60);
   for (int i = 0; i < 60; ++i) batch.push_back(message("m" + std::to_string(i)));
   queue().enqueue(batch);
   const std::vector<ClaimedMessage> claimed = claim({.owner = alice});
@@ -143,7 +144,7 @@ TEST_P(ClaimConformance, OnlyTheTopicsAskedForAreHandedOut) {
   for (const char* topic : {"order.created", "order.paid", "Order.Created", "order", "stock"}) {
     enqueue(message(topic, {.topic = topic}));
   }
-  const auto claim_topics = [&](TopicSelection topics) {
+  const auto claim_topics = [&](const TopicSelection& topics) {
     const std::vector<ClaimedMessage> claimed = claim({.owner = alice, .topics = topics});
     for (const ClaimedMessage& one : claimed) settle(one, Release{});
     return ids_of(claimed);
@@ -190,6 +191,7 @@ TEST_P(ClaimConformance, PrefixPatternTakesTheStemLiterally) {
 TEST_P(ClaimConformance, ManyClaimsHandOutEverythingOnce) {
   proves("IBX-030", "IBX-036", "IBX-106");
   std::vector<Message> batch;
+  batch.reserve(500);
   for (int i = 0; i < 500; ++i) batch.push_back(message("m" + std::to_string(i)));
   queue().enqueue(batch);
   std::set<std::string> handed_out;

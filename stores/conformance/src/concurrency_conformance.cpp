@@ -22,6 +22,7 @@ template <class Work>
 void in_threads(int threads, Work work) {
   std::atomic<bool> go = false;
   std::vector<std::jthread> running;
+  running.reserve(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i) {
     running.emplace_back([&go, &work, i] {
       go.wait(false);
@@ -52,6 +53,7 @@ auto repeating(Call call) {
 
 std::vector<Message> numbered(int count, const MessageParts& parts = {}) {
   std::vector<Message> messages;
+  messages.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) messages.push_back(message("m" + std::to_string(i), parts));
   return messages;
 }
@@ -304,6 +306,7 @@ TEST_P(ConcurrencyConformance, PartitionsKeepTheirOrderUnderManyWorkers) {
   for (int p = 0; p < kPartitions; ++p) {
     const std::string partition = "p" + std::to_string(p);
     std::vector<std::string> expected;
+    expected.reserve(kPerPartition);
     for (int n = 0; n < kPerPartition; ++n) expected.push_back(partition + "." + std::to_string(n));
     EXPECT_EQ(handled[partition], expected);
   }
@@ -381,6 +384,7 @@ TEST_P(ConcurrencyConformance, BatchesInOppositeOrderGetThrough) {
     QueueStore& queue = queue_of(handle_of(thread));
     const std::vector<Message>& batch = thread % 4 < 2 ? forwards : backwards;
     std::vector<Observation> observations;
+    observations.reserve(batch.size());
     for (const Message& one : batch) observations.push_back({.key = one.key});
     for (int round = 0; round < kRounds; ++round) {
       EXPECT_EQ(repeating([&] { return queue.enqueue(batch); }).size(), batch.size());

@@ -136,4 +136,14 @@ TEST_P(ExpiryConformance, ExpiredMessageIsListedAmongTheDead) {
             std::vector<std::string>{"a"});
 }
 
+TEST_P(ExpiryConformance, EnqueueThatRevivesKeepsItsOwnExpiry) {
+  proves("R-05", "R-28");
+  put(Situation::dead, "a");
+  const Message expired = message("a", {.expires_at = now()});
+  EXPECT_EQ(enqueue(expired, {.on_dead = DeadPolicy::revive}), EnqueueStatus::revived);
+  EXPECT_EQ(claim_ids().size(), 0U);
+  queue().reap();
+  expect_dead_of_expiry("a");
+}
+
 }  // namespace oncebox::conformance

@@ -50,12 +50,14 @@ ContentHash hash_of(std::string_view content) { return ContentHash::sha256_of(Pa
 
 std::vector<std::string> ids_of(const std::vector<ClaimedMessage>& claimed) {
   std::vector<std::string> ids;
+  ids.reserve(claimed.size());
   for (const ClaimedMessage& one : claimed) ids.push_back(one.message.key.message_id.str());
   return ids;
 }
 
 std::vector<std::string> ids_of(const std::vector<MessageRecord>& records) {
   std::vector<std::string> ids;
+  ids.reserve(records.size());
   for (const MessageRecord& one : records) ids.push_back(one.key.message_id.str());
   return ids;
 }

@@ -230,4 +230,17 @@ TEST_P(HashConformance, AlgorithmAndDigestComeBackAsGiven) {
   EXPECT_EQ(claimed[1].message.hash, shortest);
 }
 
+TEST_P(HashConformance, QuarantineStoresTheNewcomerAlsoWhereItsIdWasOnlySeen) {
+  proves("R-18");
+  enqueue(message("a", {.payload = "one", .hash = hash_of("one")}));
+  const Message other = message("a", {.payload = "two", .hash = hash_of("two")});
+  const MessageId derived = quarantine_id(other.key, *other.hash);
+  queue().observe({.key = {other.key.source, derived}});
+  enqueue(other, {.on_hash_mismatch = HashMismatchPolicy::quarantine});
+  const MessageRecord stored = record(derived.str());
+  EXPECT_EQ(stored.status, Status::dead);
+  ASSERT_TRUE(stored.message);
+  EXPECT_EQ(stored.message->payload.bytes(), "two");
+}
+
 }  // namespace oncebox::conformance

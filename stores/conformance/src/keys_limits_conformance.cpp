@@ -166,6 +166,7 @@ TEST_P(KeysLimitsConformance, BatchesAboveTheLimitAreRefused) {
 TEST_P(KeysLimitsConformance, BatchAtTheLimitIsOneCall) {
   proves("IBX-102", "PKT-06");
   std::vector<BeginRequest> begins;
+  begins.reserve(limits::kMaxBatchItems);
   for (std::size_t i = 0; i < limits::kMaxBatchItems; ++i) {
     begins.push_back({.key = "k" + std::to_string(i)});
   }

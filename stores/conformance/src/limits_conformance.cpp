@@ -40,7 +40,7 @@ TEST_P(LimitsConformance, ClaimLeaseOutOfRangeIsRefused) {
   for (const Duration lease :
        {0ms, -1ms, Duration::min(), limits::kMaxLease + 1ms, Duration::max()}) {
     expect_out_of_range("a lease of " + std::to_string(lease.count()) + " ms",
-                        [&] { queue().claim({.owner = alice, .lease = lease}); });
+                        [&] { (void)queue().claim({.owner = alice, .lease = lease}); });
   }
 }
 
@@ -60,11 +60,12 @@ TEST_P(LimitsConformance, ClaimLeaseOnItsEdgesIsAccepted) {
 TEST_P(LimitsConformance, ClaimLimitOutOfRangeIsRefused) {
   proves("IBX-041");
   put_every_situation();
-  expect_out_of_range("a limit of none", [&] { queue().claim({.owner = alice, .limit = 0}); });
+  expect_out_of_range("a limit of none",
+                      [&] { (void)queue().claim({.owner = alice, .limit = 0}); });
   expect_out_of_range("a limit above the largest",
-                      [&] { queue().claim({.owner = alice, .limit = kTooManyItems}); });
+                      [&] { (void)queue().claim({.owner = alice, .limit = kTooManyItems}); });
   expect_out_of_range("a negative number that became unsigned", [&] {
-    queue().claim({.owner = alice, .limit = static_cast<std::size_t>(-1)});
+    (void)queue().claim({.owner = alice, .limit = static_cast<std::size_t>(-1)});
   });
 }
 
@@ -80,7 +81,7 @@ TEST_P(LimitsConformance, DeliveryCapOutOfRangeIsRefused) {
   put_every_situation();
   for (const int cap : {0, -1, limits::kMaxDeliveries + 1}) {
     expect_out_of_range("a cap in a claim",
-                        [&] { queue().claim({.owner = alice, .max_deliveries = cap}); });
+                        [&] { (void)queue().claim({.owner = alice, .max_deliveries = cap}); });
     expect_out_of_range("a cap in a reap", [&] { queue().reap({.max_deliveries = cap}); });
   }
   EXPECT_EQ(queue().claim({.owner = bob, .max_deliveries = limits::kMaxDeliveries}).size(), 2U);
@@ -204,12 +205,14 @@ TEST_P(LimitsConformance, BatchAtTheLimitIsOneCall) {
   proves("IBX-102", "IBX-039");
   const std::vector<MessageKey> keys = numbered_keys(limits::kMaxBatchItems);
   std::vector<Message> messages;
+  messages.reserve(keys.size());
   for (const MessageKey& one : keys) messages.push_back({.key = one, .topic = "t", .payload = {}});
   EXPECT_EQ(queue().enqueue(messages).size(), limits::kMaxBatchItems);
   const std::vector<ClaimedMessage> claimed =
       claim({.owner = alice, .limit = limits::kMaxBatchItems});
   ASSERT_EQ(claimed.size(), limits::kMaxBatchItems);
   std::vector<Settlement> settlements;
+  settlements.reserve(claimed.size());
   for (const ClaimedMessage& one : claimed) settlements.push_back({.delivery = delivery_of(one)});
   const std::vector<SettleOutcome> outcomes = queue().settle(settlements);
   EXPECT_EQ(std::count(outcomes.begin(), outcomes.end(), SettleOutcome::settled),

@@ -68,7 +68,7 @@ rc::Gen<MessageDraft> messages() {
       set(&MessageDraft::payload, one_of<std::size_t>({0, 0, 0, 0, 0, 0, 1, 2, 3})),
       set(&MessageDraft::headers, below(vocabulary::kHeaders)), set(&MessageDraft::hash, hashes()),
       set(&MessageDraft::priority, one_of<std::size_t>({0, 0, 0, 1, 2})),
-      set(&MessageDraft::partition, one_of<std::size_t>({0, 0, 0, 0, 0, 1, 1, 2})),
+      set(&MessageDraft::partition, one_of<std::size_t>({0, 0, 0, 1, 1, 2})),
       set(&MessageDraft::due, due_times()), set(&MessageDraft::expires, expiries()));
 }
 

@@ -131,7 +131,6 @@ void NaiveRow::revive(const ReviveOptions& options, TimePoint now) {
   }
   record.status = record.message ? Status::processing : Status::seen;
   if (!record.message) return;
-  if (expired_at(now)) record.message->expires_at.reset();
   backoff_until = {};
   ready_at = later(now + options.delay, record.message->due_at);
 }

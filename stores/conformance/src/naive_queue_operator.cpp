@@ -96,6 +96,7 @@ ReviveOutcome NaiveQueue::revive(const MessageKey& key, const ReviveOptions& opt
   NaiveRow* row = row_of(key);
   if (row == nullptr) return ReviveOutcome::unknown;
   if (row->record.status != Status::dead) return ReviveOutcome::not_dead;
+  if (row->expired_at(now)) row->record.message->expires_at.reset();
   row->revive(options, now);
   return ReviveOutcome::revived;
 }

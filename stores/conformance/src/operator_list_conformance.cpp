@@ -1,5 +1,7 @@
 // Looking into a queue: lists with filters, counts, and paging that stays stable while rows change.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -231,6 +233,7 @@ TEST_P(OperatorListConformance, AllConditionsOfAFilterMustHold) {
 TEST_P(OperatorListConformance, PagesOfEverySizeMeetEveryRecordOnce) {
   proves("R-30");
   Ids expected;
+  expected.reserve(12);
   for (int i = 0; i < 12; ++i) expected.push_back("m" + std::to_string(i));
   enqueue_ids(expected);
   for (std::size_t limit = 1; limit <= 13; ++limit) {
@@ -285,7 +288,7 @@ TEST_P(OperatorListConformance, PagingIsStableWhileRowsComeGoAndChange) {
     }
     const auto meanwhile = [&](int page_number) {
       const std::string number = std::to_string(page_number);
-      enqueue(message(prefix + "new" + number));
+      enqueue(message(fmt::format("{}new{}", prefix, number)));
       enqueue(message(steady[static_cast<std::size_t>(page_number) % steady.size()],
                       {.topic = "changed", .payload = "changed " + number, .priority = 5}));
       if (doomed.empty()) return;

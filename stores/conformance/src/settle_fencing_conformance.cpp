@@ -204,6 +204,26 @@ TEST_P(SettleFencingConformance, OfTwoSettlementsInOneBatchTheFirstCounts) {
   }
 }
 
+TEST_P(SettleFencingConformance, DeliveryFromBeforeARemovalIsLost) {
+  proves("R-15");
+  enqueue(message("purged"));
+  const ClaimedMessage before_purge = claim_one();
+  settle(before_purge, Fail{"boom"});
+  const std::vector<MessageKey> purged{key("purged")};
+  queue_operator().purge(purged);
+  enqueue(message("purged"));
+  const ClaimedMessage after_purge = claim_one();
+  EXPECT_EQ(settle(before_purge), SettleOutcome::lease_lost);
+  EXPECT_EQ(settle(after_purge), SettleOutcome::settled);
+
+  queue_operator().cleanup({.done_retention = 0s});
+  ASSERT_FALSE(is_stored("purged"));
+  enqueue(message("purged"));
+  const ClaimedMessage after_cleanup = claim_one();
+  EXPECT_EQ(settle(after_purge), SettleOutcome::lease_lost);
+  EXPECT_EQ(settle(after_cleanup), SettleOutcome::settled);
+}
+
 TEST_P(SettleFencingConformance, DeliveryFromBeforeARevivalIsLost) {
   proves("R-15", "R-24");
   enqueue(message("a"));

@@ -276,7 +276,8 @@ std::vector<Outcome> MemoryKeys::run_batch(std::span<const Request> requests,
   outcomes.reserve(requests.size());
   const std::lock_guard lock(mutex_);
   const TimePoint now = clock_.now();
-  const bool crowded = rows_.size() + requests.size() > options_.max_keys;
+  const bool crowded =
+      rows_.size() + requests.size() > options_.max_keys || bytes_ > options_.max_key_bytes / 2;
   if (crowded) forget(now, requests.size());
   Batch batch(*this, now, requests.size());
   for (const Request& request : requests) outcomes.push_back((batch.*step)(request));

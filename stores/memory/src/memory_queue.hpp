@@ -49,6 +49,7 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   CleanupResult do_cleanup(const CleanupRequest& request) override;
 
   // All of these expect the lock to be held.
+  [[nodiscard]] std::vector<ClaimedMessage> claim_ready(const ClaimRequest& request, TimePoint now);
   [[nodiscard]] Row* find_delivery(const Delivery& delivery) noexcept;
   SettleOutcome settle_one(Row* row, const Verdict& verdict, std::string error,
                            TimePoint now) noexcept;

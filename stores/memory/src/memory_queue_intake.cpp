@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -42,6 +43,11 @@ ObservedState observed_state(const Row& row, TimePoint now) {
       return ObservedState::dead;
   }
   return ObservedState::seen;
+}
+
+// A sender that never stops must not make the counter overflow.
+void count_duplicate(MessageHistory& history) noexcept {
+  if (history.duplicates < std::numeric_limits<int>::max()) ++history.duplicates;
 }
 
 // A duplicate must neither lose nor gain a place in line, nor shorten a backoff.
@@ -140,12 +146,14 @@ class MemoryQueue::IntakeBatch {
     std::unique_ptr<const Content> content = nullptr;  // what was replaced
     bool content_replaced = false;
     Lane* lane;  // pinned: the row may have been the last one in it
+    Partition* partition;
   };
   using UndoStep = std::variant<Created, Touched, std::unique_ptr<Changed>>;
 
   QueueIndex& index() noexcept { return queue_.index_; }
 
-  void require_room(std::size_t new_rows, std::size_t new_bytes) const {
+  void require_room(std::size_t new_rows, std::size_t new_bytes,
+                    std::size_t freed_bytes = 0) const {
     const Options& options = queue_.options_;
     if (queue_.index_.size() + new_rows > options.max_messages) {
       throw Error(ErrorCode::overloaded,
@@ -153,7 +161,7 @@ class MemoryQueue::IntakeBatch {
                               "ones or raise max_messages",
                               options.max_messages));
     }
-    if (queue_.bytes_ + new_bytes > options.max_bytes) {
+    if (queue_.bytes_ - freed_bytes + new_bytes > options.max_bytes) {
       throw Error(ErrorCode::overloaded,
                   fmt::format("the memory store holds its limit of {} bytes; clean up finished "
                               "messages or raise max_bytes",
@@ -174,7 +182,7 @@ class MemoryQueue::IntakeBatch {
     MessageHistory& history = row.state.history;
     undo_.emplace_back(Touched{&row, history.last_seen_at, history.duplicates});
     history.last_seen_at = now_;
-    history.duplicates += duplicates;
+    for (int i = 0; i < duplicates; ++i) count_duplicate(history);
   }
 
   // Applies a change that cannot throw, and remembers how to take it back. A row that this batch
@@ -183,8 +191,8 @@ class MemoryQueue::IntakeBatch {
   void change(Row& row, std::unique_ptr<const Content> content, Change apply) {
     std::unique_ptr<Changed> step;
     if (!just_created(row)) {
-      step = std::make_unique<Changed>(
-          Changed{.row = &row, .state = row.state, .lane = row.state.lane});
+      step = std::make_unique<Changed>(Changed{
+          .row = &row, .state = row.state, .lane = row.state.lane, .partition = row.partition});
       ++step->lane->pins;
     }
     index().edit(row, now_, [&]() noexcept {
@@ -263,7 +271,7 @@ class MemoryQueue::IntakeBatch {
     } else {
       accept(row, message);
       if (status != Status::dead) return EnqueueStatus::accepted;
-      ++row.state.history.duplicates;
+      count_duplicate(row.state.history);
     }
     if (status == Status::dead) {
       if (options.on_dead == DeadPolicy::keep) return EnqueueStatus::duplicate_dead;
@@ -287,12 +295,12 @@ class MemoryQueue::IntakeBatch {
       content = std::make_unique<const Content>(
           Content{message.topic, row.content->payload, row.content->headers});
     }
-    if (content != nullptr) require_room(0, bytes_of(*content));
+    if (content != nullptr) require_room(0, bytes_of(*content), bytes_of(*row.content));
     const bool something_new = content != nullptr;
     Places places(index(), message.topic);
     change(row, std::move(content), [&](RowState& state) {
       if (something_new) ++state.history.content_version;
-      ++state.history.duplicates;
+      count_duplicate(state.history);
       state.hash = std::move(hash);
       take_schedule(state, message);
       state.lane = places.lane;
@@ -313,15 +321,16 @@ class MemoryQueue::IntakeBatch {
 
   MessageId quarantine(const Message& message) {
     const Message copy = quarantined_copy(message);
-    if (Row* const known = index().find(copy.key); known != nullptr) {
+    Row* const known = index().find(copy.key);
+    if (known != nullptr && (known->content != nullptr || known->state.status == Status::done)) {
       touch(*known, 1);
       return copy.key.message_id;
     }
     std::string error = "content hash differs";
-    Row& row = create(copy.key);
-    index().edit(row, now_, [&]() noexcept {
-      row.state.history.last_error = std::move(error);
-      finish(row.state, Status::dead, now_);
+    Row& row = known != nullptr ? *known : create(copy.key);
+    change(row, nullptr, [&](RowState& state) {
+      state.history.last_error = std::move(error);
+      finish(state, Status::dead, now_);
     });
     accept(row, copy);
     return copy.key.message_id;
@@ -354,6 +363,7 @@ class MemoryQueue::IntakeBatch {
     index().edit(row, now_, [&]() noexcept {
       if (step->content_replaced) swap_content(row, std::move(step->content));
       row.state = std::move(step->state);
+      row.partition = step->partition;
     });
     unpin(*step);
   }

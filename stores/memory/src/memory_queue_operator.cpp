@@ -146,6 +146,7 @@ void MemoryQueue::revive_rows(std::span<Row* const> rows, const ReviveOptions& o
     Row& row = *rows[i];
     index_.edit(row, now, [&]() noexcept {
       row.partition = partitions[i];
+      if (row.state.expired_at(now)) row.state.expires_at.reset();
       bring_back(row, row.state.not_before(now + options.delay), std::move(reasons[i]), now);
     });
   }

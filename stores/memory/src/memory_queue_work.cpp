@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "memory_queue.hpp"
@@ -39,10 +38,6 @@ Message to_message(const Row& row, ListPayloads payloads) {
           .expires_at = state.expires_at};
 }
 
-DeliveryNumber after(DeliveryNumber number) {
-  return DeliveryNumber{static_cast<std::uint64_t>(number) + 1};
-}
-
 }  // namespace
 
 void finish(RowState& state, Status status, TimePoint now) noexcept {
@@ -60,7 +55,6 @@ void bring_back(Row& row, TimePoint eligible_at, std::string reason, TimePoint n
   state.backoff_until = {};
   state.eligible_at = eligible_at;
   state.finished_at.reset();
-  if (state.expired_at(now)) state.expires_at.reset();
   ++state.revivals.count;
   state.revivals.last_at = now;
   state.revivals.last_reason.reset();
@@ -217,14 +211,27 @@ class MemoryQueue::ReapBatch {
 };
 
 std::vector<ClaimedMessage> MemoryQueue::do_claim(const ClaimRequest& request) {
-  const std::lock_guard lock(mutex_);
-  const TimePoint now = clock_.now();
-  ReapBatch reaped(*this, now);
-  reaped.reap(std::numeric_limits<std::size_t>::max(), request.max_deliveries);
-  index_.promote(now);
+  // A large backlog is reaped in steps that let others in between; what is left belongs to the
+  // claim.
+  constexpr std::size_t kReapStep = 1'000;
+  for (;;) {
+    const std::lock_guard lock(mutex_);
+    const TimePoint now = clock_.now();
+    ReapBatch reaped(*this, now);
+    const ReapResult result = reaped.reap(kReapStep, request.max_deliveries);
+    if (result.total() == kReapStep) {
+      reaped.commit();
+      continue;
+    }
+    std::vector<ClaimedMessage> claimed = claim_ready(request, now);
+    reaped.commit();
+    return claimed;
+  }
+}
 
-  // Everything is copied before the first row changes, so that running out of memory changes
-  // nothing.
+// Everything is copied before the first row changes, so that running out of memory changes nothing.
+std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request, TimePoint now) {
+  index_.promote(now);
   const std::vector<Row*> rows = index_.best_ready(request.limit, request.topics);
   std::vector<ClaimedMessage> claimed;
   claimed.reserve(rows.size());
@@ -232,7 +239,7 @@ std::vector<ClaimedMessage> MemoryQueue::do_claim(const ClaimRequest& request) {
     claimed.push_back({.message = to_message(*row, ListPayloads::include),
                        .history = row->state.history,
                        .owner = request.owner,
-                       .delivery = after(row->state.last_delivery),
+                       .delivery = index_.next_delivery(),
                        .locked_until = now + request.lease});
     ++claimed.back().history.deliveries;
   }
@@ -240,12 +247,10 @@ std::vector<ClaimedMessage> MemoryQueue::do_claim(const ClaimRequest& request) {
     RowState& state = rows[i]->state;
     index_.edit(*rows[i], now, [&]() noexcept {
       state.lease = MessageLease{request.owner, claimed[i].delivery, claimed[i].locked_until};
-      state.last_delivery = claimed[i].delivery;
       state.claimed_version = state.history.content_version;
       ++state.history.deliveries;
     });
   }
-  reaped.commit();
   return claimed;
 }
 

@@ -61,6 +61,9 @@ class QueueIndex {
   /// The next number in enqueue order.
   [[nodiscard]] std::uint64_t next_enqueue_order() noexcept { return ++last_enqueue_order_; }
 
+  /// A delivery number that was never given before.
+  [[nodiscard]] DeliveryNumber next_delivery() noexcept { return DeliveryNumber{++last_delivery_}; }
+
   /// Makes ready what has become eligible.
   void promote(TimePoint now) noexcept;
 
@@ -103,6 +106,7 @@ class QueueIndex {
 
   std::uint64_t last_row_id_ = 0;
   std::uint64_t last_enqueue_order_ = 0;
+  std::uint64_t last_delivery_ = 0;
 };
 
 }  // namespace oncebox::memory

@@ -43,7 +43,6 @@ struct RowState {
   TimePoint eligible_at{};
   MessageHistory history;
   std::optional<MessageLease> lease;
-  DeliveryNumber last_delivery{};
   int claimed_version = 0;  ///< the content version that the lease's holder was given
   std::optional<TimePoint> finished_at;
   Revivals revivals;

@@ -60,6 +60,14 @@ TEST(MemoryBounds, BytesAreBoundedAndGivenBackWhenMessagesAreRemoved) {
   }
 }
 
+TEST(MemoryBounds, ContentOfTheSameSizeCanReplaceAnotherInAFullStore) {
+  const testing::FakeClock clock;
+  MemoryStore store(clock, {.max_bytes = 1'000});
+  store.inbox().enqueue(message("big", std::string(900, 'x')));
+  EXPECT_EQ(store.inbox().enqueue(message("big", std::string(900, 'y'))).status,
+            EnqueueStatus::updated);
+}
+
 TEST(MemoryBounds, APayloadAboveTheLimitIsInvalid) {
   const testing::FakeClock clock;
   MemoryStore store(clock, {.max_payload_bytes = 10});

@@ -7,12 +7,10 @@
 
 namespace oncebox {
 
-/// Opens a store by its URL, on the machine's clock:
+/// Opens a store by its URL, on the machine's clock.
 ///
-/// | URL | store |
-/// |---|---|
-/// | `memory:` | in this process; parameters `max_messages`, `max_bytes`, `max_keys`,
-/// `max_key_bytes`, `max_payload_bytes` |
+/// - `memory:` is a store in this process. Its parameters are the fields of `memory::Options`:
+///   `memory:?max_messages=1000&max_payload_bytes=65536`.
 ///
 /// Throws `invalid_argument` for a URL that cannot be read, `unsupported` for a scheme that this
 /// build does not have, naming those it has, and whatever the backend throws when it cannot be
