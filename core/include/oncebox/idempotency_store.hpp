@@ -124,19 +124,23 @@ class IdempotencyStore {
   /// Marks keys as processed and stores their results. With a lease id only its holder may, also
   /// after the lease lapsed, until somebody else began the key; repeating the call is answered
   /// `processed` again. Without one the call is unconditional: it overrides a live lease, and
-  /// leaves a key that is already processed as it is. An unknown key is created processed.
+  /// leaves a key that is already processed as it is. An unknown key is created processed, with or
+  /// without a lease id: the work was done.
   std::vector<CompleteOutcome> complete(std::span<const CompleteRequest> requests);
   CompleteOutcome complete(const CompleteRequest& request);
 
-  /// Marks keys as failed and keeps the error text, cut to 2,048 bytes.
+  /// Marks keys as failed and keeps the error text, cut to 2,048 bytes. Repeating it is answered
+  /// `failed` again.
   std::vector<FailOutcome> fail(std::span<const FailRequest> requests);
   FailOutcome fail(const FailRequest& request);
 
-  /// Gives keys back without a verdict: the next begin acquires them.
+  /// Gives keys back without a verdict: the next begin acquires them. Repeating it is answered
+  /// `released` again.
   std::vector<ReleaseOutcome> release(std::span<const ReleaseRequest> requests);
   ReleaseOutcome release(const ReleaseRequest& request);
 
-  /// Prolongs leases, also lapsed ones, until somebody else began the key.
+  /// Prolongs leases, also lapsed ones, until somebody else began the key; a key is kept at least
+  /// as long as its lease.
   std::vector<KeyExtendOutcome> extend(std::span<const KeyExtension> extensions);
   KeyExtendOutcome extend(const KeyExtension& extension);
 

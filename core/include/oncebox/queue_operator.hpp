@@ -39,7 +39,7 @@ struct MessageFilter {
   /// What a filter looks at, so that a store can ask before it copies a message. Borrowed.
   struct Subject {
     const MessageKey& key;
-    Status status;
+    Status status = Status::seen;
     const Topic* topic = nullptr;                 ///< null: never enqueued
     const PartitionKey* partition_key = nullptr;  ///< null: none
     const MessageHistory& history;
@@ -93,7 +93,8 @@ struct TopicStats {
 };
 
 struct QueueStats {
-  std::vector<TopicStats> topics;  ///< in the order of the topics; none of them empty
+  std::vector<TopicStats>
+      topics;  ///< in the order of the topics, the one without first; none is empty
 
   [[nodiscard]] TopicStats total() const;
 };
@@ -152,7 +153,7 @@ class QueueOperator {
   /// Removes up to `limit` dead messages that match, oldest first, and tells how many.
   std::size_t purge_matching(const MessageFilter& filter, std::size_t limit);
 
-  /// Removes what is done, or dead, for longer than its retention; nothing else, ever. Call again
+  /// Removes what has been done, or dead, for its retention; nothing else, ever. Call again
   /// while the total equals the limit.
   CleanupResult cleanup(const CleanupRequest& request = {});
 

@@ -127,7 +127,7 @@ TEST_P(TwoHandlesConformance, StoreIsHealthyAndTakesSixteenMebibytes) {
 }
 
 TEST_P(TwoHandlesConformance, MigrationIsIdempotentAndKeepsEverything) {
-  proves("IBX-116", "IBX-117");
+  proves("IBX-116");
   put_every_situation();
   const QueueDump before = dump();
   const MigrationResult first = store().migrate();

@@ -2,8 +2,9 @@
 
 namespace oncebox::memory {
 
-/// Makes the n-th allocation of this thread fail with `std::bad_alloc`, counted from 0, for as long
-/// as the object lives. Works because this test program replaces the global operator new.
+/// /// Makes the n-th allocation of this thread, counted from 0, and all that follow fail with
+/// `std::bad_alloc`, for as long as the object lives. Works because this test program replaces the
+/// global operator new.
 class FailingAllocation {
  public:
   explicit FailingAllocation(int countdown);

@@ -28,7 +28,8 @@ class MemoryHarness final : public conformance::Harness {
 
  private:
   testing::FakeClock clock_;
-  std::shared_ptr<MemoryStore> store_ = std::make_shared<MemoryStore>(clock_);
+  std::shared_ptr<MemoryStore> store_ =
+      std::make_shared<MemoryStore>(clock_, Options{.max_payload_bytes = std::size_t{17} << 20});
 };
 
 }  // namespace
