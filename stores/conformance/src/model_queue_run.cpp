@@ -198,7 +198,7 @@ void QueueRun::run(const Call& call, const ObserveStep& step) {
   std::vector<Observation> observations;
   for (const ObservationDraft& draft : step.observations) {
     observations.push_back(
-        {vocabulary::key(draft.key), vocabulary::hash(draft.hash, draft.payload)});
+        {key_of(draft.key, call.side.quarantined), vocabulary::hash(draft.hash, draft.payload)});
   }
   require_same("outcomes of observe", call.store.observe(observations),
                call.side.model.observe(observations, call.now));
@@ -207,7 +207,8 @@ void QueueRun::run(const Call& call, const ObserveStep& step) {
 void QueueRun::run(const Call& call, const MarkStep& step) {
   std::vector<Mark> marks;
   for (const MarkDraft& draft : step.marks) {
-    marks.push_back({vocabulary::key(draft.key), draft.as, vocabulary::error(draft.error)});
+    marks.push_back(
+        {key_of(draft.key, call.side.quarantined), draft.as, vocabulary::error(draft.error)});
   }
   require_same("outcomes of mark", call.store.mark(marks), call.side.model.mark(marks, call.now));
 }
@@ -225,11 +226,10 @@ void QueueRun::run(const Call& call, const ClaimStep& step) {
   std::vector<ClaimedMessage> without_numbers = claimed;
   for (ClaimedMessage& message : without_numbers) message.delivery = {};
   require_same("messages claimed", without_numbers, expected);
+  require(call.side.model.adopt_deliveries(claimed),
+          "a delivery number was given before, or is smaller than an earlier one: " +
+              testing::PrintToString(claimed));
   for (const ClaimedMessage& message : claimed) {
-    const MessageKey& key = message.message.key;
-    require(call.side.model.adopt_delivery(key, message.delivery),
-            "the delivery number of " + testing::PrintToString(key) + " did not grow: it is " +
-                testing::PrintToString(message.delivery));
     call.side.claims.push_back(oncebox::delivery_of(message));
   }
 

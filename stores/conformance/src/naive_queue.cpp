@@ -211,18 +211,20 @@ void NaiveQueue::accept(NaiveRow& row, const Message& message, TimePoint now) {
   row.ready_at = later(now, message.due_at);
 }
 
+/// Also where the derived id was observed or marked before, but nothing was ever stored under it.
 MessageId NaiveQueue::quarantine(const Message& message, TimePoint now) {
   const Message copy = quarantined_copy(message);
   NaiveRow* row = row_of(copy.key);
-  if (row != nullptr) {
-    ++row->record.history.duplicates;
-    row->record.history.last_seen_at = now;
+  if (row == nullptr) row = &add_row(copy.key, now);
+  MessageRecord& record = row->record;
+  record.history.last_seen_at = now;
+  if (record.message || record.status == Status::done) {
+    ++record.history.duplicates;
     return copy.key.message_id;
   }
-  NaiveRow& added = add_row(copy.key, now);
-  accept(added, copy, now);
-  finish(added.record, Status::dead, now);
-  note_error(added.record, "content hash differs");
+  accept(*row, copy, now);
+  finish(record, Status::dead, now);
+  note_error(record, "content hash differs");
   return copy.key.message_id;
 }
 
@@ -334,12 +336,17 @@ std::vector<ClaimedMessage> NaiveQueue::claim(const ClaimRequest& request, TimeP
   return claimed;
 }
 
-bool NaiveQueue::adopt_delivery(const MessageKey& key, DeliveryNumber number) {
-  NaiveRow* row = row_of(key);
-  const bool grows = number > row->last_delivery;
-  row->last_delivery = number;
-  row->record.lease->delivery = number;
-  return grows;
+bool NaiveQueue::adopt_deliveries(std::span<const ClaimedMessage> claimed) {
+  std::vector<DeliveryNumber> numbers{last_delivery_};
+  for (const ClaimedMessage& message : claimed) {
+    row_of(message.message.key)->record.lease->delivery = message.delivery;
+    numbers.push_back(message.delivery);
+  }
+  std::ranges::sort(numbers);
+  const bool smallest_is_old = numbers.front() == last_delivery_;
+  const bool all_differ = std::ranges::adjacent_find(numbers) == numbers.end();
+  last_delivery_ = numbers.back();
+  return smallest_is_old && all_differ;
 }
 
 /// The row that this delivery holds, lapsed or not.

@@ -25,8 +25,6 @@ struct NaiveRow {
   TimePoint backoff_until{};
   /// The content version that the holder was given.
   int leased_version = 0;
-  /// The number of its last delivery, whoever has it.
-  DeliveryNumber last_delivery{};
 
   [[nodiscard]] bool leased_at(TimePoint now) const;
   [[nodiscard]] bool lapsed_at(TimePoint now) const;
@@ -48,7 +46,7 @@ struct NaiveRow {
 /// not thread-safe and never throws on purpose.
 ///
 /// The numbers of deliveries are the store's to choose, so a claim leaves them open and the caller
-/// fills in what the store answered by `adopt_delivery`.
+/// fills in what the store answered by `adopt_deliveries`.
 class NaiveQueue {
  public:
   std::vector<EnqueueOutcome> enqueue(std::span<const Message> messages,
@@ -73,9 +71,9 @@ class NaiveQueue {
   /// Without a limit: everything that is past its retention.
   CleanupResult cleanup(const CleanupRequest& request, TimePoint now);
 
-  /// Takes the number that the store gave the running delivery of `key`. False when it is not
-  /// greater than every number that this message had before.
-  [[nodiscard]] bool adopt_delivery(const MessageKey& key, DeliveryNumber number);
+  /// Takes the numbers that the store gave the deliveries of one claim. False unless they differ
+  /// and are greater than all numbers given before.
+  [[nodiscard]] bool adopt_deliveries(std::span<const ClaimedMessage> claimed);
   /// Whether this delivery could be settled.
   [[nodiscard]] bool is_held(const Delivery& delivery) const;
   /// Whether `reap` would bury something.
@@ -97,6 +95,7 @@ class NaiveQueue {
 
   std::vector<NaiveRow> rows_;  // in the order in which the keys were first stored
   std::uint64_t enqueues_ = 0;
+  DeliveryNumber last_delivery_{};  // the greatest number given so far
 };
 
 }  // namespace oncebox::conformance
