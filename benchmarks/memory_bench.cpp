@@ -74,6 +74,7 @@ std::size_t on_threads(int threads, Work work) {
   std::atomic<std::size_t> total = 0;
   {
     std::vector<std::jthread> pool;
+    pool.reserve(static_cast<std::size_t>(threads));
     for (int thread = 0; thread < threads; ++thread) {
       pool.emplace_back([&, thread] { total += work(thread); });
     }
@@ -99,6 +100,7 @@ class Bench {
   double enqueue(int threads) {
     const std::size_t share = kMessagesPerRound / static_cast<std::size_t>(threads);
     std::vector<std::vector<std::vector<Message>>> work;
+    work.reserve(static_cast<std::size_t>(threads));
     for (int thread = 0; thread < threads; ++thread) {
       work.push_back(make_batches(fmt::format("r{}-t{}", round_, thread), share));
     }
@@ -153,6 +155,7 @@ class Bench {
   [[nodiscard]] std::vector<Message> sample() const {
     constexpr std::size_t kSample = 10'000;
     std::vector<Message> messages;
+    messages.reserve(kSample);
     for (std::size_t i = 0; i < kSample; ++i) {
       messages.push_back(make_message(fmt::format("old-{}", i * (backlog_ / kSample))));
     }

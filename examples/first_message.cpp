@@ -5,7 +5,8 @@
 #include "oncebox/open_store.hpp"
 
 int main() {
-  using namespace oncebox;
+  using oncebox::Ack, oncebox::ClaimedMessage, oncebox::Message, oncebox::OwnerToken;
+  using oncebox::open_store, oncebox::QueueStore;
 
   const auto store = open_store("memory:");
   QueueStore& inbox = store->inbox();

@@ -12,7 +12,7 @@ namespace oncebox {
 
 namespace {
 
-constexpr auto by_name = [](const Headers::Entry& entry, std::string_view name) {
+constexpr auto kByName = [](const Headers::Entry& entry, std::string_view name) {
   return entry.first < name;
 };
 
@@ -37,7 +37,7 @@ Headers::Headers(std::initializer_list<Entry> entries) {
 Headers& Headers::set(std::string_view name, std::string_view value) {
   detail::require_name(name, "header name", kMaxNameCodePoints);
   require_value(name, value);
-  const auto place = std::lower_bound(entries_.begin(), entries_.end(), name, by_name);
+  const auto place = std::lower_bound(entries_.begin(), entries_.end(), name, kByName);
   if (place != entries_.end() && place->first == name) {
     place->second = value;
     return *this;
@@ -55,12 +55,12 @@ Headers& Headers::set_timestamp(TimePoint time) {
 }
 
 void Headers::erase(std::string_view name) noexcept {
-  const auto place = std::lower_bound(entries_.begin(), entries_.end(), name, by_name);
+  const auto place = std::lower_bound(entries_.begin(), entries_.end(), name, kByName);
   if (place != entries_.end() && place->first == name) entries_.erase(place);
 }
 
 std::optional<std::string_view> Headers::get(std::string_view name) const noexcept {
-  const auto place = std::lower_bound(entries_.begin(), entries_.end(), name, by_name);
+  const auto place = std::lower_bound(entries_.begin(), entries_.end(), name, kByName);
   if (place == entries_.end() || place->first != name) return std::nullopt;
   return place->second;
 }

@@ -15,7 +15,7 @@ using HashHook = boost::intrusive::unordered_set_member_hook<boost::intrusive::s
 
 /// Owns elements and finds them by their member `key`. The links are part of the element: a lookup
 /// touches the bucket and the element, nothing between.
-template <class Element, HashHook Element::* hook>
+template <class Element, HashHook Element::* Hook>
 class HashIndex {
   using Key = std::remove_cvref_t<decltype(std::declval<Element>().key)>;
 
@@ -28,7 +28,7 @@ class HashIndex {
     bool operator()(const Key& a, const Element& b) const noexcept { return a == b.key; }
   };
   using Set = boost::intrusive::unordered_set<
-      Element, boost::intrusive::member_hook<Element, HashHook, hook>, boost::intrusive::hash<Hash>,
+      Element, boost::intrusive::member_hook<Element, HashHook, Hook>, boost::intrusive::hash<Hash>,
       boost::intrusive::equal<Equal>, boost::intrusive::power_2_buckets<true>,
       boost::intrusive::constant_time_size<true>>;
   using Buckets = std::vector<typename Set::bucket_type>;

@@ -45,7 +45,7 @@ std::uint64_t row_id_of(const Cursor& cursor, ListOrder order) {
 
 // Fills the page from rows that come in the order of the list.
 template <class Iterator>
-MessagePage collect(Iterator row, Iterator end, const ListRequest& request) {
+MessagePage collect(Iterator row, const Iterator& end, const ListRequest& request) {
   MessagePage page;
   const Row* last = nullptr;
   for (; row != end; ++row) {

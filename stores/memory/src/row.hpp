@@ -82,7 +82,7 @@ struct Row {
 struct ClaimRank {
   Priority priority;
   TimePoint eligible_at;
-  std::uint64_t enqueue_order;
+  std::uint64_t enqueue_order = 0;
 
   friend bool operator<(const ClaimRank& a, const ClaimRank& b) noexcept {
     return std::tie(b.priority, a.eligible_at, a.enqueue_order) <
@@ -129,8 +129,8 @@ struct ByExpiry {
   type operator()(const Row& row) const noexcept { return {*row.state.expires_at, row.row_id}; }
 };
 
-template <IndexHook Row::* hook, class Key>
-using RowIndex = bi::set<Row, bi::member_hook<Row, IndexHook, hook>, bi::key_of_value<Key>,
+template <IndexHook Row::* Hook, class Key>
+using RowIndex = bi::set<Row, bi::member_hook<Row, IndexHook, Hook>, bi::key_of_value<Key>,
                          bi::constant_time_size<false>>;
 
 using RowsById = RowIndex<&Row::row_hook, ByRowId>;

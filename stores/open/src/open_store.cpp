@@ -31,11 +31,11 @@ std::unique_ptr<Store> open_memory(StoreUrl& url) {
 
 }  // namespace
 
-std::unique_ptr<Store> open_store(std::string_view text) {
-  StoreUrl url(text);
-  if (url.scheme() == "memory") return open_memory(url);
+std::unique_ptr<Store> open_store(std::string_view url) {
+  StoreUrl parts(url);
+  if (parts.scheme() == "memory") return open_memory(parts);
   throw Error(ErrorCode::unsupported,
-              fmt::format("this build has no store for {}: URLs; it has: memory", url.scheme()));
+              fmt::format("this build has no store for {}: URLs; it has: memory", parts.scheme()));
 }
 
 }  // namespace oncebox
