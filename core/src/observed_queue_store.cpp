@@ -103,7 +103,7 @@ std::vector<ClaimedMessage> ObservedQueueStore::do_claim(const ClaimRequest& req
   observer_.on_claim(claimed.size(), request.limit);
   const TimePoint now = clock_.now();
   for (const ClaimedMessage& message : claimed) {
-    observer_.on_delivery(message, now - message.history.first_seen_at);
+    observer_.on_delivery(message, now - message.eligible_at);
   }
   logger_.log(LogLevel::debug, "messages claimed",
               {{"store", store_name_}, {"owner", request.owner}, {"count", claimed.size()}});
@@ -140,6 +140,14 @@ ReapResult ObservedQueueStore::do_reap(const ReapRequest& request) {
                 {{"store", store_name_}, {"count", result.buried}});
   }
   return result;
+}
+
+std::optional<TimePoint> ObservedQueueStore::do_next_due(const TopicSelection& topics) {
+  return timed("next_due", 1, [&] { return below_.next_due(topics); });
+}
+
+void ObservedQueueStore::do_listen(std::weak_ptr<WorkListener> listener) {
+  below_.listen(std::move(listener));
 }
 
 std::vector<std::optional<MessageRecord>> ObservedQueueStore::do_find(

@@ -1,5 +1,7 @@
 #include "oncebox/queue_store.hpp"
 
+#include <utility>
+
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 
@@ -63,6 +65,7 @@ MarkOutcome QueueStore::mark(const Mark& mark) { return this->mark(batch_of_one(
 std::vector<ClaimedMessage> QueueStore::claim(const ClaimRequest& request) {
   require_lease(request.lease);
   require_in_range("claim limit", request.limit, 1, limits::kMaxBatchItems);
+  require_in_range("bytes of a claim", request.max_bytes, 1, limits::kMaxClaimBytes);
   require_max_deliveries(request.max_deliveries);
   return do_claim(request);
 }
@@ -99,6 +102,12 @@ ReapResult QueueStore::reap(const ReapRequest& request) {
   require_max_deliveries(request.max_deliveries);
   return do_reap(request);
 }
+
+std::optional<TimePoint> QueueStore::next_due(const TopicSelection& topics) {
+  return do_next_due(topics);
+}
+
+void QueueStore::listen(std::weak_ptr<WorkListener> listener) { do_listen(std::move(listener)); }
 
 std::vector<std::optional<MessageRecord>> QueueStore::find(std::span<const MessageKey> keys) {
   require_batch_size(keys.size());

@@ -32,6 +32,23 @@ std::string_view to_string(EnqueueStatus status) noexcept {
   return "unknown";
 }
 
+bool brings_work(const EnqueueOutcome& outcome) noexcept {
+  switch (outcome.status) {
+    case EnqueueStatus::accepted:
+    case EnqueueStatus::duplicate:
+    case EnqueueStatus::updated:
+    case EnqueueStatus::superseding:
+    case EnqueueStatus::revived:
+      return true;
+    case EnqueueStatus::duplicate_done:
+    case EnqueueStatus::duplicate_dead:
+    case EnqueueStatus::rejected:
+    case EnqueueStatus::quarantined:
+      return false;
+  }
+  return false;
+}
+
 std::string_view to_string(ObservedState state) noexcept {
   switch (state) {
     case ObservedState::unseen:

@@ -1,7 +1,5 @@
 #include "oncebox/topic_pattern.hpp"
 
-#include <algorithm>
-
 namespace oncebox {
 
 TopicPattern::TopicPattern(std::string text)
@@ -19,22 +17,33 @@ bool TopicPattern::matches(std::string_view topic) const noexcept {
   return exact_ ? topic == text_ : topic.starts_with(stem());
 }
 
+namespace {
+
+// Of two patterns that match the same topic.
+bool is_more_specific(const TopicPattern& a, const TopicPattern& b) noexcept {
+  if (a.is_exact() || b.is_exact()) return a.is_exact() && !b.is_exact();
+  return a.stem().size() > b.stem().size();
+}
+
+}  // namespace
+
 std::optional<std::size_t> best_match(std::span<const TopicPattern> patterns,
                                       std::string_view topic) noexcept {
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < patterns.size(); ++i) {
     const TopicPattern& pattern = patterns[i];
     if (!pattern.matches(topic)) continue;
-    if (pattern.is_exact()) return i;
-    if (!best || pattern.stem().size() > patterns[*best].stem().size()) best = i;
+    if (!best || is_more_specific(pattern, patterns[*best])) best = i;
   }
   return best;
 }
 
 bool TopicSelection::matches(std::string_view topic) const noexcept {
-  const auto hit = [topic](const TopicPattern& pattern) { return pattern.matches(topic); };
-  return (only.empty() || std::any_of(only.begin(), only.end(), hit)) &&
-         std::none_of(except.begin(), except.end(), hit);
+  const std::optional<std::size_t> wanted = best_match(only, topic);
+  if (!only.empty() && !wanted) return false;
+  const std::optional<std::size_t> refused = best_match(except, topic);
+  if (!refused) return true;
+  return wanted && is_more_specific(only[*wanted], except[*refused]);
 }
 
 }  // namespace oncebox

@@ -48,6 +48,14 @@ ReapResult FaultInjectingQueueStore::do_reap(const ReapRequest& request) {
   return perhaps_failing("reap", [&] { return below_.reap(request); });
 }
 
+std::optional<TimePoint> FaultInjectingQueueStore::do_next_due(const TopicSelection& topics) {
+  return perhaps_failing("next_due", [&] { return below_.next_due(topics); });
+}
+
+void FaultInjectingQueueStore::do_listen(std::weak_ptr<WorkListener> listener) {
+  below_.listen(std::move(listener));
+}
+
 std::vector<std::optional<MessageRecord>> FaultInjectingQueueStore::do_find(
     std::span<const MessageKey> keys) {
   return perhaps_failing("find", [&] { return below_.find(keys); });

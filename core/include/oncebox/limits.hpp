@@ -12,8 +12,9 @@
 /// names and headers stand with their types.
 namespace oncebox::limits {
 
-inline constexpr std::size_t kMaxBatchItems = 10'000;  ///< items in one call
-inline constexpr std::size_t kMaxListItems = 1'000;    ///< records in one page
+inline constexpr std::size_t kMaxBatchItems = 10'000;    ///< items in one call
+inline constexpr std::size_t kMaxClaimBytes = 64 << 20;  ///< payloads handed out by one claim
+inline constexpr std::size_t kMaxListItems = 1'000;      ///< records in one page
 inline constexpr Duration kMinLease{1};
 inline constexpr Duration kMaxLease = std::chrono::hours{24};
 inline constexpr Duration kMinKeyLease = std::chrono::seconds{1};

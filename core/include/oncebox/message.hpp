@@ -88,6 +88,8 @@ struct ClaimedMessage {
   OwnerToken owner;
   DeliveryNumber delivery{};
   TimePoint locked_until{};
+  /// Since when it could be claimed: what it waited for a worker counts from here.
+  TimePoint eligible_at{};
 
   friend bool operator==(const ClaimedMessage&, const ClaimedMessage&) = default;
 };

@@ -32,6 +32,8 @@ class ObservedQueueStore final : public QueueStore {
   std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) override;
   std::vector<ExtendOutcome> do_extend(std::span<const LeaseExtension> extensions) override;
   ReapResult do_reap(const ReapRequest& request) override;
+  std::optional<TimePoint> do_next_due(const TopicSelection& topics) override;
+  void do_listen(std::weak_ptr<WorkListener> listener) override;
   std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override;
 
   template <class Call>

@@ -25,7 +25,7 @@ class Observer {
   /// A claim was answered; `messages` may be 0. `limit` is what was asked for.
   virtual void on_claim(std::size_t /*messages*/, std::size_t /*limit*/) noexcept {}
 
-  /// One message was handed out, `waited` after it was first seen.
+  /// One message was handed out, `waited` after it became claimable.
   virtual void on_delivery(const ClaimedMessage& /*claimed*/, Duration /*waited*/) noexcept {}
 
   /// One delivery was settled or not.

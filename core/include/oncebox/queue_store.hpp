@@ -1,11 +1,13 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "oncebox/message.hpp"
 #include "oncebox/queue_types.hpp"
+#include "oncebox/work_listener.hpp"
 
 namespace oncebox {
 
@@ -85,6 +87,16 @@ class QueueStore {
   /// while the total equals the limit.
   ReapResult reap(const ReapRequest& request = {});
 
+  /// The earliest time after now at which a message of these topics may become claimable: it is
+  /// due, its backoff is over, or its lease lapses. Nothing when no message waits for a time. The
+  /// answer may be too early, for a message behind another of its partition; it is never too late.
+  [[nodiscard]] std::optional<TimePoint> next_due(const TopicSelection& topics = {});
+
+  /// Tells `listener`, for as long as it lives, of every commit that may have made a message
+  /// claimable, so that a worker need not poll. It may be told too often. Ignored by a store whose
+  /// capabilities do not say `notifies`.
+  void listen(std::weak_ptr<WorkListener> listener);
+
   /// What is stored under each key, or nothing.
   [[nodiscard]] std::vector<std::optional<MessageRecord>> find(std::span<const MessageKey> keys);
   [[nodiscard]] std::optional<MessageRecord> find(const MessageKey& key);
@@ -101,6 +113,8 @@ class QueueStore {
   virtual std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) = 0;
   virtual std::vector<ExtendOutcome> do_extend(std::span<const LeaseExtension> extensions) = 0;
   virtual ReapResult do_reap(const ReapRequest& request) = 0;
+  virtual std::optional<TimePoint> do_next_due(const TopicSelection& topics) = 0;
+  virtual void do_listen(std::weak_ptr<WorkListener> listener) = 0;
   virtual std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) = 0;
 };
 

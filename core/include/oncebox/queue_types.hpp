@@ -8,6 +8,7 @@
 
 #include "oncebox/clock.hpp"
 #include "oncebox/defaults.hpp"
+#include "oncebox/limits.hpp"
 #include "oncebox/message.hpp"
 #include "oncebox/topic_pattern.hpp"
 
@@ -55,6 +56,10 @@ struct EnqueueOutcome {
 
   friend bool operator==(const EnqueueOutcome&, const EnqueueOutcome&) = default;
 };
+
+/// Whether the message is in processing: there may be something to hand out, now or sooner than
+/// before.
+[[nodiscard]] bool brings_work(const EnqueueOutcome& outcome) noexcept;
 
 /// The id under which the source's message `key` with another `hash` is quarantined: the same for
 /// the same content, so that a quarantined redelivery is a duplicate too.
@@ -112,6 +117,9 @@ struct ClaimRequest {
   OwnerToken owner;
   Duration lease = defaults::kLease;
   std::size_t limit = defaults::kBatchSize;
+  /// The batch ends before its payloads would have more bytes than this together; the first message
+  /// is handed out whatever its size. So a backlog of large messages does not fill the memory.
+  std::size_t max_bytes = limits::kMaxClaimBytes;
   TopicSelection topics = {};
   /// A message whose failed and lapsed deliveries reach this number goes dead when its lease lapses
   /// . Deliveries that were released do not count. Where topics differ in their attempts,

@@ -41,7 +41,9 @@ class TopicPattern {
                                                     std::string_view topic) noexcept;
 
 /// The topics that a claim is interested in: those that match one of `only` (all, when it is empty)
-/// and none of `except`.
+/// and none of `except`. A topic that both name goes to the more specific pattern, an exact one or
+/// the longer stem, as in `best_match`; of equals `except` wins. So "order.*" can be left out and
+/// "order.paid" still be wanted.
 struct TopicSelection {
   std::vector<TopicPattern> only = {};
   std::vector<TopicPattern> except = {};

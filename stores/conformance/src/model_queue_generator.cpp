@@ -107,6 +107,7 @@ rc::Gen<QueueOperation> claims() {
   return rc::gen::cast<QueueOperation>(build<ClaimStep>(
       set(&ClaimStep::owner, below(vocabulary::kOwners)), set(&ClaimStep::lease, leases()),
       set(&ClaimStep::limit, one_of<std::size_t>({1, 2, 3, 4, kNoLimit})),
+      set(&ClaimStep::max_bytes, one_of<std::size_t>({1, 10, 20, 1'000, 1'000, 1'000})),
       set(&ClaimStep::topics, one_of<std::size_t>({0, 0, 0, 0, 1, 2, 3, 4}))));
 }
 

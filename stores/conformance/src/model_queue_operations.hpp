@@ -65,6 +65,7 @@ struct ClaimStep {
   std::size_t owner = 0;
   Duration lease{1};
   std::size_t limit = 1;
+  std::size_t max_bytes = 1;
   std::size_t topics = 0;
 };
 

@@ -135,8 +135,8 @@ struct Printer {
   std::string operator()(const MarkStep& step) const { return "mark: " + joined(step.marks, show); }
   std::string operator()(const ClaimStep& step) const {
     return "claim as owner " + std::to_string(step.owner) + ", lease " +
-           shown_duration(step.lease) + ", limit " + std::to_string(step.limit) +
-           shown_topics(step.topics);
+           shown_duration(step.lease) + ", limit " + std::to_string(step.limit) + ", at most " +
+           std::to_string(step.max_bytes) + " bytes" + shown_topics(step.topics);
   }
   std::string operator()(const SettleStep& step) const {
     return "settle: " + joined(step.settlements, show);

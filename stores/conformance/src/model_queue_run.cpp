@@ -217,6 +217,7 @@ void QueueRun::run(const Call& call, const ClaimStep& step) {
   const ClaimRequest request{.owner = vocabulary::owner(step.owner),
                              .lease = step.lease,
                              .limit = step.limit,
+                             .max_bytes = step.max_bytes,
                              .topics = vocabulary::topic_selection(step.topics),
                              .max_deliveries = max_deliveries_};
   const ReapResult due = NaiveQueue(call.side.model).reap(max_deliveries_, call.now);

@@ -104,7 +104,7 @@ TopicSelection topic_selection(std::size_t place) {
     case 3:
       return {.only = {"user.new", "order.paid"}, .except = {}};
     default:
-      return {.only = {"*"}, .except = {"order.c*", "user"}};
+      return {.only = {"*", "order.created"}, .except = {"order.c*", "user"}};
   }
 }
 

@@ -79,9 +79,21 @@ void lapse(NaiveRow& row) {
 }
 
 bool selects(const TopicSelection& selection, const std::string& topic) {
-  const auto matches = [&](const TopicPattern& pattern) { return topic_matches(pattern, topic); };
-  const bool wanted = selection.only.empty() || std::ranges::any_of(selection.only, matches);
-  return wanted && std::ranges::none_of(selection.except, matches);
+  // How closely a list names the topic: -1 not at all, else the length of the longest stem, where
+  // an exact name beats every stem.
+  const auto closeness = [&](const std::vector<TopicPattern>& patterns) {
+    int closest = -1;
+    for (const TopicPattern& pattern : patterns) {
+      if (!topic_matches(pattern, topic)) continue;
+      constexpr int kExact = 1'000'000;
+      const int close = pattern.is_exact() ? kExact : static_cast<int>(pattern.str().size());
+      closest = std::max(closest, close);
+    }
+    return closest;
+  };
+  const int refused = closeness(selection.except);
+  if (selection.only.empty()) return refused < 0;
+  return closeness(selection.only) > refused;
 }
 
 }  // namespace
@@ -322,8 +334,11 @@ std::vector<ClaimedMessage> NaiveQueue::claim(const ClaimRequest& request, TimeP
   if (candidates.size() > request.limit) candidates.resize(request.limit);
 
   std::vector<ClaimedMessage> claimed;
+  std::size_t bytes = 0;
   for (NaiveRow* row : candidates) {
     MessageRecord& record = row->record;
+    bytes += record.message->payload.size();
+    if (!claimed.empty() && bytes > request.max_bytes) break;
     ++record.history.deliveries;
     row->leased_version = record.history.content_version;
     record.lease = MessageLease{request.owner, DeliveryNumber{}, now + request.lease};
@@ -331,7 +346,8 @@ std::vector<ClaimedMessage> NaiveQueue::claim(const ClaimRequest& request, TimeP
                        .history = record.history,
                        .owner = request.owner,
                        .delivery = {},
-                       .locked_until = record.lease->locked_until});
+                       .locked_until = record.lease->locked_until,
+                       .eligible_at = row->ready_at});
   }
   return claimed;
 }

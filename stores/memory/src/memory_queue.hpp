@@ -34,6 +34,8 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) override;
   std::vector<ExtendOutcome> do_extend(std::span<const LeaseExtension> extensions) override;
   ReapResult do_reap(const ReapRequest& request) override;
+  std::optional<TimePoint> do_next_due(const TopicSelection& topics) override;
+  void do_listen(std::weak_ptr<WorkListener> listener) override;
   std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override;
 
   // QueueOperator
@@ -62,18 +64,13 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   const Options options_;
   std::mutex mutex_;
   QueueIndex index_;
-  std::size_t bytes_ = 0;  ///< of all keys and contents
+  std::size_t bytes_ = 0;    ///< of all keys and contents
+  WorkListeners listeners_;  ///< told without the lock
 };
 
 /// How much a row counts towards `Options::max_bytes`.
 [[nodiscard]] std::size_t bytes_of(const MessageKey& key) noexcept;
 [[nodiscard]] std::size_t bytes_of(const Content& content) noexcept;
-
-/// Ends a row's work as done or dead.
-void finish(RowState& state, Status status, TimePoint now) noexcept;
-
-/// Brings a dead row back to where a claim can take it, or to seen when it has no content.
-void bring_back(Row& row, TimePoint eligible_at, std::string reason, TimePoint now) noexcept;
 
 [[nodiscard]] MessageRecord to_record(const Row& row, ListPayloads payloads);
 

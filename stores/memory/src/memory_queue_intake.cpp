@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -15,46 +14,6 @@ namespace {
 
 std::unique_ptr<const Content> copy_content(const Message& message) {
   return std::make_unique<const Content>(Content{message.topic, message.payload, message.headers});
-}
-
-bool hashes_differ(const std::optional<ContentHash>& stored,
-                   const std::optional<ContentHash>& offered) {
-  return stored && offered && stored->comparable_with(*offered) && *stored != *offered;
-}
-
-bool same_content(const Row& row, const Message& message) {
-  const std::optional<ContentHash>& stored = row.state.hash;
-  if (stored && message.hash && stored->comparable_with(*message.hash)) {
-    return *stored == *message.hash;
-  }
-  return row.content->payload == message.payload;
-}
-
-ObservedState observed_state(const Row& row, TimePoint now) {
-  switch (row.state.status) {
-    case Status::seen:
-      return ObservedState::seen;
-    case Status::processing:
-      return row.state.lease && row.state.lease->live_at(now) ? ObservedState::leased
-                                                              : ObservedState::ready;
-    case Status::done:
-      return ObservedState::done;
-    case Status::dead:
-      return ObservedState::dead;
-  }
-  return ObservedState::seen;
-}
-
-// A sender that never stops must not make the counter overflow.
-void count_duplicate(MessageHistory& history) noexcept {
-  if (history.duplicates < std::numeric_limits<int>::max()) ++history.duplicates;
-}
-
-// A duplicate must neither lose nor gain a place in line, nor shorten a backoff.
-void reschedule(RowState& state, TimePoint now) {
-  const TimePoint target = std::max(state.not_before(now), state.backoff_until);
-  if (state.eligible_at <= now && target <= now) return;
-  state.eligible_at = target;
 }
 
 }  // namespace
@@ -127,7 +86,7 @@ class MemoryQueue::IntakeBatch {
     } else {
       touch(*known, 0);
     }
-    return {.state = observed_state(*known, now_),
+    return {.state = observed_state(known->state, now_),
             .hash_mismatch = hashes_differ(known->state.hash, observation.hash)};
   }
 
@@ -286,7 +245,7 @@ class MemoryQueue::IntakeBatch {
   // Takes the new values of a known message. Answers whether there is something new to hand out.
   bool update(Row& row, const Message& message) {
     const bool same_topic = row.content->topic == message.topic;
-    const bool same = same_content(row, message);
+    const bool same = same_content(row.state.hash, row.content->payload, message);
     std::unique_ptr<const Content> content;
     std::optional<ContentHash> hash = same && row.state.hash ? row.state.hash : message.hash;
     if (!same) {
@@ -315,7 +274,7 @@ class MemoryQueue::IntakeBatch {
     std::string reason = "enqueued again";
     change(row, nullptr, [&](RowState& state) {
       row.partition = places.partition;
-      bring_back(row, state.not_before(now_), std::move(reason), now_);
+      bring_back(state, state.not_before(now_), std::move(reason), now_);
     });
   }
 
@@ -334,12 +293,6 @@ class MemoryQueue::IntakeBatch {
     });
     accept(row, copy);
     return copy.key.message_id;
-  }
-
-  static void take_schedule(RowState& state, const Message& message) noexcept {
-    state.priority = message.priority;
-    state.due_at = message.due_at;
-    state.expires_at = message.expires_at;
   }
 
   void unpin(Changed& step) noexcept {
@@ -384,11 +337,14 @@ std::vector<EnqueueOutcome> MemoryQueue::do_enqueue(std::span<const Message> mes
   std::vector<EnqueueOutcome> outcomes;
   outcomes.reserve(messages.size());
 
-  const std::lock_guard lock(mutex_);
-  const TimePoint now = clock_.now();
-  IntakeBatch batch(*this, now, messages.size());
-  for (const Message& message : messages) outcomes.push_back(batch.enqueue(message, options));
-  batch.commit();
+  {
+    const std::lock_guard lock(mutex_);
+    const TimePoint now = clock_.now();
+    IntakeBatch batch(*this, now, messages.size());
+    for (const Message& message : messages) outcomes.push_back(batch.enqueue(message, options));
+    batch.commit();
+  }
+  if (std::any_of(outcomes.begin(), outcomes.end(), brings_work)) listeners_.notify();
   return outcomes;
 }
 

@@ -97,30 +97,38 @@ std::vector<ReviveOutcome> MemoryQueue::do_revive(std::span<const MessageKey> ke
   rows.reserve(keys.size());
   std::unordered_set<const Row*> named;
 
-  const std::lock_guard lock(mutex_);
-  const TimePoint now = clock_.now();
-  for (const MessageKey& key : keys) {
-    Row* const row = index_.find(key);
-    if (row == nullptr) {
-      outcomes.push_back(ReviveOutcome::unknown);
-    } else if (row->state.status == Status::dead && named.insert(row).second) {
-      outcomes.push_back(ReviveOutcome::revived);
-      rows.push_back(row);
-    } else {
-      outcomes.push_back(ReviveOutcome::not_dead);
+  {
+    const std::lock_guard lock(mutex_);
+    const TimePoint now = clock_.now();
+    for (const MessageKey& key : keys) {
+      Row* const row = index_.find(key);
+      if (row == nullptr) {
+        outcomes.push_back(ReviveOutcome::unknown);
+      } else if (row->state.status == Status::dead && named.insert(row).second) {
+        outcomes.push_back(ReviveOutcome::revived);
+        rows.push_back(row);
+      } else {
+        outcomes.push_back(ReviveOutcome::not_dead);
+      }
     }
+    revive_rows(rows, options, now);
   }
-  revive_rows(rows, options, now);
+  listeners_.notify();
   return outcomes;
 }
 
 std::size_t MemoryQueue::do_revive_matching(const MessageFilter& filter,
                                             const ReviveOptions& options, std::size_t limit) {
-  const std::lock_guard lock(mutex_);
-  const TimePoint now = clock_.now();
-  const std::vector<Row*> rows = dead_matching(filter, limit);
-  revive_rows(rows, options, now);
-  return rows.size();
+  std::size_t revived = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const TimePoint now = clock_.now();
+    const std::vector<Row*> rows = dead_matching(filter, limit);
+    revive_rows(rows, options, now);
+    revived = rows.size();
+  }
+  if (revived > 0) listeners_.notify();
+  return revived;
 }
 
 void MemoryQueue::revive_rows(std::span<Row* const> rows, const ReviveOptions& options,
@@ -147,7 +155,7 @@ void MemoryQueue::revive_rows(std::span<Row* const> rows, const ReviveOptions& o
     index_.edit(row, now, [&]() noexcept {
       row.partition = partitions[i];
       if (row.state.expired_at(now)) row.state.expires_at.reset();
-      bring_back(row, row.state.not_before(now + options.delay), std::move(reasons[i]), now);
+      bring_back(row.state, row.state.not_before(now + options.delay), std::move(reasons[i]), now);
     });
   }
 }

@@ -4,25 +4,10 @@
 #include <utility>
 
 #include "memory_queue.hpp"
-#include "oncebox/limits.hpp"
-#include "oncebox/retry_policy.hpp"
 
 namespace oncebox::memory {
 
 namespace {
-
-std::string error_text(const std::string& text) { return clip_text(text, limits::kMaxErrorBytes); }
-
-std::string error_of(const Verdict& verdict) {
-  if (const auto* abandon = std::get_if<Abandon>(&verdict)) return error_text(abandon->error);
-  if (const auto* fail = std::get_if<Fail>(&verdict)) return error_text(fail->error);
-  return {};
-}
-
-// An empty text keeps the error that is there.
-void note_error(RowState& state, std::string error) noexcept {
-  if (!error.empty()) state.history.last_error = std::move(error);
-}
 
 Message to_message(const Row& row, ListPayloads payloads) {
   const Content& content = *row.content;
@@ -38,28 +23,18 @@ Message to_message(const Row& row, ListPayloads payloads) {
           .expires_at = state.expires_at};
 }
 
+// Drops the rows from the first one on that would make the payloads too large, but never all.
+void keep_within(std::vector<Row*>& rows, std::size_t max_bytes) {
+  std::size_t bytes = 0;
+  const auto too_many = [&](const Row* row) {
+    bytes += row->content->payload.size();
+    return bytes > max_bytes;
+  };
+  const auto first_left = std::find_if(rows.begin(), rows.end(), too_many);
+  if (!rows.empty()) rows.erase(std::max(first_left, rows.begin() + 1), rows.end());
+}
+
 }  // namespace
-
-void finish(RowState& state, Status status, TimePoint now) noexcept {
-  state.status = status;
-  state.lease.reset();
-  state.finished_at = now;
-}
-
-void bring_back(Row& row, TimePoint eligible_at, std::string reason, TimePoint now) noexcept {
-  RowState& state = row.state;
-  state.status = row.content != nullptr ? Status::processing : Status::seen;
-  state.history.attempt = 0;
-  state.history.deliveries = 0;
-  state.history.lapses = 0;
-  state.backoff_until = {};
-  state.eligible_at = eligible_at;
-  state.finished_at.reset();
-  ++state.revivals.count;
-  state.revivals.last_at = now;
-  state.revivals.last_reason.reset();
-  if (!reason.empty()) state.revivals.last_reason = std::move(reason);
-}
 
 MessageRecord to_record(const Row& row, ListPayloads payloads) {
   const RowState& state = row.state;
@@ -86,38 +61,24 @@ std::vector<MarkOutcome> MemoryQueue::do_mark(std::span<const Mark> marks) {
   std::vector<MarkOutcome> outcomes;
   outcomes.reserve(marks.size());
 
-  const std::lock_guard lock(mutex_);
-  const TimePoint now = clock_.now();
-  for (std::size_t i = 0; i < marks.size(); ++i) {
-    Row* const row = index_.find(marks[i].key);
-    outcomes.push_back(mark_one(row, marks[i].as, std::move(errors[i]), now));
+  {
+    const std::lock_guard lock(mutex_);
+    const TimePoint now = clock_.now();
+    for (std::size_t i = 0; i < marks.size(); ++i) {
+      Row* const row = index_.find(marks[i].key);
+      outcomes.push_back(mark_one(row, marks[i].as, std::move(errors[i]), now));
+    }
   }
+  listeners_.notify();
   return outcomes;
 }
 
 MarkOutcome MemoryQueue::mark_one(Row* row, MarkAs as, std::string error, TimePoint now) noexcept {
   if (row == nullptr) return MarkOutcome::unknown;
-  RowState& state = row->state;
-  const bool is_done = state.status == Status::done;
-  const bool is_dead = state.status == Status::dead;
-  switch (as) {
-    case MarkAs::processed:
-      if (!is_done) index_.edit(*row, now, [&]() noexcept { finish(state, Status::done, now); });
-      return MarkOutcome::marked;
-    case MarkAs::dead:
-      if (is_done) return MarkOutcome::refused;
-      note_error(state, std::move(error));
-      if (!is_dead) index_.edit(*row, now, [&]() noexcept { finish(state, Status::dead, now); });
-      return MarkOutcome::marked;
-    case MarkAs::processing:
-      if (is_done || is_dead) return MarkOutcome::refused;
-      index_.edit(*row, now, [&]() noexcept {
-        state.status = Status::processing;
-        state.lease.reset();
-      });
-      return MarkOutcome::marked;
-  }
-  return MarkOutcome::refused;
+  MarkOutcome outcome{};
+  index_.edit(*row, now,
+              [&]() noexcept { outcome = apply_mark(row->state, as, std::move(error), now); });
+  return outcome;
 }
 
 /// Ends lapsed leases and buries what may not be handed out any more. When it is destroyed without
@@ -167,29 +128,17 @@ class MemoryQueue::ReapBatch {
 
   // Answers whether the message went dead.
   bool end_lapsed_lease(Row& row, int max_deliveries) {
-    const RowState& state = row.state;
-    const int lapses = state.history.lapses + 1;
-    if (state.history.attempt + lapses >= max_deliveries) {
-      bury(row, fmt::format("lease expired {} times", lapses));
-    } else if (state.expired_at(now_)) {
-      bury(row, "expired");
-    } else {
-      change(row, [](RowState& changed) {
-        changed.eligible_at = changed.not_before(changed.lease->locked_until);
-        ++changed.history.lapses;
-        changed.lease.reset();
-      });
+    std::optional<std::string> cause = cause_of_death(row.state, max_deliveries, now_);
+    if (!cause) {
+      change(row, [](RowState& state) { lapse(state); });
       return false;
     }
+    bury(row, std::move(*cause));
     return true;
   }
 
-  void bury(Row& row, std::string error) {
-    change(row, [&](RowState& state) {
-      if (state.lease) ++state.history.lapses;
-      state.history.last_error = std::move(error);
-      finish(state, Status::dead, now_);
-    });
+  void bury(Row& row, std::string cause) {
+    change(row, [&](RowState& state) { oncebox::bury(state, std::move(cause), now_); });
   }
 
   template <class Change>
@@ -232,7 +181,8 @@ std::vector<ClaimedMessage> MemoryQueue::do_claim(const ClaimRequest& request) {
 // Everything is copied before the first row changes, so that running out of memory changes nothing.
 std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request, TimePoint now) {
   index_.promote(now);
-  const std::vector<Row*> rows = index_.best_ready(request.limit, request.topics);
+  std::vector<Row*> rows = index_.best_ready(request.limit, request.topics);
+  keep_within(rows, request.max_bytes);
   std::vector<ClaimedMessage> claimed;
   claimed.reserve(rows.size());
   for (const Row* row : rows) {
@@ -240,15 +190,14 @@ std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request
                        .history = row->state.history,
                        .owner = request.owner,
                        .delivery = index_.next_delivery(),
-                       .locked_until = now + request.lease});
+                       .locked_until = now + request.lease,
+                       .eligible_at = row->state.eligible_at});
     ++claimed.back().history.deliveries;
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
     RowState& state = rows[i]->state;
     index_.edit(*rows[i], now, [&]() noexcept {
-      state.lease = MessageLease{request.owner, claimed[i].delivery, claimed[i].locked_until};
-      state.claimed_version = state.history.content_version;
-      ++state.history.deliveries;
+      hand_out(state, {request.owner, claimed[i].delivery, claimed[i].locked_until});
     });
   }
   return claimed;
@@ -256,53 +205,43 @@ std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request
 
 Row* MemoryQueue::find_delivery(const Delivery& delivery) noexcept {
   Row* const row = index_.find(delivery.key);
-  if (row == nullptr || !row->state.lease) return nullptr;
-  const MessageLease& lease = *row->state.lease;
-  const bool fenced_off = delivery.number && *delivery.number != lease.delivery;
-  return lease.owner == delivery.owner && !fenced_off ? row : nullptr;
+  return row != nullptr && is_held_by(row->state, delivery) ? row : nullptr;
 }
 
 std::vector<SettleOutcome> MemoryQueue::do_settle(std::span<const Settlement> settlements) {
   std::vector<std::string> errors;
   errors.reserve(settlements.size());
   for (const Settlement& settlement : settlements) {
-    errors.push_back(error_of(settlement.verdict));
+    errors.push_back(error_text(settlement.verdict));
   }
   std::vector<SettleOutcome> outcomes;
   outcomes.reserve(settlements.size());
 
-  const std::lock_guard lock(mutex_);
-  const TimePoint now = clock_.now();
-  for (std::size_t i = 0; i < settlements.size(); ++i) {
-    Row* const row = find_delivery(settlements[i].delivery);
-    outcomes.push_back(settle_one(row, settlements[i].verdict, std::move(errors[i]), now));
+  bool may_be_claimable = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const TimePoint now = clock_.now();
+    for (std::size_t i = 0; i < settlements.size(); ++i) {
+      Row* const row = find_delivery(settlements[i].delivery);
+      const bool frees_others = row != nullptr && row->partition != nullptr;
+      outcomes.push_back(settle_one(row, settlements[i].verdict, std::move(errors[i]), now));
+      if (row != nullptr && (frees_others || row->state.status == Status::processing)) {
+        may_be_claimable = true;
+      }
+    }
   }
+  if (may_be_claimable) listeners_.notify();
   return outcomes;
 }
 
 SettleOutcome MemoryQueue::settle_one(Row* row, const Verdict& verdict, std::string error,
                                       TimePoint now) noexcept {
   if (row == nullptr) return SettleOutcome::lease_lost;
-  RowState& state = row->state;
-  const bool released = std::holds_alternative<Release>(verdict);
-  const bool superseded = !released && state.claimed_version != state.history.content_version;
+  SettleOutcome outcome{};
   index_.edit(*row, now, [&]() noexcept {
-    state.lease.reset();
-    if (released) return;
-    if (superseded) {
-      state.eligible_at = state.not_before(now);
-      return;
-    }
-    note_error(state, std::move(error));
-    if (const auto* abandon = std::get_if<Abandon>(&verdict)) {
-      ++state.history.attempt;
-      state.backoff_until = now + abandon->delay.value_or(default_backoff(state.history.attempt));
-      state.eligible_at = state.not_before(state.backoff_until);
-    } else {
-      finish(state, std::holds_alternative<Ack>(verdict) ? Status::done : Status::dead, now);
-    }
+    outcome = apply_verdict(row->state, verdict, std::move(error), now);
   });
-  return superseded ? SettleOutcome::superseded : SettleOutcome::settled;
+  return outcome;
 }
 
 std::vector<ExtendOutcome> MemoryQueue::do_extend(std::span<const LeaseExtension> extensions) {
@@ -323,12 +262,25 @@ std::vector<ExtendOutcome> MemoryQueue::do_extend(std::span<const LeaseExtension
 }
 
 ReapResult MemoryQueue::do_reap(const ReapRequest& request) {
-  const std::lock_guard lock(mutex_);
-  const TimePoint now = clock_.now();
-  ReapBatch batch(*this, now);
-  const ReapResult result = batch.reap(request.limit, request.max_deliveries);
-  batch.commit();
+  ReapResult result;
+  {
+    const std::lock_guard lock(mutex_);
+    const TimePoint now = clock_.now();
+    ReapBatch batch(*this, now);
+    result = batch.reap(request.limit, request.max_deliveries);
+    batch.commit();
+  }
+  if (result.total() > 0) listeners_.notify();
   return result;
+}
+
+std::optional<TimePoint> MemoryQueue::do_next_due(const TopicSelection& topics) {
+  const std::lock_guard lock(mutex_);
+  return index_.next_due(topics, clock_.now());
+}
+
+void MemoryQueue::do_listen(std::weak_ptr<WorkListener> listener) {
+  listeners_.add(std::move(listener));
 }
 
 std::vector<std::optional<MessageRecord>> MemoryQueue::do_find(std::span<const MessageKey> keys) {

@@ -41,7 +41,7 @@ QueueOperator& MemoryStore::inbox_operator() { return impl_->inbox; }
 QueueOperator& MemoryStore::outbox_operator() { return impl_->outbox; }
 
 Capabilities MemoryStore::capabilities() const {
-  return {.max_payload_bytes = impl_->options.max_payload_bytes};
+  return {.notifies = true, .max_payload_bytes = impl_->options.max_payload_bytes};
 }
 
 MigrationResult MemoryStore::migrate() { return {}; }

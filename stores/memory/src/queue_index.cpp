@@ -265,6 +265,26 @@ std::vector<Row*> QueueIndex::best_ready(std::size_t limit, const TopicSelection
   return best;
 }
 
+std::optional<TimePoint> QueueIndex::next_due(const TopicSelection& topics,
+                                              TimePoint now) const noexcept {
+  std::optional<TimePoint> earliest;
+  const auto consider = [&](TimePoint time) {
+    if (time > now && (!earliest || time < *earliest)) earliest = time;
+  };
+  // Both indexes are in the order of time: past the earliest so far nothing can be earlier.
+  const auto is_late = [&](TimePoint time) { return earliest && time >= *earliest; };
+  for (const Row& row : waiting_) {
+    if (is_late(row.state.eligible_at)) break;
+    if (topics.matches(*row.state.lane->topic)) consider(row.state.eligible_at);
+  }
+  for (const Row& row : leased_) {
+    const TimePoint lapse = row.state.lease->locked_until;
+    if (is_late(lapse)) break;
+    if (topics.matches(*row.state.lane->topic)) consider(row.state.not_before(lapse));
+  }
+  return earliest;
+}
+
 Row* QueueIndex::first_lapsed(TimePoint now) noexcept {
   if (leased_.empty() || leased_.begin()->state.lease->live_at(now)) return nullptr;
   return &*leased_.begin();

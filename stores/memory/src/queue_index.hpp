@@ -70,6 +70,11 @@ class QueueIndex {
   /// The rows that a claim may take, in claim order, at most `limit`.
   [[nodiscard]] std::vector<Row*> best_ready(std::size_t limit, const TopicSelection& topics);
 
+  /// The earliest time after `now` at which a row of these topics leaves its wait or loses its
+  /// lease.
+  [[nodiscard]] std::optional<TimePoint> next_due(const TopicSelection& topics,
+                                                  TimePoint now) const noexcept;
+
   /// A row whose lease has lapsed, or that expired without a lease; null when there is none.
   [[nodiscard]] Row* first_lapsed(TimePoint now) noexcept;
   [[nodiscard]] Row* first_expired(TimePoint now) noexcept;

@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "hash_index.hpp"
-#include "oncebox/message.hpp"
+#include "oncebox/message_state.hpp"
 
 /// The data of a memory queue. Rows stand in several ordered indexes at once; the links are part of
 /// the row, so that moving a row from one index to another allocates nothing and cannot fail.
@@ -32,31 +32,8 @@ struct Content {
   Headers headers;
 };
 
-/// Everything about a row that its life changes, apart from the content.
-struct RowState {
-  Status status = Status::seen;
-  std::optional<ContentHash> hash;
-  Priority priority;
-  std::optional<TimePoint> due_at;
-  std::optional<TimePoint> expires_at;
-  TimePoint backoff_until{};
-  TimePoint eligible_at{};
-  MessageHistory history;
-  std::optional<MessageLease> lease;
-  int claimed_version = 0;  ///< the content version that the lease's holder was given
-  std::optional<TimePoint> finished_at;
-  Revivals revivals;
-  std::optional<PartitionKey> partition_key;
-  std::uint64_t enqueue_order = 0;
+struct RowState : MessageState {
   Lane* lane = nullptr;
-
-  [[nodiscard]] bool expired_at(TimePoint now) const noexcept {
-    return expires_at && *expires_at <= now;
-  }
-  /// The later of `time` and the due time.
-  [[nodiscard]] TimePoint not_before(TimePoint time) const noexcept {
-    return due_at && *due_at > time ? *due_at : time;
-  }
 };
 
 using IndexHook = bi::set_member_hook<bi::link_mode<bi::safe_link>>;

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "oncebox/message.hpp"
+#include "oncebox/queue_types.hpp"
+
+/// What happens to a message in each situation (decision 0004), as plain functions on its state,
+/// for the stores that read a row, decide, and write it back. Nothing here throws or looks at a
+/// clock; texts are given ready to keep (see `error_text`).
+namespace oncebox {
+
+/// Everything about a message that its life changes, apart from its content.
+struct MessageState {
+  Status status = Status::seen;
+  std::optional<ContentHash> hash = {};
+  Priority priority = {};
+  std::optional<TimePoint> due_at = {};
+  std::optional<TimePoint> expires_at = {};
+  TimePoint backoff_until{};
+  /// When it became, or becomes, claimable. Kept while it is leased: a release goes back to it.
+  TimePoint eligible_at{};
+  MessageHistory history = {};
+  std::optional<MessageLease> lease = {};
+  int claimed_version = 0;  ///< the content version that the lease's holder was given
+  std::optional<TimePoint> finished_at = {};
+  Revivals revivals = {};
+  std::optional<PartitionKey> partition_key = {};
+  std::uint64_t enqueue_order = 0;  ///< 0: never enqueued
+
+  [[nodiscard]] bool expired_at(TimePoint now) const noexcept {
+    return expires_at && *expires_at <= now;
+  }
+  /// The later of `time` and the due time.
+  [[nodiscard]] TimePoint not_before(TimePoint time) const noexcept {
+    return due_at && *due_at > time ? *due_at : time;
+  }
+};
+
+// Intake ----------------------------------------------------------------------------------------
+
+[[nodiscard]] ObservedState observed_state(const MessageState& state, TimePoint now) noexcept;
+
+/// Both hashes are there, of one algorithm, and differ.
+[[nodiscard]] bool hashes_differ(const std::optional<ContentHash>& stored,
+                                 const std::optional<ContentHash>& offered) noexcept;
+
+/// Equal hashes of one algorithm mean equal content; without them equal payloads do.
+[[nodiscard]] bool same_content(const std::optional<ContentHash>& stored_hash,
+                                const Payload& stored_payload, const Message& message) noexcept;
+
+/// +1, unless that would overflow: a sender that never stops must do no harm.
+void count_duplicate(MessageHistory& history) noexcept;
+
+/// Takes priority, due time and expiry from a message, null included.
+void take_schedule(MessageState& state, const Message& message) noexcept;
+
+/// Finds the place of a message in processing after `take_schedule`: a duplicate must neither lose
+/// nor gain a place in line, nor shorten a backoff.
+void reschedule(MessageState& state, TimePoint now) noexcept;
+
+// Work ------------------------------------------------------------------------------------------
+
+/// What is kept of an error text: cut to its limit, valid UTF-8.
+[[nodiscard]] std::string error_text(const std::string& text);
+[[nodiscard]] std::string error_text(const Verdict& verdict);
+
+/// Whether this delivery is the one that holds the message.
+[[nodiscard]] bool is_held_by(const MessageState& state, const Delivery& delivery) noexcept;
+
+/// Gives the message to an owner.
+void hand_out(MessageState& state, const MessageLease& lease) noexcept;
+
+/// Ends the delivery that holds the message; `error` is the verdict's `error_text`.
+SettleOutcome apply_verdict(MessageState& state, const Verdict& verdict, std::string error,
+                            TimePoint now) noexcept;
+
+/// `error` is the mark's `error_text`.
+MarkOutcome apply_mark(MessageState& state, MarkAs as, std::string error, TimePoint now) noexcept;
+
+/// Ends a work as done or dead.
+void finish(MessageState& state, Status status, TimePoint now) noexcept;
+
+/// Why a message that is not to be handed out any more dies: its lease has lapsed too often, or it
+/// has expired. Nothing when it may live on.
+[[nodiscard]] std::optional<std::string> cause_of_death(const MessageState& state,
+                                                        int max_deliveries, TimePoint now);
+
+/// Ends a lapsed lease.
+void lapse(MessageState& state) noexcept;
+
+/// Ends the life of a message that expired or lapsed too often.
+void bury(MessageState& state, std::string cause, TimePoint now) noexcept;
+
+/// Brings a dead message back to where a claim can take it, or to seen when it was never enqueued.
+void bring_back(MessageState& state, TimePoint eligible_at, std::string reason,
+                TimePoint now) noexcept;
+
+}  // namespace oncebox

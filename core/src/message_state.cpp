@@ -1,0 +1,171 @@
+#include "oncebox/message_state.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "oncebox/limits.hpp"
+#include "oncebox/retry_policy.hpp"
+
+namespace oncebox {
+
+namespace {
+
+// An empty text keeps the error that is there.
+void note_error(MessageState& state, std::string error) noexcept {
+  if (!error.empty()) state.history.last_error = std::move(error);
+}
+
+}  // namespace
+
+ObservedState observed_state(const MessageState& state, TimePoint now) noexcept {
+  switch (state.status) {
+    case Status::seen:
+      return ObservedState::seen;
+    case Status::processing:
+      return state.lease && state.lease->live_at(now) ? ObservedState::leased
+                                                      : ObservedState::ready;
+    case Status::done:
+      return ObservedState::done;
+    case Status::dead:
+      return ObservedState::dead;
+  }
+  return ObservedState::seen;
+}
+
+bool hashes_differ(const std::optional<ContentHash>& stored,
+                   const std::optional<ContentHash>& offered) noexcept {
+  return stored && offered && stored->comparable_with(*offered) && *stored != *offered;
+}
+
+bool same_content(const std::optional<ContentHash>& stored_hash, const Payload& stored_payload,
+                  const Message& message) noexcept {
+  if (stored_hash && message.hash && stored_hash->comparable_with(*message.hash)) {
+    return *stored_hash == *message.hash;
+  }
+  return stored_payload == message.payload;
+}
+
+void count_duplicate(MessageHistory& history) noexcept {
+  if (history.duplicates < std::numeric_limits<int>::max()) ++history.duplicates;
+}
+
+void take_schedule(MessageState& state, const Message& message) noexcept {
+  state.priority = message.priority;
+  state.due_at = message.due_at;
+  state.expires_at = message.expires_at;
+}
+
+void reschedule(MessageState& state, TimePoint now) noexcept {
+  const TimePoint target = std::max(state.not_before(now), state.backoff_until);
+  if (state.eligible_at <= now && target <= now) return;
+  state.eligible_at = target;
+}
+
+std::string error_text(const std::string& text) { return clip_text(text, limits::kMaxErrorBytes); }
+
+std::string error_text(const Verdict& verdict) {
+  if (const auto* abandon = std::get_if<Abandon>(&verdict)) return error_text(abandon->error);
+  if (const auto* fail = std::get_if<Fail>(&verdict)) return error_text(fail->error);
+  return {};
+}
+
+bool is_held_by(const MessageState& state, const Delivery& delivery) noexcept {
+  if (!state.lease || state.lease->owner != delivery.owner) return false;
+  return !delivery.number || *delivery.number == state.lease->delivery;
+}
+
+void hand_out(MessageState& state, const MessageLease& lease) noexcept {
+  state.lease = lease;
+  state.claimed_version = state.history.content_version;
+  ++state.history.deliveries;
+}
+
+SettleOutcome apply_verdict(MessageState& state, const Verdict& verdict, std::string error,
+                            TimePoint now) noexcept {
+  state.lease.reset();
+  if (std::holds_alternative<Release>(verdict)) return SettleOutcome::settled;
+  if (state.claimed_version != state.history.content_version) {
+    state.eligible_at = state.not_before(now);
+    return SettleOutcome::superseded;
+  }
+  note_error(state, std::move(error));
+  if (const auto* abandon = std::get_if<Abandon>(&verdict)) {
+    ++state.history.attempt;
+    state.backoff_until = now + abandon->delay.value_or(default_backoff(state.history.attempt));
+    state.eligible_at = state.not_before(state.backoff_until);
+  } else {
+    finish(state, std::holds_alternative<Ack>(verdict) ? Status::done : Status::dead, now);
+  }
+  return SettleOutcome::settled;
+}
+
+MarkOutcome apply_mark(MessageState& state, MarkAs as, std::string error, TimePoint now) noexcept {
+  const bool is_done = state.status == Status::done;
+  const bool is_dead = state.status == Status::dead;
+  switch (as) {
+    case MarkAs::processed:
+      if (!is_done) finish(state, Status::done, now);
+      return MarkOutcome::marked;
+    case MarkAs::dead:
+      if (is_done) return MarkOutcome::refused;
+      note_error(state, std::move(error));
+      if (!is_dead) finish(state, Status::dead, now);
+      return MarkOutcome::marked;
+    case MarkAs::processing:
+      if (is_done || is_dead) return MarkOutcome::refused;
+      state.status = Status::processing;
+      state.lease.reset();
+      return MarkOutcome::marked;
+  }
+  return MarkOutcome::refused;
+}
+
+void finish(MessageState& state, Status status, TimePoint now) noexcept {
+  state.status = status;
+  state.lease.reset();
+  state.finished_at = now;
+}
+
+std::optional<std::string> cause_of_death(const MessageState& state, int max_deliveries,
+                                          TimePoint now) {
+  if (state.lease) {
+    const int lapses = state.history.lapses + 1;
+    if (state.history.attempt + lapses >= max_deliveries) {
+      return fmt::format("lease expired {} times", lapses);
+    }
+  }
+  if (state.expired_at(now)) return "expired";
+  return std::nullopt;
+}
+
+void lapse(MessageState& state) noexcept {
+  ++state.history.lapses;
+  state.eligible_at = state.not_before(state.lease->locked_until);
+  state.lease.reset();
+}
+
+void bury(MessageState& state, std::string cause, TimePoint now) noexcept {
+  if (state.lease) ++state.history.lapses;
+  state.history.last_error = std::move(cause);
+  finish(state, Status::dead, now);
+}
+
+void bring_back(MessageState& state, TimePoint eligible_at, std::string reason,
+                TimePoint now) noexcept {
+  state.status = state.enqueue_order > 0 ? Status::processing : Status::seen;
+  state.history.attempt = 0;
+  state.history.deliveries = 0;
+  state.history.lapses = 0;
+  state.backoff_until = {};
+  state.eligible_at = eligible_at;
+  state.finished_at.reset();
+  ++state.revivals.count;
+  state.revivals.last_at = now;
+  state.revivals.last_reason.reset();
+  if (!reason.empty()) state.revivals.last_reason = std::move(reason);
+}
+
+}  // namespace oncebox

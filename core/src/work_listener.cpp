@@ -1,0 +1,28 @@
+#include "oncebox/work_listener.hpp"
+
+#include <utility>
+
+namespace oncebox {
+
+void WorkListeners::add(std::weak_ptr<WorkListener> listener) {
+  const std::lock_guard lock(mutex_);
+  auto listeners = std::make_shared<List>();
+  for (const std::weak_ptr<WorkListener>& known : *listeners_) {
+    if (!known.expired()) listeners->push_back(known);
+  }
+  listeners->push_back(std::move(listener));
+  listeners_ = std::move(listeners);
+}
+
+void WorkListeners::notify() const noexcept {
+  std::shared_ptr<const List> listeners;
+  {
+    const std::lock_guard lock(mutex_);
+    listeners = listeners_;
+  }
+  for (const std::weak_ptr<WorkListener>& listener : *listeners) {
+    if (const auto alive = listener.lock()) alive->on_work();
+  }
+}
+
+}  // namespace oncebox
