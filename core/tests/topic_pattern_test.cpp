@@ -63,5 +63,16 @@ TEST(TopicSelection, TakesOnlyTheseExceptThose) {
   EXPECT_FALSE(selection.matches("invoice"));
 }
 
+TEST(TopicSelection, TheMoreSpecificPatternWinsAndOfEqualsTheException) {
+  const TopicSelection selection{.only = {"*", "order.paid", "stock.*", "user"},
+                                 .except = {"order.*", "stock.low*", "user"}};
+  EXPECT_TRUE(selection.matches("order.paid"));
+  EXPECT_FALSE(selection.matches("order.created"));
+  EXPECT_TRUE(selection.matches("stock.high"));
+  EXPECT_FALSE(selection.matches("stock.low.shelf"));
+  EXPECT_FALSE(selection.matches("user"));
+  EXPECT_TRUE(selection.matches("invoice"));
+}
+
 }  // namespace
 }  // namespace oncebox
