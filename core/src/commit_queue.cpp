@@ -1,0 +1,177 @@
+#include "oncebox/detail/commit_queue.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <utility>
+
+#include "oncebox/limits.hpp"
+
+namespace oncebox::detail {
+
+namespace {
+
+constexpr std::size_t kMaxCommitters = 64;
+
+void validate(const GroupCommitOptions& options) {
+  constexpr std::size_t kUnbounded = static_cast<std::size_t>(-1);
+  require_in_range("max_batch", options.max_batch, 1, limits::kMaxBatchItems);
+  require_in_range("max_batch_bytes", options.max_batch_bytes, 1, kUnbounded);
+  require_in_range("max_queued", options.max_queued, 1, kUnbounded);
+  require_in_range("max_queued_bytes", options.max_queued_bytes, 1, kUnbounded);
+  require_in_range("number of committers", options.committers, 1, kMaxCommitters);
+}
+
+}  // namespace
+
+// CommitTickets ---------------------------------------------------------------------------------
+
+void CommitTickets::append(CommitTicket& ticket) noexcept {
+  (first_ == nullptr ? first_ : last_->next) = &ticket;
+  last_ = &ticket;
+  ++size_;
+  bytes_ += ticket.bytes;
+}
+
+void CommitTickets::append(const CommitTickets& tickets) noexcept {
+  if (tickets.empty()) return;
+  (first_ == nullptr ? first_ : last_->next) = tickets.first_;
+  last_ = tickets.last_;
+  size_ += tickets.size_;
+  bytes_ += tickets.bytes_;
+}
+
+CommitTickets CommitTickets::take_front(std::size_t max_items, std::size_t max_bytes) noexcept {
+  // The usual case: no need to walk the list.
+  if (size_ <= max_items && bytes_ <= max_bytes) return std::exchange(*this, {});
+  CommitTickets taken;
+  while (first_ != nullptr) {
+    const bool fits = taken.size_ < max_items && first_->bytes <= max_bytes &&
+                      taken.bytes_ <= max_bytes - first_->bytes;
+    if (!fits && !taken.empty()) break;
+    CommitTicket& ticket = *first_;
+    first_ = ticket.next;
+    ticket.next = nullptr;
+    --size_;
+    bytes_ -= ticket.bytes;
+    taken.append(ticket);
+  }
+  if (first_ == nullptr) last_ = nullptr;
+  return taken;
+}
+
+// CommitQueue -----------------------------------------------------------------------------------
+
+CommitQueue::CommitQueue(const GroupCommitOptions& options, CommitBatch commit_batch)
+    : options_(options), commit_batch_(std::move(commit_batch)) {
+  validate(options_);
+  threads_.reserve(options_.committers);
+  try {
+    while (threads_.size() < options_.committers) threads_.emplace_back([this] { run(); });
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
+
+CommitQueue::~CommitQueue() { stop(); }
+
+void CommitQueue::push(const CommitTickets& tickets) {
+  bool wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    require_room_for(tickets);
+    queued_.append(tickets);
+    wake = idle_ > 0;
+  }
+  if (wake) wake_.notify_one();
+}
+
+void CommitQueue::require_room_for(const CommitTickets& tickets) const {
+  if (stopped_) {
+    throw Error(ErrorCode::unavailable,
+                "no more items are accepted, because the group commit was stopped");
+  }
+  require_in_range("number of items submitted together", tickets.size(), 1, options_.max_queued);
+  if (queued_.empty()) return;
+  const bool fits = tickets.size() <= options_.max_queued - queued_.size() &&
+                    queued_.bytes() <= options_.max_queued_bytes &&
+                    tickets.bytes() <= options_.max_queued_bytes - queued_.bytes();
+  if (fits) return;
+  throw Error(
+      ErrorCode::overloaded,
+      fmt::format("{} items of {} bytes wait to be committed, at most {} items of {} bytes "
+                  "may; try again later, or raise max_queued or max_queued_bytes",
+                  queued_.size(), queued_.bytes(), options_.max_queued, options_.max_queued_bytes));
+}
+
+void CommitQueue::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  wake_.notify_all();
+  const std::lock_guard lock(joining_);
+  threads_.clear();
+}
+
+std::size_t CommitQueue::size() const {
+  const std::lock_guard lock(mutex_);
+  return queued_.size();
+}
+
+void CommitQueue::run() noexcept {
+  for (CommitTickets batch = next_batch(); !batch.empty(); batch = next_batch()) {
+    commit_batch_(batch);
+  }
+}
+
+CommitTickets CommitQueue::next_batch() {
+  CommitTickets batch;
+  bool more_for_others = false;
+  {
+    std::unique_lock lock(mutex_);
+    ++idle_;
+    wake_.wait(lock, [this] { return !queued_.empty() || stopped_; });
+    --idle_;
+    batch = queued_.take_front(options_.max_batch, options_.max_batch_bytes);
+    more_for_others = !queued_.empty() && idle_ > 0;
+  }
+  if (more_for_others) wake_.notify_one();
+  return batch;
+}
+
+// CommitWaiter ----------------------------------------------------------------------------------
+
+void CommitWaiter::count_down() {
+  // Under the lock, because the caller destroys this object as soon as it can take it.
+  const std::lock_guard lock(mutex_);
+  if (--pending_ == 0) answered_.notify_one();
+}
+
+void CommitWaiter::wait() {
+  std::unique_lock lock(mutex_);
+  answered_.wait(lock, [this] { return pending_ == 0; });
+}
+
+// CommitFailure ---------------------------------------------------------------------------------
+
+CommitFailure CommitFailure::current() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return {error.code(), error.what(), error.retryable()};
+  } catch (const std::exception& error) {
+    return {ErrorCode::internal, fmt::format("the commit failed: {}", error.what()), false};
+  } catch (...) {
+    return {ErrorCode::internal, "the commit failed with an unknown exception", false};
+  }
+}
+
+CommitFailure CommitFailure::wrong_number_of_outcomes(std::size_t items, std::size_t got) {
+  // Of the whole batch: it may have taken effect, so it is not committed again.
+  return {ErrorCode::internal,
+          fmt::format("the commit answered {} outcomes for {} items", got, items), true};
+}
+
+}  // namespace oncebox::detail
