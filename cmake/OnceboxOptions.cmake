@@ -17,6 +17,7 @@ set(ONCEBOX_TEST_PREFIX "" CACHE STRING
 # A backend with a client library of its own has one option here, ONCEBOX_WITH_<BACKEND>; the root
 # CMakeLists.txt adds its folder and stores/open registers it. The memory store needs nothing and
 # is always built.
+option(ONCEBOX_WITH_SQLITE "Build the SQLite store" ON)
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)

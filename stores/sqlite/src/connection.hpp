@@ -1,0 +1,126 @@
+#pragma once
+
+#include <sqlite3.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/error.hpp"
+
+/// A thin layer over SQLite's C interface: handles that close themselves, typed parameters and
+/// columns, and one place where its error codes become ours.
+namespace oncebox::sqlite {
+
+/// Throws the `Error` that a result code means. `what` says what was being done.
+[[noreturn]] void throw_error(sqlite3* database, int code, std::string_view what);
+
+/// A prepared statement. Parameters are numbered from 1, columns from 0. Bound texts and blobs are
+/// borrowed: they must stay until the statement is reset.
+class Statement {
+ public:
+  Statement(sqlite3* database, std::string_view sql);
+
+  Statement& bind(int parameter, std::int64_t value);
+  Statement& bind(int parameter, int value) { return bind(parameter, std::int64_t{value}); }
+  Statement& bind(int parameter, std::size_t value) {
+    return bind(parameter, static_cast<std::int64_t>(value));
+  }
+  Statement& bind(int parameter, TimePoint time);
+  Statement& bind(int parameter, std::optional<TimePoint> time);
+  Statement& bind(int parameter, std::string_view text);
+  Statement& bind(int parameter, const std::optional<std::string>& text);
+  Statement& bind_blob(int parameter, std::string_view bytes);
+  Statement& bind_blob(int parameter, std::span<const std::uint8_t> bytes);
+  Statement& bind_null(int parameter);
+
+  /// Goes on to the next row; false, and ready for new parameters, when there is none.
+  [[nodiscard]] bool step();
+  /// Runs a statement that answers no rows.
+  void run();
+  void reset() noexcept;
+
+  [[nodiscard]] bool is_null(int column) const noexcept;
+  [[nodiscard]] std::int64_t integer(int column) const noexcept;
+  [[nodiscard]] int small_integer(int column) const noexcept;
+  /// Valid until the next step.
+  [[nodiscard]] std::string_view text(int column) const noexcept;
+  [[nodiscard]] std::string_view blob(int column) const noexcept;
+  [[nodiscard]] std::optional<std::string> optional_text(int column) const;
+  [[nodiscard]] std::optional<std::string> optional_blob(int column) const;
+  [[nodiscard]] TimePoint time(int column) const noexcept;
+  [[nodiscard]] std::optional<TimePoint> optional_time(int column) const noexcept;
+
+ private:
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const noexcept { sqlite3_finalize(statement); }
+  };
+
+  void check(int code, std::string_view what) const;
+
+  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+};
+
+/// Resets a statement when a block is left before its last row.
+class ResetLater {
+ public:
+  explicit ResetLater(Statement& statement) : statement_(statement) {}
+  ResetLater(const ResetLater&) = delete;
+  ResetLater& operator=(const ResetLater&) = delete;
+  ~ResetLater() { statement_.reset(); }
+
+ private:
+  Statement& statement_;
+};
+
+enum class Access { read_only, read_write };
+
+struct ConnectionOptions {
+  std::string path;
+  Access access = Access::read_write;
+  std::chrono::milliseconds busy_timeout{5'000};
+  std::size_t cache_bytes = 0;
+  std::string vfs = {};  ///< empty: the default one
+};
+
+/// One connection to the database file. Used by one thread at a time.
+class Connection {
+ public:
+  explicit Connection(const ConnectionOptions& options);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  /// Runs one or more statements without parameters.
+  void execute(const char* sql);
+  void execute(const std::string& sql) { execute(sql.c_str()); }
+  [[nodiscard]] Statement prepare(std::string_view sql);
+  /// The only column of the only row.
+  [[nodiscard]] std::int64_t query_integer(const char* sql);
+  [[nodiscard]] std::string query_text(const char* sql);
+
+  /// How many rows the last statement changed.
+  [[nodiscard]] std::int64_t changes() const noexcept;
+  [[nodiscard]] bool in_transaction() const noexcept;
+
+  [[nodiscard]] sqlite3* handle() noexcept { return database_.get(); }
+
+ private:
+  struct Close {
+    void operator()(sqlite3* database) const noexcept { sqlite3_close_v2(database); }
+  };
+
+  static int wait_for_lock(void* self, int waited) noexcept;
+
+  std::unique_ptr<sqlite3, Close> database_;
+  std::chrono::milliseconds busy_timeout_;
+  std::chrono::steady_clock::time_point busy_since_;
+};
+
+}  // namespace oncebox::sqlite

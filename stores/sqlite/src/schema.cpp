@@ -1,0 +1,174 @@
+#include "schema.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+
+#include "oncebox/error.hpp"
+
+namespace oncebox::sqlite {
+
+namespace {
+
+// What is written once stands in the wide `message` table and is not touched again unless new
+// content comes; what a message's life changes stands in the narrow `state` table, so that a claim
+// or settlement of hundreds of messages writes a few pages. `stage` (see stage.hpp) tells which of
+// the partial indexes a row is in: what is done stands in none that a claim looks at.
+constexpr const char* kQueueTables = R"sql(
+CREATE TABLE oncebox_{queue}_message (
+  id             INTEGER PRIMARY KEY,  -- in the order in which the keys were first stored
+  key            BLOB NOT NULL,        -- 16 bytes that stand for (source, message_id)
+  source         TEXT NOT NULL,
+  message_id     TEXT NOT NULL,
+  first_seen_at  INTEGER NOT NULL,
+  payload        BLOB,                 -- NULL: never enqueued
+  headers        TEXT,                 -- JSON; NULL: none
+  hash_algorithm TEXT,
+  hash           BLOB
+) STRICT;
+
+CREATE UNIQUE INDEX oncebox_{queue}_message_key ON oncebox_{queue}_message (key);
+
+CREATE TABLE oncebox_{queue}_state (
+  id              INTEGER PRIMARY KEY,  -- the message
+  stage           INTEGER NOT NULL,
+  topic           INTEGER,
+  rank            INTEGER NOT NULL,     -- the negative priority: lower goes first
+  eligible_at     INTEGER NOT NULL,
+  enqueue_order   INTEGER NOT NULL,     -- 0: never enqueued
+  attempt         INTEGER NOT NULL,
+  deliveries      INTEGER NOT NULL,
+  lapses          INTEGER NOT NULL,
+  content_version INTEGER NOT NULL,
+  claimed_version INTEGER NOT NULL,
+  duplicates      INTEGER NOT NULL,
+  last_seen_at    INTEGER NOT NULL,
+  owner           BLOB,
+  delivery        INTEGER,
+  locked_until    INTEGER,
+  finished_at     INTEGER,
+  due_at          INTEGER,
+  expires_at      INTEGER,
+  backoff_until   INTEGER NOT NULL,
+  partition_key   TEXT,
+  revivals        INTEGER NOT NULL,
+  revived_at      INTEGER,
+  revival_reason  TEXT,
+  last_error      TEXT
+) STRICT;
+
+CREATE INDEX oncebox_{queue}_exposed
+  ON oncebox_{queue}_state (topic, rank, eligible_at, enqueue_order) WHERE stage = 1;
+CREATE INDEX oncebox_{queue}_leased
+  ON oncebox_{queue}_state (locked_until) WHERE stage = 3;
+CREATE INDEX oncebox_{queue}_done
+  ON oncebox_{queue}_state (finished_at) WHERE stage = 4;
+CREATE INDEX oncebox_{queue}_dead
+  ON oncebox_{queue}_state (finished_at) WHERE stage = 5;
+CREATE INDEX oncebox_{queue}_expiring
+  ON oncebox_{queue}_state (expires_at) WHERE stage IN (1, 2) AND expires_at IS NOT NULL;
+CREATE INDEX oncebox_{queue}_partition
+  ON oncebox_{queue}_state (partition_key, stage, enqueue_order)
+  WHERE partition_key IS NOT NULL AND stage IN (1, 2, 3);
+
+INSERT INTO oncebox_counter (queue, last_id, last_delivery) VALUES ('{queue}', 0, 0);
+)sql";
+
+constexpr const char* kSharedTables = R"sql(
+CREATE TABLE oncebox_schema (version INTEGER NOT NULL) STRICT;
+INSERT INTO oncebox_schema (version) VALUES (0);
+
+-- Numbers that are never given twice, not even after what had them is gone.
+CREATE TABLE oncebox_counter (
+  queue         TEXT PRIMARY KEY,
+  last_id       INTEGER NOT NULL,
+  last_delivery INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE oncebox_topic (
+  id   INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE
+) STRICT;
+
+CREATE TABLE oncebox_key (
+  id            INTEGER PRIMARY KEY,
+  hash          BLOB NOT NULL UNIQUE,  -- 16 bytes that stand for the key
+  key           TEXT NOT NULL,
+  status        INTEGER NOT NULL,
+  attempts      INTEGER NOT NULL,
+  first_seen_at INTEGER NOT NULL,
+  last_seen_at  INTEGER NOT NULL,
+  keep_until    INTEGER NOT NULL,
+  owner         TEXT NOT NULL,
+  lease_id      BLOB,
+  lease_until   INTEGER,
+  result        BLOB,
+  error         TEXT
+) STRICT;
+
+CREATE INDEX oncebox_key_keep_until ON oncebox_key (keep_until);
+)sql";
+
+std::string for_queue(std::string_view queue) {
+  return fmt::format(fmt::runtime(kQueueTables), fmt::arg("queue", queue));
+}
+
+void create_version_1(Connection& connection) {
+  connection.execute(kSharedTables);
+  connection.execute(for_queue("inbox"));
+  connection.execute(for_queue("outbox"));
+}
+
+// The n-th brings version n to n + 1.
+constexpr std::array<void (*)(Connection&), kSchemaVersion> kMigrations{create_version_1};
+
+[[noreturn]] void refuse_newer(int version) {
+  throw Error(ErrorCode::conflict,
+              fmt::format("the database has schema version {}, this library knows {}: use a newer "
+                          "version of Oncebox",
+                          version, kSchemaVersion));
+}
+
+}  // namespace
+
+int schema_version(Connection& connection) {
+  const bool present = connection.query_integer(
+                           "SELECT count(*) FROM sqlite_master "
+                           "WHERE type = 'table' AND name = 'oncebox_schema'") > 0;
+  if (!present) return 0;
+  return static_cast<int>(connection.query_integer("SELECT version FROM oncebox_schema"));
+}
+
+MigrationResult migrate(Connection& connection) {
+  connection.execute("BEGIN IMMEDIATE");
+  try {
+    const int from = schema_version(connection);
+    if (from > kSchemaVersion) refuse_newer(from);
+    for (int version = from; version < kSchemaVersion; ++version) {
+      kMigrations.at(static_cast<std::size_t>(version))(connection);
+    }
+    if (from < kSchemaVersion) {
+      connection.execute(fmt::format("UPDATE oncebox_schema SET version = {}", kSchemaVersion));
+    }
+    connection.execute("COMMIT");
+    return {.from_version = from, .to_version = kSchemaVersion};
+  } catch (...) {
+    if (connection.in_transaction()) connection.execute("ROLLBACK");
+    throw;
+  }
+}
+
+void require_current_schema(Connection& connection) {
+  const int version = schema_version(connection);
+  if (version == kSchemaVersion) return;
+  if (version > kSchemaVersion) refuse_newer(version);
+  throw Error(
+      ErrorCode::conflict,
+      fmt::format("the database has {}, this library needs schema version {}, and schema "
+                  "deployment is off: migrate the database first",
+                  version == 0 ? "no Oncebox schema" : fmt::format("schema version {}", version),
+                  kSchemaVersion));
+}
+
+}  // namespace oncebox::sqlite

@@ -1,0 +1,116 @@
+#include "writer.hpp"
+
+#include <algorithm>
+
+#include "oncebox/error.hpp"
+
+namespace oncebox::sqlite {
+
+Writer::Writer(Connection& connection, std::size_t max_waiting_calls)
+    : connection_(connection),
+      begin_(connection.prepare("BEGIN IMMEDIATE")),
+      commit_(connection.prepare("COMMIT")),
+      savepoint_(connection.prepare("SAVEPOINT one_call")),
+      release_(connection.prepare("RELEASE one_call")),
+      roll_back_to_(connection.prepare("ROLLBACK TO one_call")),
+      calls_([this](std::span<Call* const> calls) { return commit(calls); },
+             {.max_batch = std::min<std::size_t>(max_waiting_calls, 1'000),
+              .max_queued = max_waiting_calls}) {}
+
+void Writer::run_call(Call& call) {
+  const std::exception_ptr failure = calls_.submit(&call);
+  if (failure) std::rethrow_exception(failure);
+}
+
+std::vector<std::exception_ptr> Writer::commit(std::span<Call* const> calls) {
+  const bool must_flush = std::any_of(
+      calls.begin(), calls.end(), [](const Call* call) { return call->flush == Flush::required; });
+  const Flush flush = must_flush ? Flush::required : Flush::may_wait;
+  try {
+    begin(flush);
+    std::vector<std::exception_ptr> failures = run_each(calls);
+    finish(flush);
+    last_commit_failed_ = false;
+    return failures;
+  } catch (...) {
+    last_commit_failed_ = true;
+    roll_back();
+    if (calls.size() > 1) throw;
+    return {std::current_exception()};  // as it was thrown
+  }
+}
+
+void Writer::begin(Flush flush) {
+  if (log_is_suspect_) mend_log();
+  if (flush_ != flush) {
+    // In write-ahead-log mode NORMAL leaves out the flush of a commit, and only that.
+    connection_.execute(flush == Flush::required ? "PRAGMA synchronous = FULL"
+                                                 : "PRAGMA synchronous = NORMAL");
+    flush_ = flush;
+  }
+  begin_.run();
+}
+
+std::vector<std::exception_ptr> Writer::run_each(std::span<Call* const> calls) {
+  std::vector<std::exception_ptr> failures(calls.size());
+  if (calls.size() == 1) {
+    // Alone, its savepoint is the transaction: what it throws rolls everything back.
+    calls.front()->run();
+    return failures;
+  }
+  for (std::size_t i = 0; i < calls.size(); ++i) failures[i] = run_in_savepoint(*calls[i]);
+  return failures;
+}
+
+std::exception_ptr Writer::run_in_savepoint(Call& call) {
+  savepoint_.run();
+  std::exception_ptr failure;
+  try {
+    call.run();
+  } catch (...) {
+    // A full disk or a disk error may have ended the whole transaction.
+    if (!connection_.in_transaction()) throw;
+    failure = std::current_exception();
+    roll_back_to_.run();
+  }
+  release_.run();
+  return failure;
+}
+
+void Writer::finish(Flush flush) {
+  try {
+    commit_.run();
+  } catch (const Error& error) {
+    const bool disk_error = (sqlite3_extended_errcode(connection_.handle()) & 0xff) == SQLITE_IOERR;
+    if (!disk_error) throw;
+    log_is_suspect_ = true;
+    if (flush == Flush::may_wait) throw;
+    // Everything may have reached the log before its flush failed: if the machine stops now, the
+    // next start may find the transaction complete.
+    throw Error(ErrorCode::outcome_unknown, error.what());
+  }
+}
+
+void Writer::roll_back() noexcept {
+  try {
+    if (connection_.in_transaction()) connection_.execute("ROLLBACK");
+  } catch (const std::exception&) {
+    // SQLite has then rolled back by itself.
+  }
+}
+
+// After a failed flush the kernel may have dropped earlier, unflushed parts of the log from what it
+// will ever write, while reads still show them. A commit behind such a gap would be lost when the
+// machine stops. Copying the log into the database, flushed, and starting it anew closes the gap.
+void Writer::mend_log() {
+  flush_.reset();
+  connection_.execute("PRAGMA synchronous = FULL");
+  const int code = sqlite3_wal_checkpoint_v2(connection_.handle(), nullptr,
+                                             SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  if (code != SQLITE_OK) {
+    throw_error(connection_.handle(), code, "clear its log after a disk error");
+  }
+  log_is_suspect_ = false;
+}
+
+}  // namespace oncebox::sqlite

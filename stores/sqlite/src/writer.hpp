@@ -1,0 +1,77 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "connection.hpp"
+#include "oncebox/group_commit.hpp"
+
+namespace oncebox::sqlite {
+
+/// Whether a call's changes must be on the disk before it returns.
+enum class Flush { required, may_wait };
+
+/// The one connection that writes, owned by one thread. Calls that wait while it commits share its
+/// next transaction; each has a savepoint of its own, so one that fails takes nothing with it.
+class Writer {
+ public:
+  /// The connection is borrowed; nobody else may use it any more.
+  Writer(Connection& connection, std::size_t max_waiting_calls);
+
+  /// Runs `work()` on the writer's thread inside a transaction and answers its result when that has
+  /// committed. When `work` or the commit throws, nothing of it has happened, except after
+  /// `outcome_unknown`. `work` may be run a second time, after everything it did was undone.
+  template <class Work>
+  auto run(Flush flush, Work work) {
+    struct Running final : Call {
+      Running(Flush wanted, Work& call) : Call(wanted), work_(call) {}
+      void run() override { result.emplace(work_()); }
+      Work& work_;
+      std::optional<decltype(work())> result;
+    };
+    Running call(flush, work);
+    run_call(call);
+    return std::move(*call.result);
+  }
+
+  /// Whether the last transaction could be committed; for health.
+  [[nodiscard]] bool last_commit_failed() const noexcept { return last_commit_failed_; }
+
+ private:
+  struct Call {
+    explicit Call(Flush wanted) : flush(wanted) {}
+    virtual void run() = 0;
+
+    const Flush flush;
+
+   protected:
+    ~Call() = default;
+  };
+
+  void run_call(Call& call);
+  std::vector<std::exception_ptr> commit(std::span<Call* const> calls);
+  void begin(Flush flush);
+  std::vector<std::exception_ptr> run_each(std::span<Call* const> calls);
+  [[nodiscard]] std::exception_ptr run_in_savepoint(Call& call);
+  void finish(Flush flush);
+  void roll_back() noexcept;
+  void mend_log();
+
+  Connection& connection_;
+  Statement begin_;
+  Statement commit_;
+  Statement savepoint_;
+  Statement release_;
+  Statement roll_back_to_;
+  std::optional<Flush> flush_;  ///< what the connection is set to
+  bool log_is_suspect_ = false;
+  std::atomic<bool> last_commit_failed_ = false;
+  GroupCommit<Call*, std::exception_ptr> calls_;  // last: its thread uses the members above
+};
+
+}  // namespace oncebox::sqlite
