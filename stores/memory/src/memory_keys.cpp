@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 
 #include "oncebox/error.hpp"
-#include "oncebox/limits.hpp"
 
 namespace oncebox::memory {
 
@@ -36,96 +34,49 @@ class MemoryKeys::Batch {
 
   BeginOutcome begin(const BeginRequest& request) {
     KeyRow* const row = keys_.find_known(request.key, now_);
-    if (row == nullptr) return acquire(request, nullptr);
-    const KeyState& state = row->state;
-    const bool lapsed = state.lease_until && *state.lease_until <= now_;
-    const bool suppressed = request.on_failed == FailedKeyPolicy::suppress;
-    switch (state.status) {
-      case KeyStatus::processed:
-        return seen_again(
-            *row,
-            {.status = BeginStatus::processed, .attempts = state.attempts, .result = row->result});
-      case KeyStatus::in_progress:
-        if (lapsed) return acquire(request, row);
-        return seen_again(*row, {.status = BeginStatus::busy,
-                                 .lease_until = state.lease_until,
-                                 .attempts = state.attempts});
-      case KeyStatus::failed:
-        if (!suppressed) return acquire(request, row);
-        return seen_again(
-            *row,
-            {.status = BeginStatus::failed, .attempts = state.attempts, .error = state.error});
-      case KeyStatus::released:
-        return acquire(request, row);
-    }
-    throw Error(ErrorCode::internal, "a key is in no known state");
+    const BeginStatus status = begin_as_found(state_of(row), request.on_failed, now_);
+    if (status == BeginStatus::acquired) return acquire(request, row);
+    BeginOutcome outcome = begin_outcome(status, row->state);
+    outcome.result = row->result;
+    change(*row, [&](KeyState& state) noexcept { state.last_seen_at = now_; });
+    return outcome;
   }
 
   CompleteOutcome complete(const CompleteRequest& request) {
     KeyRow* const row = keys_.find_known(request.key, now_);
-    if (row != nullptr) {
-      const KeyState& state = row->state;
-      const bool processed = state.status == KeyStatus::processed;
-      if (request.lease_id && !row->held_under(*request.lease_id)) {
-        const bool repeated = processed && state.lease_id == request.lease_id;
-        return repeated ? CompleteOutcome::processed : CompleteOutcome::lease_lost;
-      }
-      if (processed) return CompleteOutcome::processed;
-    }
+    const auto as_found = complete_as_found(state_of(row), request.lease_id);
+    if (as_found) return *as_found;
     require_room(size_of(request.result));
     std::optional<std::string> result = request.result;
     KeyRow& target = row != nullptr ? *row : create(request.key);
-    change(target, [&](KeyState& state) {
-      state.status = KeyStatus::processed;
-      state.lease_id = request.lease_id;
-      state.lease_until.reset();
-      state.error.reset();
-      state.keep_until = now_ + request.retention;
-    });
+    change(target, [&](KeyState& state) noexcept { set_processed(state, request, now_); });
     set_result(target, std::move(result));
     return CompleteOutcome::processed;
   }
 
   FailOutcome fail(const FailRequest& request) {
     KeyRow* const row = keys_.find_known(request.key, now_);
-    if (row == nullptr) return FailOutcome::lease_lost;
-    const KeyState& state = row->state;
-    const bool repeated = state.status == KeyStatus::failed && state.lease_id == request.lease_id;
-    if (repeated) return FailOutcome::failed;
-    if (!row->held_under(request.lease_id)) return FailOutcome::lease_lost;
-    std::string error = clip_text(request.error, limits::kMaxErrorBytes);
-    change(*row, [&](KeyState& changed) {
-      changed.status = KeyStatus::failed;
-      changed.lease_until.reset();
-      changed.error = std::move(error);
-    });
+    const auto as_found = fail_as_found(state_of(row), request.lease_id);
+    if (as_found) return *as_found;
+    std::string error = error_text(request);
+    change(*row, [&](KeyState& state) noexcept { set_failed(state, std::move(error)); });
     return FailOutcome::failed;
   }
 
   ReleaseOutcome release(const ReleaseRequest& request) {
     KeyRow* const row = keys_.find_known(request.key, now_);
-    if (row == nullptr) return ReleaseOutcome::unknown;
-    const KeyState& state = row->state;
-    if (state.status == KeyStatus::processed) return ReleaseOutcome::processed;
-    const bool repeated = state.status == KeyStatus::released && state.lease_id == request.lease_id;
-    if (repeated) return ReleaseOutcome::released;
-    if (!row->held_under(request.lease_id)) return ReleaseOutcome::lease_lost;
-    change(*row, [](KeyState& changed) {
-      changed.status = KeyStatus::released;
-      changed.lease_until.reset();
-    });
+    const auto as_found = release_as_found(state_of(row), request.lease_id);
+    if (as_found) return *as_found;
+    change(*row, [](KeyState& state) noexcept { set_released(state); });
     return ReleaseOutcome::released;
   }
 
   KeyExtendOutcome extend(const KeyExtension& extension) {
     KeyRow* const row = keys_.find_known(extension.key, now_);
-    if (row == nullptr || !row->held_under(extension.lease_id)) return {};
-    const TimePoint until = std::max(*row->state.lease_until, now_ + extension.lease);
-    change(*row, [&](KeyState& state) {
-      state.lease_until = until;
-      state.keep_until = std::max(state.keep_until, until);
-    });
-    return {until};
+    const KeyExtendOutcome outcome = extend_as_found(state_of(row), extension, now_);
+    if (!outcome.lease_until) return outcome;
+    change(*row, [&](KeyState& state) noexcept { prolong(state, *outcome.lease_until); });
+    return outcome;
   }
 
  private:
@@ -137,45 +88,31 @@ class MemoryKeys::Batch {
     std::optional<std::string> result = {};  // what was replaced
   };
 
+  static const KeyState* state_of(const KeyRow* row) noexcept {
+    return row != nullptr ? &row->state : nullptr;
+  }
+
   BeginOutcome acquire(const BeginRequest& request, KeyRow* row) {
     const LeaseId lease_id = LeaseId::generate(now_);
     std::string owner = request.owner;
-    const TimePoint lease_until = now_ + request.lease;
     KeyRow& target = row != nullptr ? *row : create(request.key);
-    change(target, [&](KeyState& state) {
-      state.status = KeyStatus::in_progress;
-      ++state.attempts;
-      state.last_seen_at = now_;
-      state.owner = std::move(owner);
-      state.lease_id = lease_id;
-      state.lease_until = lease_until;
-      state.keep_until = std::max(now_ + request.retention, lease_until);
-      state.error.reset();
+    change(target, [&](KeyState& state) noexcept {
+      hand_out(state, request, std::move(owner), lease_id, now_);
     });
-    return {.status = BeginStatus::acquired,
-            .lease_id = lease_id,
-            .lease_until = lease_until,
-            .attempts = target.state.attempts};
-  }
-
-  BeginOutcome seen_again(KeyRow& row, BeginOutcome outcome) {
-    change(row, [&](KeyState& state) { state.last_seen_at = now_; });
-    return outcome;
+    return begin_outcome(BeginStatus::acquired, target.state);
   }
 
   // A key that is past its retention is begun as if it were new, in the row that it left.
   KeyRow& create(const IdempotencyKey& key) {
     if (KeyRow* const forgotten = keys_.rows_.find(key); forgotten != nullptr) {
-      change(*forgotten, [&](KeyState& state) {
-        state = KeyState{.first_seen_at = now_, .last_seen_at = now_, .keep_until = now_};
-      });
+      change(*forgotten, [&](KeyState& state) noexcept { state = new_key_state(now_); });
       set_result(*forgotten, std::nullopt);
       return *forgotten;
     }
     require_room(key.str().size());
     if (keys_.rows_.size() >= keys_.options_.max_keys) throw_full("keys", keys_.options_.max_keys);
     KeyRow& row = keys_.rows_.insert(std::make_unique<KeyRow>(key));
-    row.state = {.first_seen_at = now_, .last_seen_at = now_, .keep_until = now_};
+    row.state = new_key_state(now_);
     keys_.by_keep_until_.insert(row);
     keys_.bytes_ += key.str().size();
     undo_.push_back({.row = &row, .created = true});
@@ -237,7 +174,7 @@ class MemoryKeys::Batch {
 
 MemoryKeys::KeyRow* MemoryKeys::find_known(const IdempotencyKey& key, TimePoint now) noexcept {
   KeyRow* const row = rows_.find(key);
-  return row != nullptr && !row->forgotten_at(now) ? row : nullptr;
+  return row != nullptr && !row->state.forgotten_at(now) ? row : nullptr;
 }
 
 void MemoryKeys::remove(KeyRow& row) noexcept {
@@ -248,25 +185,12 @@ void MemoryKeys::remove(KeyRow& row) noexcept {
 
 std::size_t MemoryKeys::forget(TimePoint now, std::size_t limit) noexcept {
   std::size_t removed = 0;
-  while (removed < limit && !by_keep_until_.empty() && by_keep_until_.begin()->forgotten_at(now)) {
+  while (removed < limit && !by_keep_until_.empty() &&
+         by_keep_until_.begin()->state.forgotten_at(now)) {
     remove(*by_keep_until_.begin());
     ++removed;
   }
   return removed;
-}
-
-KeyRecord MemoryKeys::to_record(const KeyRow& row) {
-  const KeyState& state = row.state;
-  return {.key = row.key,
-          .status = state.status,
-          .attempts = state.attempts,
-          .first_seen_at = state.first_seen_at,
-          .last_seen_at = state.last_seen_at,
-          .owner = state.owner,
-          .lease_until = state.lease_until,
-          .keep_until = state.keep_until,
-          .result = row.result,
-          .error = state.error};
 }
 
 template <class Outcome, class Request>
@@ -313,7 +237,7 @@ std::vector<std::optional<KeyRecord>> MemoryKeys::do_find(std::span<const Idempo
   for (const IdempotencyKey& key : keys) {
     const KeyRow* const row = find_known(key, now);
     records.emplace_back();
-    if (row != nullptr) records.back() = to_record(*row);
+    if (row != nullptr) records.back() = to_record(row->key, row->state, row->result);
   }
   return records;
 }

@@ -12,6 +12,7 @@
 #include "hash_index.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/idempotency_store.hpp"
+#include "oncebox/key_state.hpp"
 #include "oncebox/memory/memory_store.hpp"
 
 namespace oncebox::memory {
@@ -26,19 +27,6 @@ class MemoryKeys final : public IdempotencyStore {
  private:
   class Batch;
 
-  /// What the life of a key changes, apart from its result.
-  struct KeyState {
-    KeyStatus status = KeyStatus::in_progress;
-    int attempts = 0;
-    TimePoint first_seen_at{};
-    TimePoint last_seen_at{};
-    std::string owner;
-    std::optional<LeaseId> lease_id;  ///< of the last acquisition; also kept when it has ended
-    std::optional<TimePoint> lease_until;
-    TimePoint keep_until{};
-    std::optional<std::string> error;
-  };
-
   using KeepHook = boost::intrusive::set_member_hook<>;
 
   struct KeyRow {
@@ -49,13 +37,6 @@ class MemoryKeys final : public IdempotencyStore {
     KeyState state;
     std::optional<std::string> result;
     KeepHook keep_hook;
-
-    [[nodiscard]] bool forgotten_at(TimePoint now) const noexcept {
-      return state.keep_until <= now;
-    }
-    [[nodiscard]] bool held_under(const LeaseId& lease_id) const noexcept {
-      return state.status == KeyStatus::in_progress && state.lease_id == lease_id;
-    }
   };
 
   struct ByKeepUntil {
@@ -82,7 +63,6 @@ class MemoryKeys final : public IdempotencyStore {
   [[nodiscard]] KeyRow* find_known(const IdempotencyKey& key, TimePoint now) noexcept;
   std::size_t forget(TimePoint now, std::size_t limit) noexcept;
   void remove(KeyRow& row) noexcept;
-  [[nodiscard]] static KeyRecord to_record(const KeyRow& row);
 
   const Clock& clock_;
   const Options options_;
