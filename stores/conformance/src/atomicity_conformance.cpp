@@ -143,7 +143,8 @@ class AtomicityConformance : public StoreConformance {
       SCOPED_TRACE("after it failed at step " + std::to_string(step));
       prepare();
       const Call call = make_call();
-      EXPECT_TRUE(harness().run_with_failure(step, call));
+      // A fresh space may have fewer steps than one in which the call has failed before.
+      if (!harness().run_with_failure(step, call)) break;
       EXPECT_EQ(aftermath(), untouched);
     }
   }

@@ -1,6 +1,9 @@
 #include "oncebox/open_store.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 #include "oncebox/error.hpp"
 
@@ -42,6 +45,31 @@ TEST(OpenStore, AnUnknownSchemeIsUnsupportedAndTheErrorNamesWhatThereIs) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
     EXPECT_NE(std::string(error.what()).find("memory"), std::string::npos);
   }
+}
+
+TEST(OpenStore, SqliteKeepsItsMessagesInTheFileOfThatPath) {
+  RecordProperty("requirement", "IBX-013");
+  const std::string path = testing::TempDir() + "open_store_test_" + std::to_string(getpid());
+  const std::string url = "sqlite:" + path + "?readers=1&busy_timeout_ms=100";
+  open_store(url)->inbox().enqueue({.key = {"shop", "1"}, .topic = "order.created"});
+  EXPECT_TRUE(open_store(url)->inbox().find({"shop", "1"}));
+  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
+}
+
+TEST(OpenStore, SqliteWithSchemaDeploymentOffRefusesAnEmptyFile) {
+  RecordProperty("requirement", "IBX-115");
+  const std::string path = testing::TempDir() + "open_store_off_" + std::to_string(getpid());
+  EXPECT_EQ(error_code_of("sqlite:" + path + "?schema_deployment=off"), ErrorCode::conflict);
+  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
+}
+
+TEST(OpenStore, BadSqliteUrlsAreRefused) {
+  for (const auto* url : {"sqlite:", "sqlite::memory:", "sqlite:x?schema_deployment=perhaps",
+                          "sqlite:x?nonsense=1", "sqlite:x?busy_timeout_ms=soon"}) {
+    EXPECT_EQ(error_code_of(url), ErrorCode::invalid_argument) << url;
+  }
+  EXPECT_EQ(error_code_of("sqlite:/no/such/folder/x.db"), ErrorCode::not_found);
+  EXPECT_EQ(error_code_of("sqlite:x?readers=0"), ErrorCode::out_of_range);
 }
 
 TEST(OpenStore, BadUrlsAreInvalid) {

@@ -91,6 +91,14 @@ CREATE TABLE oncebox_topic (
   name TEXT NOT NULL UNIQUE
 ) STRICT;
 
+-- How many messages are done, so that nobody has to count millions of rows. Topic 0: none.
+CREATE TABLE oncebox_done_count (
+  queue TEXT NOT NULL,
+  topic INTEGER NOT NULL,
+  count INTEGER NOT NULL,
+  PRIMARY KEY (queue, topic)
+) STRICT;
+
 CREATE TABLE oncebox_key (
   id            INTEGER PRIMARY KEY,
   hash          BLOB NOT NULL UNIQUE,  -- 16 bytes that stand for the key

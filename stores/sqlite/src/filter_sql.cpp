@@ -1,0 +1,106 @@
+#include "filter_sql.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "oncebox/sql/storage_key.hpp"
+
+namespace oncebox::sqlite {
+
+namespace {
+
+// Numbers in the text, not parameters: only so can SQLite choose a partial index.
+std::string_view stages_of(Status status) {
+  switch (status) {
+    case Status::seen:
+      return "0";
+    case Status::processing:
+      return "1, 2, 3, 6";
+    case Status::done:
+      return "4";
+    case Status::dead:
+      return "5";
+  }
+  return "";
+}
+
+}  // namespace
+
+FilterSql::FilterSql(const MessageFilter& filter) {
+  require_statuses(filter.statuses);
+  if (filter.topic) require_topic(*filter.topic);
+  if (filter.source && filter.message_id) {
+    const sql::StorageKey key = sql::storage_key(MessageKey{*filter.source, *filter.message_id});
+    require("m.key = ?", Value(std::vector<std::uint8_t>(key.begin(), key.end())));
+  }
+  if (filter.source) require("m.source = ?", Value(filter.source->str()));
+  if (filter.message_id) require("m.message_id = ?", Value(filter.message_id->str()));
+  if (filter.partition_key) require("s.partition_key = ?", Value(filter.partition_key->str()));
+  if (filter.error_contains) {
+    require("instr(s.last_error, ?) > 0", Value(*filter.error_contains));
+  }
+  require_range("m.first_seen_at", filter.first_seen);
+  require_range("s.finished_at", filter.finished);
+}
+
+void FilterSql::require(std::string_view condition) {
+  where_ += where_.empty() ? "WHERE " : " AND ";
+  where_ += condition;
+}
+
+void FilterSql::require(std::string_view condition, Value value) {
+  values_.push_back(std::move(value));
+  std::string numbered(condition);
+  numbered.replace(numbered.find('?'), 1, fmt::format("?{}", values_.size()));
+  require(numbered);
+}
+
+void FilterSql::require(std::string_view condition, std::int64_t value) {
+  require(condition, Value(value));
+}
+
+void FilterSql::require_statuses(const std::vector<Status>& statuses) {
+  if (statuses.empty()) return;
+  if (statuses.size() == 1 && statuses.front() != Status::processing) {
+    require(fmt::format("s.stage = {}", stages_of(statuses.front())));
+    return;
+  }
+  std::string stages;
+  for (const Status status : statuses) {
+    stages += stages.empty() ? "" : ", ";
+    stages += stages_of(status);
+  }
+  require(fmt::format("s.stage IN ({})", stages));
+}
+
+void FilterSql::require_topic(const TopicPattern& pattern) {
+  if (pattern.is_exact()) {
+    require("s.topic = (SELECT id FROM oncebox_topic WHERE name = ?)", Value(pattern.str()));
+    return;
+  }
+  const std::string stem(pattern.stem());
+  require("s.topic IN (SELECT id FROM oncebox_topic WHERE instr(name, ?) = 1)", Value(stem));
+}
+
+void FilterSql::require_range(std::string_view column, const TimeRange& range) {
+  const auto number = [](TimePoint time) { return std::int64_t{time.time_since_epoch().count()}; };
+  if (range.from) require(fmt::format("{} >= ?", column), number(*range.from));
+  if (range.until) require(fmt::format("{} < ?", column), number(*range.until));
+}
+
+void FilterSql::bind_to(Statement& statement) const {
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    const int parameter = static_cast<int>(i) + 1;
+    if (const auto* number = std::get_if<std::int64_t>(&values_[i])) {
+      statement.bind(parameter, *number);
+    } else if (const auto* text = std::get_if<std::string>(&values_[i])) {
+      statement.bind(parameter, std::string_view(*text));
+    } else {
+      statement.bind_blob(parameter, std::get<std::vector<std::uint8_t>>(values_[i]));
+    }
+  }
+}
+
+}  // namespace oncebox::sqlite

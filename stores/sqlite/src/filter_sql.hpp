@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "connection.hpp"
+#include "oncebox/queue_operator.hpp"
+
+namespace oncebox::sqlite {
+
+/// A filter as conditions on the tables m (message) and s (state), with the values that go into its
+/// parameters.
+class FilterSql {
+ public:
+  explicit FilterSql(const MessageFilter& filter);
+
+  /// Adds a condition in which the text `?` stands for `value`.
+  void require(std::string_view condition, std::int64_t value);
+
+  /// "WHERE …", or empty when everything matches.
+  [[nodiscard]] const std::string& where() const noexcept { return where_; }
+  void bind_to(Statement& statement) const;
+
+ private:
+  using Value = std::variant<std::int64_t, std::string, std::vector<std::uint8_t>>;
+
+  void require(std::string_view condition);
+  void require(std::string_view condition, Value value);
+  void require_statuses(const std::vector<Status>& statuses);
+  void require_topic(const TopicPattern& pattern);
+  void require_range(std::string_view column, const TimeRange& range);
+
+  std::string where_;
+  std::vector<Value> values_;
+};
+
+}  // namespace oncebox::sqlite

@@ -1,0 +1,145 @@
+#include "queue_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "stage.hpp"
+
+namespace oncebox::sqlite {
+
+namespace {
+
+Statement prepare(Connection& reader, std::string_view queue, std::string_view sql) {
+  return reader.prepare(fmt::format(fmt::runtime(sql), fmt::arg("queue", queue)));
+}
+
+// Nothing sorts first, as the topic of those that were never enqueued does.
+using ByTopic = std::map<std::optional<std::string>, TopicStats>;
+
+void take_earlier(std::optional<TimePoint>& earliest, TimePoint time) {
+  if (!earliest || time < *earliest) earliest = time;
+}
+
+void count_done(Connection& reader, std::string_view queue, ByTopic& topics) {
+  Statement counts = reader.prepare(R"sql(
+SELECT t.name, d.count FROM oncebox_done_count d LEFT JOIN oncebox_topic t ON t.id = d.topic
+ WHERE d.queue = ?1 AND d.count > 0)sql");
+  counts.bind(1, queue);
+  while (counts.step()) {
+    topics[counts.optional_text(0)].done = static_cast<std::size_t>(counts.integer(1));
+  }
+}
+
+void count_dead(Connection& reader, std::string_view queue, ByTopic& topics) {
+  Statement counts = prepare(reader, queue, R"sql(
+SELECT t.name, count(*), min(s.finished_at)
+  FROM oncebox_{queue}_state s LEFT JOIN oncebox_topic t ON t.id = s.topic
+ WHERE s.stage = 5 GROUP BY s.topic)sql");
+  while (counts.step()) {
+    TopicStats& stats = topics[counts.optional_text(0)];
+    stats.dead = static_cast<std::size_t>(counts.integer(1));
+    stats.oldest_dead_at = counts.time(2);
+  }
+}
+
+void count_exposed(Connection& reader, std::string_view queue, TimePoint now, ByTopic& topics) {
+  Statement counts = prepare(reader, queue, R"sql(
+SELECT t.name, count(*) FILTER (WHERE s.eligible_at <= ?1),
+       count(*) FILTER (WHERE s.eligible_at > ?1), min(s.eligible_at)
+  FROM oncebox_{queue}_state s JOIN oncebox_topic t ON t.id = s.topic
+ WHERE s.stage = 1 GROUP BY s.topic)sql");
+  counts.bind(1, now);
+  while (counts.step()) {
+    TopicStats& stats = topics[counts.optional_text(0)];
+    stats.ready = static_cast<std::size_t>(counts.integer(1));
+    stats.waiting = static_cast<std::size_t>(counts.integer(2));
+    if (stats.ready > 0) stats.oldest_ready_at = counts.time(3);
+  }
+}
+
+// Whoever held a lapsed one has lost it, though nobody has reaped it yet.
+void count_leased(Connection& reader, std::string_view queue, TimePoint now, ByTopic& topics) {
+  Statement rows = prepare(reader, queue, R"sql(
+SELECT t.name, s.locked_until, s.due_at
+  FROM oncebox_{queue}_state s JOIN oncebox_topic t ON t.id = s.topic
+ WHERE s.stage = 3)sql");
+  while (rows.step()) {
+    TopicStats& stats = topics[rows.optional_text(0)];
+    const TimePoint eligible_at =
+        std::max(rows.time(1), rows.optional_time(2).value_or(rows.time(1)));
+    if (rows.time(1) > now) {
+      ++stats.leased;
+    } else if (eligible_at > now) {
+      ++stats.waiting;
+    } else {
+      ++stats.ready;
+      take_earlier(stats.oldest_ready_at, eligible_at);
+    }
+  }
+}
+
+void count_others(Connection& reader, std::string_view queue, ByTopic& topics) {
+  Statement counts = prepare(reader, queue, R"sql(
+SELECT t.name, s.stage, count(*)
+  FROM oncebox_{queue}_state s LEFT JOIN oncebox_topic t ON t.id = s.topic
+ WHERE s.stage IN (0, 2, 6) GROUP BY s.topic, s.stage)sql");
+  while (counts.step()) {
+    TopicStats& stats = topics[counts.optional_text(0)];
+    const auto count = static_cast<std::size_t>(counts.integer(2));
+    const bool only_seen = static_cast<Stage>(counts.small_integer(1)) == Stage::seen;
+    (only_seen ? stats.seen : stats.waiting) += count;
+  }
+}
+
+}  // namespace
+
+std::optional<TimePoint> read_next_due(Connection& reader, std::string_view queue,
+                                  const TopicSelection& topics, TimePoint now) {
+  std::optional<TimePoint> earliest;
+  Statement waiting = prepare(reader, queue, R"sql(
+WITH RECURSIVE lane (topic, rank) AS (
+  SELECT * FROM (SELECT topic, rank FROM oncebox_{queue}_state
+                  WHERE stage = 1 ORDER BY topic, rank LIMIT 1)
+  UNION ALL
+  SELECT s.topic, s.rank FROM lane JOIN oncebox_{queue}_state s ON s.id = (
+    SELECT id FROM oncebox_{queue}_state
+     WHERE stage = 1 AND (topic, rank) > (lane.topic, lane.rank)
+     ORDER BY topic, rank LIMIT 1))
+SELECT (SELECT name FROM oncebox_topic WHERE id = lane.topic),
+       (SELECT eligible_at FROM oncebox_{queue}_state
+         WHERE stage = 1 AND topic = lane.topic AND rank = lane.rank AND eligible_at > ?1
+         ORDER BY eligible_at LIMIT 1)
+  FROM lane)sql");
+  waiting.bind(1, now);
+  while (waiting.step()) {
+    if (!waiting.is_null(1) && topics.matches(waiting.text(0))) {
+      take_earlier(earliest, waiting.time(1));
+    }
+  }
+  Statement leased = prepare(reader, queue, R"sql(
+SELECT min(max(locked_until, coalesce(due_at, 0))) FROM oncebox_{queue}_state
+ WHERE stage = 3 AND max(locked_until, coalesce(due_at, 0)) > ?1)sql");
+  leased.bind(1, now);
+  if (leased.step() && !leased.is_null(0)) take_earlier(earliest, leased.time(0));
+  return earliest;
+}
+
+QueueStats read_stats(Connection& reader, std::string_view queue, TimePoint now) {
+  ByTopic topics;
+  count_done(reader, queue, topics);
+  count_dead(reader, queue, topics);
+  count_exposed(reader, queue, now, topics);
+  count_leased(reader, queue, now, topics);
+  count_others(reader, queue, topics);
+  QueueStats result;
+  for (auto& [name, stats] : topics) {
+    if (name) stats.topic = Topic(*name);
+    result.topics.push_back(std::move(stats));
+  }
+  return result;
+}
+
+}  // namespace oncebox::sqlite

@@ -1,0 +1,246 @@
+#include "queue_row.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "oncebox/error.hpp"
+#include "oncebox/sql/header_json.hpp"
+
+namespace oncebox::sqlite {
+
+namespace {
+
+// In the order in which `select_rows` names them.
+enum Column : int {
+  kId,
+  kSource,
+  kMessageId,
+  kFirstSeenAt,
+  kHeaders,
+  kHashAlgorithm,
+  kHash,
+  kTopic,
+  kStage,
+  kRank,
+  kEligibleAt,
+  kEnqueueOrder,
+  kAttempt,
+  kDeliveries,
+  kLapses,
+  kContentVersion,
+  kClaimedVersion,
+  kDuplicates,
+  kLastSeenAt,
+  kOwner,
+  kDelivery,
+  kLockedUntil,
+  kFinishedAt,
+  kDueAt,
+  kExpiresAt,
+  kBackoffUntil,
+  kPartitionKey,
+  kRevivals,
+  kRevivedAt,
+  kRevivalReason,
+  kLastError,
+  kPayload,
+};
+
+constexpr std::string_view kSelect = R"sql(
+SELECT m.id, m.source, m.message_id, m.first_seen_at, m.headers, m.hash_algorithm, m.hash,
+       (SELECT name FROM oncebox_topic WHERE id = s.topic),
+       s.stage, s.rank, s.eligible_at, s.enqueue_order, s.attempt, s.deliveries, s.lapses,
+       s.content_version, s.claimed_version, s.duplicates, s.last_seen_at, s.owner, s.delivery,
+       s.locked_until, s.finished_at, s.due_at, s.expires_at, s.backoff_until, s.partition_key,
+       s.revivals, s.revived_at, s.revival_reason, s.last_error, {payload}
+  FROM oncebox_{queue}_message m JOIN oncebox_{queue}_state s ON s.id = m.id
+ {conditions})sql";
+
+constexpr std::string_view kInsertState = R"sql(
+INSERT INTO oncebox_{queue}_state (
+  id, stage, topic, rank, eligible_at, enqueue_order, attempt, deliveries, lapses,
+  content_version, claimed_version, duplicates, last_seen_at, owner, delivery, locked_until,
+  finished_at, due_at, expires_at, backoff_until, partition_key, revivals, revived_at,
+  revival_reason, last_error)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
+        ?21, ?22, ?23, ?24, ?25))sql";
+
+constexpr std::string_view kUpdateState = R"sql(
+UPDATE oncebox_{queue}_state SET
+  stage = ?2, topic = ?3, rank = ?4, eligible_at = ?5, enqueue_order = ?6, attempt = ?7,
+  deliveries = ?8, lapses = ?9, content_version = ?10, claimed_version = ?11, duplicates = ?12,
+  last_seen_at = ?13, owner = ?14, delivery = ?15, locked_until = ?16, finished_at = ?17,
+  due_at = ?18, expires_at = ?19, backoff_until = ?20, partition_key = ?21, revivals = ?22,
+  revived_at = ?23, revival_reason = ?24, last_error = ?25
+WHERE id = ?1)sql";
+
+OwnerToken owner_from(std::string_view bytes) {
+  Uuid::Bytes uuid{};
+  if (bytes.size() != uuid.size()) {
+    throw Error(ErrorCode::corrupt, "the stored owner of a message is no UUID");
+  }
+  std::copy(bytes.begin(), bytes.end(), uuid.begin());
+  return OwnerToken(Uuid(uuid));
+}
+
+MessageHistory read_history(const Statement& row) {
+  return {.attempt = row.small_integer(kAttempt),
+          .deliveries = row.small_integer(kDeliveries),
+          .lapses = row.small_integer(kLapses),
+          .duplicates = row.small_integer(kDuplicates),
+          .content_version = row.small_integer(kContentVersion),
+          .first_seen_at = row.time(kFirstSeenAt),
+          .last_seen_at = row.time(kLastSeenAt),
+          .last_error = row.optional_text(kLastError)};
+}
+
+MessageState read_state(const Statement& row) {
+  MessageState state{.status = status_of(static_cast<Stage>(row.small_integer(kStage))),
+                     .priority = Priority(-row.small_integer(kRank)),
+                     .due_at = row.optional_time(kDueAt),
+                     .expires_at = row.optional_time(kExpiresAt),
+                     .backoff_until = row.time(kBackoffUntil),
+                     .eligible_at = row.time(kEligibleAt),
+                     .history = read_history(row),
+                     .claimed_version = row.small_integer(kClaimedVersion),
+                     .finished_at = row.optional_time(kFinishedAt),
+                     .revivals = {.count = row.small_integer(kRevivals),
+                                  .last_at = row.optional_time(kRevivedAt),
+                                  .last_reason = row.optional_text(kRevivalReason)},
+                     .enqueue_order = static_cast<std::uint64_t>(row.integer(kEnqueueOrder))};
+  if (!row.is_null(kHash)) {
+    state.hash.emplace(std::string(row.text(kHashAlgorithm)), std::string(row.blob(kHash)));
+  }
+  if (!row.is_null(kPartitionKey)) state.partition_key.emplace(row.text(kPartitionKey));
+  if (!row.is_null(kOwner)) {
+    state.lease =
+        MessageLease{.owner = owner_from(row.blob(kOwner)),
+                     .delivery = DeliveryNumber{static_cast<std::uint64_t>(row.integer(kDelivery))},
+                     .locked_until = row.time(kLockedUntil)};
+  }
+  return state;
+}
+
+}  // namespace
+
+std::string select_rows(std::string_view queue, ListPayloads payloads,
+                        std::string_view conditions) {
+  return fmt::format(fmt::runtime(kSelect), fmt::arg("queue", queue),
+                     fmt::arg("conditions", conditions),
+                     fmt::arg("payload", payloads == ListPayloads::include ? "m.payload" : "NULL"));
+}
+
+QueueRow read_row(const Statement& statement) {
+  QueueRow row{.id = statement.integer(kId),
+               .key = {statement.text(kSource), statement.text(kMessageId)},
+               .stage = static_cast<Stage>(statement.small_integer(kStage)),
+               .state = read_state(statement)};
+  if (!statement.is_null(kTopic)) {
+    row.content = Content{
+        .topic = statement.text(kTopic), .payload = statement.blob(kPayload), .headers = {}};
+    if (!statement.is_null(kHeaders)) {
+      row.content->headers = sql::headers_from_json(statement.text(kHeaders));
+    }
+  }
+  return row;
+}
+
+Stage stage_of(const MessageState& state) noexcept {
+  switch (state.status) {
+    case Status::seen:
+      return Stage::seen;
+    case Status::done:
+      return Stage::done;
+    case Status::dead:
+      return Stage::dead;
+    case Status::processing:
+      break;
+  }
+  if (state.enqueue_order == 0) return Stage::without_content;
+  if (state.lease) return Stage::leased;
+  return state.partition_key ? Stage::blocked : Stage::exposed;
+}
+
+std::string insert_state(std::string_view queue) {
+  return fmt::format(fmt::runtime(kInsertState), fmt::arg("queue", queue));
+}
+
+std::string update_state(std::string_view queue) {
+  return fmt::format(fmt::runtime(kUpdateState), fmt::arg("queue", queue));
+}
+
+void bind_state(Statement& statement, std::int64_t id, Stage stage, std::int64_t topic,
+                const MessageState& state) {
+  const MessageHistory& history = state.history;
+  statement.bind(1, id)
+      .bind(2, static_cast<int>(stage))
+      .bind(4, -state.priority.value())
+      .bind(5, state.eligible_at)
+      .bind(6, static_cast<std::int64_t>(state.enqueue_order))
+      .bind(7, history.attempt)
+      .bind(8, history.deliveries)
+      .bind(9, history.lapses)
+      .bind(10, history.content_version)
+      .bind(11, state.claimed_version)
+      .bind(12, history.duplicates)
+      .bind(13, history.last_seen_at)
+      .bind(17, state.finished_at)
+      .bind(18, state.due_at)
+      .bind(19, state.expires_at)
+      .bind(20, state.backoff_until)
+      .bind(22, state.revivals.count)
+      .bind(23, state.revivals.last_at)
+      .bind(24, state.revivals.last_reason)
+      .bind(25, history.last_error);
+  if (topic > 0) {
+    statement.bind(3, topic);
+  } else {
+    statement.bind_null(3);
+  }
+  if (state.lease) {
+    statement.bind_blob(14, bytes_of(state.lease->owner.uuid()))
+        .bind(15, static_cast<std::int64_t>(state.lease->delivery))
+        .bind(16, state.lease->locked_until);
+  } else {
+    statement.bind_null(14).bind_null(15).bind_null(16);
+  }
+  if (state.partition_key) {
+    statement.bind(21, std::string_view(state.partition_key->str()));
+  } else {
+    statement.bind_null(21);
+  }
+}
+
+Message to_message(const QueueRow& row) {
+  return {.key = row.key,
+          .topic = row.content->topic,
+          .payload = row.content->payload,
+          .headers = row.content->headers,
+          .hash = row.state.hash,
+          .priority = row.state.priority,
+          .partition_key = row.state.partition_key,
+          .due_at = row.state.due_at,
+          .expires_at = row.state.expires_at};
+}
+
+MessageRecord to_record(const QueueRow& row) {
+  const MessageState& state = row.state;
+  MessageRecord record{.key = row.key,
+                       .status = state.status,
+                       .hash = state.hash,
+                       .history = state.history,
+                       .lease = state.lease,
+                       .finished_at = state.finished_at,
+                       .revivals = state.revivals};
+  if (!row.content) return record;
+  record.message = to_message(row);
+  if (state.status == Status::processing && !state.lease) record.eligible_at = state.eligible_at;
+  return record;
+}
+
+std::string_view bytes_of(const Uuid& uuid) noexcept {
+  return {reinterpret_cast<const char*>(uuid.bytes().data()), uuid.bytes().size()};
+}
+
+}  // namespace oncebox::sqlite

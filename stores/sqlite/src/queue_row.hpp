@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "connection.hpp"
+#include "oncebox/message_state.hpp"
+#include "oncebox/queue_operator.hpp"
+#include "stage.hpp"
+
+/// How a message is laid out in the two tables of a queue, in both directions.
+namespace oncebox::sqlite {
+
+/// What a sender gave, apart from what stands in the state.
+struct Content {
+  Topic topic;
+  Payload payload;
+  Headers headers;
+};
+
+/// One message as the tables have it.
+struct QueueRow {
+  std::int64_t id = 0;
+  MessageKey key;
+  Stage stage = Stage::seen;
+  MessageState state;
+  std::optional<Content> content = {};  ///< absent: never enqueued
+};
+
+/// The statement that reads rows: `SELECT … FROM … {conditions}`, where `{conditions}` follows the
+/// FROM clause and may use the aliases m (message) and s (state). `queue` is "inbox" or "outbox".
+[[nodiscard]] std::string select_rows(std::string_view queue, ListPayloads payloads,
+                                      std::string_view conditions);
+
+/// The row on which a statement made by `select_rows` stands.
+[[nodiscard]] QueueRow read_row(const Statement& statement);
+
+/// Where a row belongs now. A message of a partition is blocked until its partition is looked at.
+[[nodiscard]] Stage stage_of(const MessageState& state) noexcept;
+
+/// `INSERT` and `UPDATE` of a whole state, and the parameters that both take. `topic` is the number
+/// of the topic, 0 when there is none.
+[[nodiscard]] std::string insert_state(std::string_view queue);
+[[nodiscard]] std::string update_state(std::string_view queue);
+void bind_state(Statement& statement, std::int64_t id, Stage stage, std::int64_t topic,
+                const MessageState& state);
+
+[[nodiscard]] Message to_message(const QueueRow& row);
+[[nodiscard]] MessageRecord to_record(const QueueRow& row);
+
+[[nodiscard]] std::string_view bytes_of(const Uuid& uuid) noexcept;
+
+}  // namespace oncebox::sqlite

@@ -1,0 +1,300 @@
+#include "queue_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "oncebox/error.hpp"
+#include "oncebox/sql/header_json.hpp"
+#include "oncebox/sql/storage_key.hpp"
+
+namespace oncebox::sqlite {
+
+namespace {
+
+std::string for_queue(std::string_view queue, std::string_view sql) {
+  return fmt::format(fmt::runtime(sql), fmt::arg("queue", queue));
+}
+
+}  // namespace
+
+QueueTable::Statements::Statements(Connection& connection, std::string_view queue)
+    : find_key(connection.prepare(select_rows(queue, ListPayloads::include, "WHERE m.key = ?1"))),
+      find_id(connection.prepare(select_rows(queue, ListPayloads::include, "WHERE m.id = ?1"))),
+      insert_message(connection.prepare(for_queue(queue, R"sql(
+INSERT INTO oncebox_{queue}_message (
+  id, key, source, message_id, first_seen_at, payload, headers, hash_algorithm, hash)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+ON CONFLICT (key) DO NOTHING)sql"))),
+      insert_state(connection.prepare(sqlite::insert_state(queue))),
+      update_state(connection.prepare(sqlite::update_state(queue))),
+      update_content(connection.prepare(for_queue(queue, R"sql(
+UPDATE oncebox_{queue}_message
+   SET payload = ?2, headers = ?3, hash_algorithm = ?4, hash = ?5
+ WHERE id = ?1)sql"))),
+      touch(connection.prepare(for_queue(queue, R"sql(
+UPDATE oncebox_{queue}_state
+   SET last_seen_at = ?2, duplicates = min(duplicates + ?3, ?4)
+ WHERE id = ?1)sql"))),
+      delete_message(connection.prepare(
+          for_queue(queue, "DELETE FROM oncebox_{queue}_message WHERE id = ?1"))),
+      delete_state(
+          connection.prepare(for_queue(queue, "DELETE FROM oncebox_{queue}_state WHERE id = ?1"))),
+      load_counters(connection.prepare(
+          "SELECT last_id, last_delivery FROM oncebox_counter WHERE queue = ?1")),
+      save_counters(connection.prepare(
+          "UPDATE oncebox_counter SET last_id = ?2, last_delivery = ?3 WHERE queue = ?1")),
+      add_done(connection.prepare(R"sql(
+INSERT INTO oncebox_done_count (queue, topic, count) VALUES (?1, ?2, ?3)
+ON CONFLICT (queue, topic) DO UPDATE SET count = count + ?3)sql")),
+      next_lane(connection.prepare(for_queue(queue, R"sql(
+SELECT topic, rank FROM oncebox_{queue}_state
+ WHERE stage = 1 AND (topic, rank) > (?1, ?2)
+ ORDER BY topic, rank LIMIT 1)sql"))),
+      lane_rows(connection.prepare(for_queue(queue, R"sql(
+SELECT eligible_at, enqueue_order, id FROM oncebox_{queue}_state
+ WHERE stage = 1 AND topic = ?1 AND rank = ?2 AND eligible_at <= ?3
+   AND (eligible_at, enqueue_order) > (?4, ?5)
+ ORDER BY eligible_at, enqueue_order LIMIT ?6)sql"))),
+      lease(connection.prepare(for_queue(queue, R"sql(
+UPDATE oncebox_{queue}_state
+   SET stage = 3, owner = ?2, delivery = ?3, locked_until = ?4, deliveries = deliveries + 1,
+       claimed_version = content_version
+ WHERE id = ?1)sql"))),
+      acknowledge(connection.prepare(for_queue(queue, R"sql(
+UPDATE oncebox_{queue}_state
+   SET stage = 4, owner = NULL, delivery = NULL, locked_until = NULL, finished_at = ?4
+ WHERE id = ?1 AND stage = 3 AND owner = ?2 AND delivery = ?3
+   AND claimed_version = content_version AND partition_key IS NULL)sql"))),
+      lapsed(connection.prepare(for_queue(queue, R"sql(
+SELECT id FROM oncebox_{queue}_state
+ WHERE stage = 3 AND locked_until <= ?1
+ ORDER BY locked_until LIMIT ?2)sql"))),
+      expired(connection.prepare(for_queue(queue, R"sql(
+SELECT id FROM oncebox_{queue}_state
+ WHERE stage IN (1, 2) AND expires_at IS NOT NULL AND expires_at <= ?1
+ ORDER BY expires_at LIMIT ?2)sql"))),
+      done_until(connection.prepare(for_queue(queue, R"sql(
+SELECT id FROM oncebox_{queue}_state
+ WHERE stage = 4 AND finished_at <= ?1 ORDER BY finished_at LIMIT ?2)sql"))),
+      dead_until(connection.prepare(for_queue(queue, R"sql(
+SELECT id FROM oncebox_{queue}_state
+ WHERE stage = 5 AND finished_at <= ?1 ORDER BY finished_at LIMIT ?2)sql"))),
+      partition_first(connection.prepare(for_queue(queue, R"sql(
+SELECT id, enqueue_order FROM oncebox_{queue}_state
+ WHERE partition_key = ?1 AND stage = ?2 AND partition_key IS NOT NULL AND stage IN (1, 2, 3)
+ ORDER BY enqueue_order LIMIT 1)sql"))),
+      partition_exposed(connection.prepare(for_queue(queue, R"sql(
+UPDATE oncebox_{queue}_state SET stage = 2
+ WHERE partition_key = ?1 AND stage = 1
+   AND partition_key IS NOT NULL AND stage IN (1, 2, 3))sql"))),
+      set_stage(connection.prepare(
+          for_queue(queue, "UPDATE oncebox_{queue}_state SET stage = ?2 WHERE id = ?1"))) {}
+
+QueueTable::QueueTable(Connection& connection, std::string_view queue, TopicNames& topics)
+    : connection_(connection), queue_(queue), topics_(topics), sql_(connection, queue) {}
+
+void QueueTable::begin_call() {
+  counters_.reset();
+  done_added_.clear();
+  partitions_touched_.clear();
+}
+
+void QueueTable::end_call() {
+  settle_partitions();
+  for (const auto& [topic, added] : done_added_) {
+    sql_.add_done.bind(1, std::string_view(queue_)).bind(2, topic).bind(3, added).run();
+  }
+  if (counters_ && counters_->changed) {
+    sql_.save_counters.bind(1, std::string_view(queue_))
+        .bind(2, counters_->last_id)
+        .bind(3, counters_->last_delivery)
+        .run();
+  }
+}
+
+void QueueTable::settle_partitions() {
+  for (const std::string& key : partitions_touched_) settle_partition(key);
+  partitions_touched_.clear();
+}
+
+QueueTable::Counters& QueueTable::counters() {
+  if (!counters_) {
+    Statement& load = sql_.load_counters;
+    const ResetLater reset(load);
+    if (!load.bind(1, std::string_view(queue_)).step()) {
+      throw Error(ErrorCode::corrupt, "the counters of a queue are missing");
+    }
+    counters_ = Counters{.last_id = load.integer(0), .last_delivery = load.integer(1)};
+  }
+  return *counters_;
+}
+
+std::optional<QueueRow> QueueTable::find(const MessageKey& key) {
+  const sql::StorageKey storage_key = sql::storage_key(key);
+  Statement& find = sql_.find_key;
+  const ResetLater reset(find);
+  if (!find.bind_blob(1, storage_key).step()) return std::nullopt;
+  QueueRow row = read_row(find);
+  if (row.key != key) {
+    throw Error(ErrorCode::corrupt, "two message keys share a storage key; the message is refused");
+  }
+  return row;
+}
+
+QueueRow QueueTable::get(std::int64_t id) {
+  Statement& find = sql_.find_id;
+  const ResetLater reset(find);
+  if (!find.bind(1, id).step()) {
+    throw Error(ErrorCode::corrupt, "a message has a state but no content");
+  }
+  return read_row(find);
+}
+
+bool QueueTable::insert_message(std::int64_t id, const MessageKey& key, const Message* message,
+                                const std::optional<ContentHash>& hash, TimePoint now) {
+  const sql::StorageKey storage_key = sql::storage_key(key);
+  const std::optional<std::string> headers =
+      message != nullptr ? sql::to_json(message->headers) : std::nullopt;
+  Statement& insert = sql_.insert_message;
+  const ResetLater reset(insert);
+  insert.bind(1, id)
+      .bind_blob(2, storage_key)
+      .bind(3, std::string_view(key.source.str()))
+      .bind(4, std::string_view(key.message_id.str()))
+      .bind(5, now)
+      .bind(7, headers);
+  if (message != nullptr) {
+    insert.bind_blob(6, message->payload.bytes());
+  } else {
+    insert.bind_null(6);
+  }
+  if (hash) {
+    insert.bind(8, std::string_view(hash->algorithm())).bind_blob(9, hash->digest());
+  } else {
+    insert.bind_null(8).bind_null(9);
+  }
+  insert.run();
+  return connection_.changes() == 1;
+}
+
+bool QueueTable::insert(const Message& message, MessageState& state) {
+  Counters& numbers = counters();
+  const std::int64_t id = numbers.last_id + 1;
+  if (!insert_message(id, message.key, &message, state.hash, state.history.first_seen_at)) {
+    return false;
+  }
+  numbers.last_id = id;
+  numbers.changed = true;
+  state.enqueue_order = static_cast<std::uint64_t>(id);
+  bind_state(sql_.insert_state, id, stage_of(state), topics_.number_of(message.topic), state);
+  sql_.insert_state.run();
+  if (state.partition_key) partitions_touched_.insert(state.partition_key->str());
+  return true;
+}
+
+QueueRow QueueTable::insert_seen(const MessageKey& key, const std::optional<ContentHash>& hash,
+                                 TimePoint now) {
+  Counters& numbers = counters();
+  QueueRow row{.id = ++numbers.last_id, .key = key, .stage = Stage::seen, .state = {}};
+  numbers.changed = true;
+  row.state.hash = hash;
+  row.state.history.first_seen_at = now;
+  row.state.history.last_seen_at = now;
+  (void)insert_message(row.id, key, nullptr, hash, now);
+  bind_state(sql_.insert_state, row.id, row.stage, 0, row.state);
+  sql_.insert_state.run();
+  return row;
+}
+
+std::int64_t QueueTable::topic_number(const QueueRow& row) {
+  return row.content ? topics_.number_of(row.content->topic) : 0;
+}
+
+void QueueTable::save(QueueRow& row) {
+  const Stage stage = stage_of(row.state);
+  const std::int64_t topic = topic_number(row);
+  if (row.stage != Stage::done && stage == Stage::done) ++done_added_[topic];
+  row.stage = stage;
+  bind_state(sql_.update_state, row.id, stage, topic, row.state);
+  sql_.update_state.run();
+  if (row.state.partition_key) partitions_touched_.insert(row.state.partition_key->str());
+}
+
+void QueueTable::save_content(const QueueRow& row) {
+  const std::optional<std::string> headers =
+      row.content ? sql::to_json(row.content->headers) : std::nullopt;
+  Statement& update = sql_.update_content;
+  const ResetLater reset(update);
+  update.bind(1, row.id).bind(3, headers);
+  if (row.content) {
+    update.bind_blob(2, row.content->payload.bytes());
+  } else {
+    update.bind_null(2);
+  }
+  if (row.state.hash) {
+    update.bind(4, std::string_view(row.state.hash->algorithm()))
+        .bind_blob(5, row.state.hash->digest());
+  } else {
+    update.bind_null(4).bind_null(5);
+  }
+  update.run();
+}
+
+void QueueTable::touch(std::int64_t id, TimePoint now, int duplicates) {
+  sql_.touch.bind(1, id)
+      .bind(2, now)
+      .bind(3, duplicates)
+      .bind(4, std::numeric_limits<int>::max())
+      .run();
+}
+
+void QueueTable::remove(const QueueRow& row) {
+  sql_.delete_message.bind(1, row.id).run();
+  sql_.delete_state.bind(1, row.id).run();
+  if (row.stage == Stage::done) --done_added_[topic_number(row)];
+}
+
+std::uint64_t QueueTable::next_enqueue_order() {
+  Counters& numbers = counters();
+  numbers.changed = true;
+  return static_cast<std::uint64_t>(++numbers.last_id);
+}
+
+std::vector<std::int64_t> QueueTable::ids(Statement& statement) {
+  std::vector<std::int64_t> found;
+  while (statement.step()) found.push_back(statement.integer(0));
+  return found;
+}
+
+std::vector<std::int64_t> QueueTable::lapsed(TimePoint now, std::size_t limit) {
+  return ids(sql_.lapsed.bind(1, now).bind(2, limit));
+}
+
+std::vector<std::int64_t> QueueTable::expired(TimePoint now, std::size_t limit) {
+  return ids(sql_.expired.bind(1, now).bind(2, limit));
+}
+
+std::vector<std::int64_t> QueueTable::finished(Stage stage, TimePoint until, std::size_t limit) {
+  Statement& statement = stage == Stage::done ? sql_.done_until : sql_.dead_until;
+  return ids(statement.bind(1, until).bind(2, limit));
+}
+
+// Of the messages of a partition only the oldest may be claimed, and none while one is held.
+void QueueTable::settle_partition(const std::string& key) {
+  sql_.partition_exposed.bind(1, std::string_view(key)).run();
+  if (first_in_partition(key, Stage::leased)) return;
+  const std::optional<std::int64_t> first = first_in_partition(key, Stage::blocked);
+  if (first) sql_.set_stage.bind(1, *first).bind(2, static_cast<int>(Stage::exposed)).run();
+}
+
+std::optional<std::int64_t> QueueTable::first_in_partition(const std::string& key, Stage stage) {
+  Statement& first = sql_.partition_first;
+  const ResetLater reset(first);
+  first.bind(1, std::string_view(key)).bind(2, static_cast<int>(stage));
+  if (!first.step()) return std::nullopt;
+  return first.integer(0);
+}
+
+}  // namespace oncebox::sqlite

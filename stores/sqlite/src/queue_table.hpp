@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "connection.hpp"
+#include "queue_row.hpp"
+#include "topic_names.hpp"
+
+namespace oncebox::sqlite {
+
+/// The rows of one queue, for calls that write. Used on the writer's thread only, inside a
+/// transaction; each call is framed by `begin_call` and `end_call`.
+class QueueTable {
+ public:
+  QueueTable(Connection& connection, std::string_view queue, TopicNames& topics);
+
+  void begin_call();
+  /// Writes what was gathered during the call: counters, and who is now first in a partition.
+  void end_call();
+  /// Finds out who is now first in the partitions that were touched, for a claim to go by.
+  void settle_partitions();
+
+  /// The message under a key, or with a number. Throws `corrupt` when another key has the same
+  /// storage key.
+  [[nodiscard]] std::optional<QueueRow> find(const MessageKey& key);
+  [[nodiscard]] QueueRow get(std::int64_t id);
+
+  /// Adds a message that is new; false when its key is known, and then nothing has changed. Fills
+  /// in the enqueue order.
+  [[nodiscard]] bool insert(const Message& message, MessageState& state);
+  /// Adds a key that was only seen. It must be new.
+  QueueRow insert_seen(const MessageKey& key, const std::optional<ContentHash>& hash,
+                       TimePoint now);
+
+  /// Writes the state of a row back, and where it stands.
+  void save(QueueRow& row);
+  /// Writes payload, headers and hash back.
+  void save_content(const QueueRow& row);
+  /// Notes that a known key came again.
+  void touch(std::int64_t id, TimePoint now, int duplicates);
+  void remove(const QueueRow& row);
+
+  [[nodiscard]] std::uint64_t next_enqueue_order();
+
+  /// What a claim may take, best first: at most `limit` of the selected topics.
+  [[nodiscard]] std::vector<std::int64_t> best_ready(std::size_t limit,
+                                                     const TopicSelection& topics, TimePoint now);
+  /// Hands a ready message out.
+  void lease(QueueRow& row, const OwnerToken& owner, TimePoint locked_until);
+
+  /// Acknowledges a delivery in one statement, when it is one that this process was given, it still
+  /// holds the message, and nothing else is to be done about it. False: nothing changed.
+  [[nodiscard]] bool acknowledge(const Delivery& delivery, TimePoint now);
+
+  /// Rows whose lease has lapsed, or that expired without one.
+  [[nodiscard]] std::vector<std::int64_t> lapsed(TimePoint now, std::size_t limit);
+  [[nodiscard]] std::vector<std::int64_t> expired(TimePoint now, std::size_t limit);
+  /// Rows that became done, or dead, at `until` or before; the first to finish first.
+  [[nodiscard]] std::vector<std::int64_t> finished(Stage stage, TimePoint until, std::size_t limit);
+
+ private:
+  /// What `acknowledge` needs to know of a delivery.
+  struct Handout {
+    std::int64_t id = 0;
+    std::int64_t topic = 0;
+    std::size_t key_hash = 0;
+  };
+
+  struct Counters {
+    std::int64_t last_id = 0;
+    std::int64_t last_delivery = 0;
+    bool changed = false;
+  };
+
+  struct Statements {
+    Statements(Connection& connection, std::string_view queue);
+
+    Statement find_key, find_id, insert_message, insert_state, update_state, update_content, touch,
+        delete_message, delete_state, load_counters, save_counters, add_done, next_lane, lane_rows,
+        lease, acknowledge, lapsed, expired, done_until, dead_until, partition_first,
+        partition_exposed, set_stage;
+  };
+
+  class LaneMerge;
+
+  Counters& counters();
+  bool insert_message(std::int64_t id, const MessageKey& key, const Message* message,
+                      const std::optional<ContentHash>& hash, TimePoint now);
+  [[nodiscard]] std::map<std::int64_t, std::vector<std::int64_t>> lanes_by_rank(
+      const TopicSelection& topics);
+  void settle_partition(const std::string& key);
+  [[nodiscard]] std::optional<std::int64_t> first_in_partition(const std::string& key, Stage stage);
+  [[nodiscard]] static std::vector<std::int64_t> ids(Statement& statement);
+  void remember(DeliveryNumber delivery, const Handout& handout);
+  [[nodiscard]] std::int64_t topic_number(const QueueRow& row);
+
+  Connection& connection_;
+  const std::string queue_;
+  TopicNames& topics_;
+  Statements sql_;
+  std::optional<Counters> counters_;
+  std::map<std::int64_t, std::int64_t> done_added_;  ///< by topic, during this call
+  std::set<std::string> partitions_touched_;         ///< during this call
+  std::unordered_map<std::uint64_t, Handout> handouts_;
+};
+
+}  // namespace oncebox::sqlite

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "connection.hpp"
+
+namespace oncebox::sqlite {
+
+/// Connections for calls that only read. Each call sees one state of the database, the latest that
+/// was committed when it began, and neither waits for the writer nor holds it up.
+class ReaderPool {
+ public:
+  /// Opens them all. Throws as `Connection` does.
+  ReaderPool(const ConnectionOptions& options, std::size_t readers);
+  ReaderPool(const ReaderPool&) = delete;
+  ReaderPool& operator=(const ReaderPool&) = delete;
+
+  /// Answers what `read(Connection&)` does, on a connection that is free.
+  template <class Read>
+  auto run(Read read) {
+    Loan loan(*this);
+    const Snapshot snapshot(loan.connection());
+    return read(loan.connection());
+  }
+
+ private:
+  /// A connection taken out of the pool.
+  class Loan {
+   public:
+    explicit Loan(ReaderPool& pool) : pool_(pool), connection_(pool.take()) {}
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+    ~Loan() { pool_.give_back(std::move(connection_)); }
+
+    [[nodiscard]] Connection& connection() noexcept { return *connection_; }
+
+   private:
+    ReaderPool& pool_;
+    std::unique_ptr<Connection> connection_;
+  };
+
+  /// A read transaction.
+  class Snapshot {
+   public:
+    explicit Snapshot(Connection& connection) : connection_(connection) {
+      connection_.execute("BEGIN");
+    }
+    Snapshot(const Snapshot&) = delete;
+    Snapshot& operator=(const Snapshot&) = delete;
+    ~Snapshot();
+
+   private:
+    Connection& connection_;
+  };
+
+  std::unique_ptr<Connection> take();
+  void give_back(std::unique_ptr<Connection> connection) noexcept;
+
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  std::vector<std::unique_ptr<Connection>> free_;
+};
+
+}  // namespace oncebox::sqlite

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/queue_operator.hpp"
+#include "oncebox/queue_store.hpp"
+#include "queue_table.hpp"
+#include "reader_pool.hpp"
+#include "writer.hpp"
+
+namespace oncebox::sqlite {
+
+/// What the parts of one store share. Everything is borrowed.
+struct StoreParts {
+  Connection& connection;  ///< the writer's
+  Writer& writer;
+  ReaderPool& readers;
+  TopicNames& topics;
+  const Clock& clock;
+};
+
+/// One queue in the database: a call that writes runs on the writer's thread in a transaction, one
+/// that reads on a reader.
+class SqliteQueue final : public QueueStore, public QueueOperator {
+ public:
+  /// `queue` is "inbox" or "outbox".
+  SqliteQueue(const StoreParts& parts, std::string_view queue, std::size_t max_payload_bytes);
+
+  /// Tells the listeners that another process may have brought work.
+  void notify() const noexcept { listeners_.notify(); }
+  /// Called once, by the first `listen`.
+  void on_first_listener(std::function<void()> start) { start_watching_ = std::move(start); }
+
+ private:
+  class Intake;
+
+  // QueueStore
+  std::vector<EnqueueOutcome> do_enqueue(std::span<const Message> messages,
+                                         const EnqueueOptions& options) override;
+  std::vector<ObserveOutcome> do_observe(std::span<const Observation> observations) override;
+  std::vector<MarkOutcome> do_mark(std::span<const Mark> marks) override;
+  std::vector<ClaimedMessage> do_claim(const ClaimRequest& request) override;
+  std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) override;
+  std::vector<ExtendOutcome> do_extend(std::span<const LeaseExtension> extensions) override;
+  ReapResult do_reap(const ReapRequest& request) override;
+  std::optional<TimePoint> do_next_due(const TopicSelection& topics) override;
+  void do_listen(std::weak_ptr<WorkListener> listener) override;
+  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override;
+
+  // QueueOperator
+  MessagePage do_list(const ListRequest& request) override;
+  std::size_t do_count(const MessageFilter& filter) override;
+  QueueStats do_stats() override;
+  std::vector<ReviveOutcome> do_revive(std::span<const MessageKey> keys,
+                                       const ReviveOptions& options) override;
+  std::size_t do_revive_matching(const MessageFilter& filter, const ReviveOptions& options,
+                                 std::size_t limit) override;
+  std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys) override;
+  std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit) override;
+  CleanupResult do_cleanup(const CleanupRequest& request) override;
+
+  /// Runs `work(now)` in a transaction. The clock is read there, so that times are in the order of
+  /// the transactions.
+  template <class Work>
+  auto write(Flush flush, Work work) {
+    return parts_.writer.run(flush, [&] {
+      table_.begin_call();
+      try {
+        auto answer = work(parts_.clock.now());
+        table_.end_call();
+        return answer;
+      } catch (...) {
+        parts_.topics.forget();  // a savepoint takes back what was numbered under it
+        throw;
+      }
+    });
+  }
+
+  // These run on the writer's thread.
+  [[nodiscard]] std::vector<ClaimedMessage> claim_ready(const ClaimRequest& request, TimePoint now);
+  ReapResult reap_some(std::size_t limit, int max_deliveries, TimePoint now);
+  SettleOutcome settle_one(const Settlement& settlement, TimePoint now);
+  void revive_row(QueueRow& row, const ReviveOptions& options, TimePoint now);
+  [[nodiscard]] std::vector<std::int64_t> dead_matching(const MessageFilter& filter,
+                                                        std::size_t limit);
+  void give_pages_back();
+
+  StoreParts parts_;
+  const std::string name_;
+  const std::size_t max_payload_bytes_;
+  QueueTable table_;
+  WorkListeners listeners_;
+  std::function<void()> start_watching_;
+};
+
+}  // namespace oncebox::sqlite

@@ -1,0 +1,202 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "filter_sql.hpp"
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+#include "queue_report.hpp"
+#include "sqlite_queue.hpp"
+
+namespace oncebox::sqlite {
+
+namespace {
+
+constexpr char order_letter(ListOrder order) {
+  return order == ListOrder::oldest_first ? 'o' : 'n';
+}
+
+Cursor cursor_after(std::int64_t id, ListOrder order) {
+  return Cursor(fmt::format("{}{}", order_letter(order), id));
+}
+
+std::int64_t id_of(const Cursor& cursor, ListOrder order) {
+  const std::string& text = cursor.str();
+  std::int64_t id = 0;
+  if (!text.empty() && text.front() == order_letter(order)) {
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data() + 1, last, id);
+    if (error == std::errc{} && end == last && id >= 0) return id;
+  }
+  throw Error(ErrorCode::invalid_argument,
+              "this cursor was not given by a list in this order; begin without one");
+}
+
+}  // namespace
+
+MessagePage SqliteQueue::do_list(const ListRequest& request) {
+  const bool oldest_first = request.order == ListOrder::oldest_first;
+  FilterSql filter(request.filter);
+  if (request.after) {
+    filter.require(oldest_first ? "m.id > ?" : "m.id < ?", id_of(*request.after, request.order));
+  }
+  // One more than asked for tells whether there is a next page.
+  const std::string conditions = fmt::format("{} ORDER BY m.id {} LIMIT {}", filter.where(),
+                                             oldest_first ? "ASC" : "DESC", request.limit + 1);
+  return parts_.readers.run([&](Connection& reader) {
+    Statement rows = reader.prepare(select_rows(name_, request.payloads, conditions));
+    filter.bind_to(rows);
+    MessagePage page;
+    std::int64_t last = 0;
+    while (rows.step()) {
+      if (page.records.size() == request.limit) {
+        page.next = cursor_after(last, request.order);
+        break;
+      }
+      const QueueRow row = read_row(rows);
+      last = row.id;
+      page.records.push_back(to_record(row));
+    }
+    return page;
+  });
+}
+
+std::size_t SqliteQueue::do_count(const MessageFilter& filter) {
+  const FilterSql conditions(filter);
+  const std::string sql = fmt::format(
+      "SELECT count(*) FROM oncebox_{0}_message m JOIN oncebox_{0}_state s ON s.id = m.id {1}",
+      name_, conditions.where());
+  return parts_.readers.run([&](Connection& reader) {
+    Statement count = reader.prepare(sql);
+    conditions.bind_to(count);
+    return count.step() ? static_cast<std::size_t>(count.integer(0)) : std::size_t{0};
+  });
+}
+
+QueueStats SqliteQueue::do_stats() {
+  const TimePoint now = parts_.clock.now();
+  return parts_.readers.run([&](Connection& reader) { return read_stats(reader, name_, now); });
+}
+
+void SqliteQueue::revive_row(QueueRow& row, const ReviveOptions& options, TimePoint now) {
+  MessageState& state = row.state;
+  if (state.expired_at(now)) state.expires_at.reset();
+  bring_back(state, state.not_before(now + options.delay),
+             clip_text(options.reason, limits::kMaxReasonBytes), now);
+  table_.save(row);
+}
+
+std::vector<ReviveOutcome> SqliteQueue::do_revive(std::span<const MessageKey> keys,
+                                                  const ReviveOptions& options) {
+  auto outcomes = write(Flush::required, [&](TimePoint now) {
+    std::vector<ReviveOutcome> answers;
+    answers.reserve(keys.size());
+    for (const MessageKey& key : keys) {
+      std::optional<QueueRow> row = table_.find(key);
+      if (!row) {
+        answers.push_back(ReviveOutcome::unknown);
+      } else if (row->stage != Stage::dead) {
+        answers.push_back(ReviveOutcome::not_dead);
+      } else {
+        revive_row(*row, options, now);
+        answers.push_back(ReviveOutcome::revived);
+      }
+    }
+    return answers;
+  });
+  listeners_.notify();
+  return outcomes;
+}
+
+std::vector<std::int64_t> SqliteQueue::dead_matching(const MessageFilter& filter,
+                                                     std::size_t limit) {
+  const std::vector<Status>& statuses = filter.statuses;
+  const bool wants_dead = statuses.empty() || std::find(statuses.begin(), statuses.end(),
+                                                        Status::dead) != statuses.end();
+  if (!wants_dead) return {};
+  MessageFilter only_dead = filter;
+  only_dead.statuses = {Status::dead};
+  const FilterSql conditions(only_dead);
+  Statement found = parts_.connection.prepare(fmt::format(
+      "SELECT m.id FROM oncebox_{0}_message m JOIN oncebox_{0}_state s ON s.id = m.id {1} "
+      "ORDER BY m.id LIMIT {2}",
+      name_, conditions.where(), limit));
+  conditions.bind_to(found);
+  std::vector<std::int64_t> ids;
+  while (found.step()) ids.push_back(found.integer(0));
+  return ids;
+}
+
+std::size_t SqliteQueue::do_revive_matching(const MessageFilter& filter,
+                                            const ReviveOptions& options, std::size_t limit) {
+  const std::size_t revived = write(Flush::required, [&](TimePoint now) {
+    const std::vector<std::int64_t> ids = dead_matching(filter, limit);
+    for (const std::int64_t id : ids) {
+      QueueRow row = table_.get(id);
+      revive_row(row, options, now);
+    }
+    return ids.size();
+  });
+  if (revived > 0) listeners_.notify();
+  return revived;
+}
+
+std::vector<PurgeOutcome> SqliteQueue::do_purge(std::span<const MessageKey> keys) {
+  return write(Flush::required, [&](TimePoint /*now*/) {
+    std::vector<PurgeOutcome> outcomes;
+    outcomes.reserve(keys.size());
+    for (const MessageKey& key : keys) {
+      const std::optional<QueueRow> row = table_.find(key);
+      if (!row) {
+        outcomes.push_back(PurgeOutcome::unknown);
+      } else if (row->stage != Stage::dead) {
+        outcomes.push_back(PurgeOutcome::not_dead);
+      } else {
+        table_.remove(*row);
+        outcomes.push_back(PurgeOutcome::purged);
+      }
+    }
+    return outcomes;
+  });
+}
+
+std::size_t SqliteQueue::do_purge_matching(const MessageFilter& filter, std::size_t limit) {
+  return write(Flush::required, [&](TimePoint /*now*/) {
+    const std::vector<std::int64_t> ids = dead_matching(filter, limit);
+    for (const std::int64_t id : ids) table_.remove(table_.get(id));
+    return ids.size();
+  });
+}
+
+CleanupResult SqliteQueue::do_cleanup(const CleanupRequest& request) {
+  return write(Flush::required, [&](TimePoint now) {
+    const auto remove_all = [&](const std::vector<std::int64_t>& ids) {
+      for (const std::int64_t id : ids) table_.remove(table_.get(id));
+      return ids.size();
+    };
+    CleanupResult result;
+    result.done_removed =
+        remove_all(table_.finished(Stage::done, now - request.done_retention, request.limit));
+    if (request.dead_retention && result.done_removed < request.limit) {
+      result.dead_removed = remove_all(table_.finished(Stage::dead, now - *request.dead_retention,
+                                                       request.limit - result.done_removed));
+    }
+    if (result.total() > 0) give_pages_back();
+    return result;
+  });
+}
+
+// What was removed leaves free pages, which new messages fill. Only when much more is free than a
+// steady load needs does the file shrink, a little with each call, so that none takes long.
+void SqliteQueue::give_pages_back() {
+  constexpr std::int64_t kMinFreePages = 4'096;
+  constexpr int kPagesAtATime = 1'024;
+  const std::int64_t free_pages = parts_.connection.query_integer("PRAGMA freelist_count");
+  const std::int64_t pages = parts_.connection.query_integer("PRAGMA page_count");
+  if (free_pages < kMinFreePages || free_pages < pages / 4) return;
+  parts_.connection.execute(fmt::format("PRAGMA incremental_vacuum({})", kPagesAtATime));
+}
+
+}  // namespace oncebox::sqlite

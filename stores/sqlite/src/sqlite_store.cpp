@@ -1,0 +1,169 @@
+#include "oncebox/sqlite/sqlite_store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+
+#include "connection.hpp"
+#include "file_watch.hpp"
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+#include "reader_pool.hpp"
+#include "schema.hpp"
+#include "sqlite_keys.hpp"
+#include "sqlite_queue.hpp"
+#include "topic_names.hpp"
+#include "writer.hpp"
+
+namespace oncebox::sqlite {
+
+namespace {
+
+// STRICT tables; RETURNING and row values came before.
+constexpr int kOldestLibrary = 3'037'000;
+constexpr std::size_t kPageBytes = 4'096;
+
+const Clock& system_clock() {
+  static const SystemClock clock;
+  return clock;
+}
+
+void require_library() {
+  // The program may run with another library than it was built with.
+  if (sqlite3_libversion_number() < kOldestLibrary) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("the SQLite library is version {}; 3.37.0 or newer is needed",
+                            sqlite3_libversion()));
+  }
+  if (sqlite3_threadsafe() == 0) {
+    throw Error(ErrorCode::unsupported,
+                "the SQLite library was built without threads (SQLITE_THREADSAFE=0)");
+  }
+}
+
+const Options& validated(const Options& options) {
+  require_library();
+  if (options.path.empty() || options.path.starts_with(':')) {
+    throw Error(ErrorCode::invalid_argument,
+                "a SQLite store needs the path of a file; for one in memory use \"memory:\"");
+  }
+  require_in_range("readers", options.readers, 1, 64);
+  require_in_range("busy_timeout", options.busy_timeout, std::chrono::milliseconds{0},
+                   std::chrono::minutes{10});
+  require_in_range("checkpoint_bytes", options.checkpoint_bytes, kPageBytes, std::size_t{1} << 32);
+  require_in_range("max_waiting_calls", options.max_waiting_calls, 1, 1'000'000);
+  require_in_range("max_payload_bytes", options.max_payload_bytes, 1, limits::kMaxClaimBytes);
+  return options;
+}
+
+ConnectionOptions connection_options(const Options& options, Access access) {
+  const bool reads = access == Access::read_only;
+  return {.path = options.path,
+          .access = access,
+          .busy_timeout = options.busy_timeout,
+          .cache_bytes = reads ? options.cache_bytes / 4 : options.cache_bytes,
+          .vfs = options.vfs};
+}
+
+// Opens the connection that writes, with a current schema.
+std::unique_ptr<Connection> open_writer(const Options& options) {
+  auto connection = std::make_unique<Connection>(connection_options(options, Access::read_write));
+  // Has an effect on a new file only.
+  connection->execute("PRAGMA auto_vacuum = INCREMENTAL");
+  if (connection->query_text("PRAGMA journal_mode = WAL") != "wal") {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("\"{}\" cannot have a write-ahead log; it must lie on a local disk",
+                            options.path));
+  }
+  connection->execute(fmt::format("PRAGMA wal_autocheckpoint = {}",
+                                  std::max(options.checkpoint_bytes / kPageBytes, std::size_t{1})));
+  if (options.schema_deployment == SchemaDeployment::on) {
+    if (schema_version(*connection) != kSchemaVersion) migrate(*connection);
+  } else {
+    require_current_schema(*connection);
+  }
+  return connection;
+}
+
+}  // namespace
+
+struct SqliteStore::Impl {
+  Impl(const Options& store_options, const Clock& clock)
+      : options(validated(store_options)),
+        connection(open_writer(options)),
+        readers(connection_options(options, Access::read_only), options.readers),
+        topics(*connection),
+        writer(*connection, options.max_waiting_calls),
+        parts{*connection, writer, readers, topics, clock},
+        inbox(parts, "inbox", options.max_payload_bytes),
+        outbox(parts, "outbox", options.max_payload_bytes),
+        keys(*connection, writer, readers, clock) {
+    for (SqliteQueue* queue : {&inbox, &outbox}) {
+      queue->on_first_listener([this] { std::call_once(watching, [this] { start_watching(); }); });
+    }
+  }
+
+  void start_watching() {
+    watch.emplace(options.path + "-wal", [this] {
+      inbox.notify();
+      outbox.notify();
+    });
+  }
+
+  const Options options;
+  std::unique_ptr<Connection> connection;
+  ReaderPool readers;
+  TopicNames topics;
+  Writer writer;
+  StoreParts parts;
+  SqliteQueue inbox;
+  SqliteQueue outbox;
+  SqliteKeys keys;
+  std::once_flag watching;
+  std::optional<FileWatch> watch;  // last: its thread calls the queues
+};
+
+SqliteStore::SqliteStore(const Options& options, const Clock& clock)
+    : impl_(std::make_unique<Impl>(options, clock)) {}
+
+SqliteStore::SqliteStore(const Options& options) : SqliteStore(options, system_clock()) {}
+
+SqliteStore::~SqliteStore() = default;
+
+QueueStore& SqliteStore::inbox() { return impl_->inbox; }
+QueueStore& SqliteStore::outbox() { return impl_->outbox; }
+IdempotencyStore& SqliteStore::keys() { return impl_->keys; }
+QueueOperator& SqliteStore::inbox_operator() { return impl_->inbox; }
+QueueOperator& SqliteStore::outbox_operator() { return impl_->outbox; }
+
+Capabilities SqliteStore::capabilities() const {
+  return {.durable = true,
+          .shared_between_processes = true,
+          .notifies = true,
+          .max_payload_bytes = impl_->options.max_payload_bytes};
+}
+
+MigrationResult SqliteStore::migrate() {
+  Connection connection(connection_options(impl_->options, Access::read_write));
+  return sqlite::migrate(connection);
+}
+
+Health SqliteStore::health() noexcept {
+  try {
+    const int version =
+        impl_->readers.run([](Connection& reader) { return schema_version(reader); });
+    if (version != kSchemaVersion) {
+      return {HealthStatus::unavailable, "the schema was changed by another program"};
+    }
+    if (impl_->writer.last_commit_failed()) {
+      return {HealthStatus::degraded, "the last transaction could not be committed"};
+    }
+    return {};
+  } catch (const std::exception& error) {
+    return {HealthStatus::unavailable, error.what()};
+  }
+}
+
+}  // namespace oncebox::sqlite
