@@ -1,0 +1,136 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <future>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/content_hash.hpp"
+#include "oncebox/group_commit.hpp"
+#include "oncebox/log.hpp"
+#include "oncebox/message.hpp"
+#include "oncebox/observed_queue_store.hpp"
+#include "oncebox/observer.hpp"
+#include "oncebox/queue_store.hpp"
+#include "oncebox/queue_types.hpp"
+#include "oncebox/store.hpp"
+
+namespace oncebox {
+
+/// What to do with a message that is enqueued without a hash.
+enum class MissingHash {
+  sha256_of_payload,  ///< compute it, so that other content under a known id is noticed
+  leave,              ///< store none: content is compared, but a change is never a mismatch
+};
+
+struct InboxOptions {
+  std::string name = "inbox";  ///< which inbox this is, in every log line
+  EnqueueOptions enqueue = {};
+  /// Turn it off where senders change what they sent under an id, or hash in a way of their own
+  /// under the name "sha256" and only sometimes tell.
+  MissingHash missing_hash = MissingHash::sha256_of_payload;
+  GroupCommitOptions group_commit = {};
+};
+
+/// Takes messages in from webhooks, brokers and other services, and recognises what was seen
+/// before. What is accepted is deduplicated by its key; a worker may still meet it more than once.
+///
+/// **Threads.** Every call but the destructor may be made from any thread at any time.
+///
+/// **Transactions.** Messages that are enqueued singly by many callers share commits; each has an
+/// answer of its own, and one that cannot be stored fails alone. Every other call is a transaction
+/// of its own. When a call throws, nothing has changed, unless the code is `outcome_unknown`: then
+/// repeating it is safe.
+///
+/// **Bad input.** A message with a due time or expiry outside the years 1970 to 9999 throws
+/// `out_of_range`, one above the store's payload limit `invalid_argument`.
+class Inbox {
+ public:
+  using EnqueueResult = CommitResult<EnqueueOutcome>;
+
+  /// Everything is borrowed and must outlive the inbox. Throws `out_of_range` as `GroupCommit`
+  /// does.
+  Inbox(QueueStore& store, const InboxOptions& options, Logger& logger, Observer& observer,
+        const Clock& clock);
+  /// The inbox of a store. Knows the store's payload limit, and refuses what is above it before it
+  /// reaches the store.
+  Inbox(Store& store, const InboxOptions& options, Logger& logger, Observer& observer,
+        const Clock& clock);
+
+  /// Stops, as `stop` does.
+  ~Inbox() = default;
+  Inbox(const Inbox&) = delete;
+  Inbox& operator=(const Inbox&) = delete;
+
+  // For those who handle messages themselves -----------------------------------------------------
+
+  /// Whether the message is done. Records that it was seen: a new key is stored as seen, of a
+  /// known one last_seen changes. A hash is stored where there was none; another one than before
+  /// is logged as a warning and changes nothing.
+  bool already_processed(const MessageKey& key, const std::optional<ContentHash>& hash = {});
+
+  /// The same, and answers all that was known of the key.
+  ObserveOutcome observe(const MessageKey& key, const std::optional<ContentHash>& hash = {});
+
+  /// Set the state, end any lease, and answer true when the message is now, or was already, in
+  /// that state. False means that nothing changed: the key is unknown, or the state is final; done
+  /// stays done, and processing does not bring back the dead. `mark` tells which.
+  bool mark_processing(const MessageKey& key);
+  bool mark_processed(const MessageKey& key);
+  bool mark_dead(const MessageKey& key, std::string error = {});
+  MarkOutcome mark(const Mark& mark);
+
+  // For those who leave it to workers ------------------------------------------------------------
+
+  // Single messages throw `overloaded` at once when too many wait already, and `unavailable` after
+  // `stop`. Messages whose calls overlap may be stored in any order.
+
+  /// Takes a message in and waits until that is durable.
+  EnqueueOutcome enqueue(Message message);
+
+  /// The same without waiting; the future gets the outcome or the error. Bad input is thrown here.
+  [[nodiscard]] std::future<EnqueueOutcome> enqueue_future(Message message);
+
+  /// The same without waiting. `callback(EnqueueResult)` runs on the thread that commits, must not
+  /// block, and should be noexcept: what it throws is dropped. Bad input is thrown here, and then
+  /// the callback is not called.
+  template <std::invocable<EnqueueResult> Callback>
+  void enqueue_then(Message message, Callback callback) {
+    prepare(message);
+    singles_.submit_then(std::move(message), std::move(callback));
+  }
+
+  /// Takes in messages that came together but do not depend on each other: each is answered on its
+  /// own, also for bad input. Throws `overloaded` or `unavailable` for all of them, and
+  /// `out_of_range` when they are more than `group_commit.max_queued`.
+  std::vector<EnqueueResult> enqueue_each(std::vector<Message> messages);
+
+  /// Takes in all of them or, when it throws, none: one transaction.
+  std::vector<EnqueueOutcome> enqueue(std::vector<Message> messages);
+
+  /// Refuses further single messages, stores and answers those that wait, and returns then. Must
+  /// not be called by a callback.
+  void stop() { singles_.stop(); }
+
+  /// The queue below, with the same log lines and observer: for workers.
+  [[nodiscard]] QueueStore& queue() noexcept { return queue_; }
+
+ private:
+  Inbox(QueueStore& store, const InboxOptions& options, Logger& logger, Observer& observer,
+        const Clock& clock, std::size_t max_payload_bytes);
+
+  /// Fails for bad input, before the message shares a batch with those of others.
+  void prepare(Message& message) const;
+
+  const EnqueueOptions enqueue_options_;
+  const MissingHash missing_hash_;
+  const std::size_t max_payload_bytes_;
+  ObservedQueueStore queue_;
+  GroupCommit<Message, EnqueueOutcome> singles_;  // last: its threads use the members above
+};
+
+}  // namespace oncebox
