@@ -289,8 +289,8 @@ TEST_F(GroupCommitTest, ThrowingCallbackHarmsNobodyElse) {
 }
 
 TEST_F(GroupCommitTest, CallbackMaySubmitTheNextItem) {
+  std::promise<int> second;  // outlives the call that fulfils it
   Group group(ledger_.commit());
-  std::promise<int> second;
   group.submit_then(1, [&](Result result) {
     group.submit_then(std::move(result).outcome(),
                       [&](Result next) { second.set_value(std::move(next).outcome()); });
@@ -299,8 +299,8 @@ TEST_F(GroupCommitTest, CallbackMaySubmitTheNextItem) {
 }
 
 TEST_F(GroupCommitTest, CallbackRunsOutsideTheLockOfTheQueue) {
-  Group group(ledger_.commit());
   std::promise<std::size_t> queued;
+  Group group(ledger_.commit());
   group.submit_then(1, [&](const Result&) { queued.set_value(group.queued()); });
   EXPECT_EQ(queued.get_future().get(), 0U);
 }
@@ -552,9 +552,9 @@ class StopRace {
   explicit StopRace(Group& group) : group_(group) {}
 
   void run() {
+    std::latch begin(kThreads + 2);
     std::vector<std::jthread> threads;
     threads.reserve(kThreads + 2);
-    std::latch begin(kThreads + 2);
     for (int thread = 0; thread < kThreads; ++thread) {
       threads.emplace_back([&, thread] {
         begin.arrive_and_wait();
