@@ -3,7 +3,7 @@ include(CMakeFindDependencyMacro)
 # oncebox_find_dependency(<package> [arguments of find_package])
 #
 # Finds a library that our libraries link, here and again in the installed package: a consumer of
-# the static libraries has to link it too. A backend calls it from its own CMakeLists.txt.
+# the static libraries has to link it too.
 macro(oncebox_find_dependency)
   find_package(${ARGV} REQUIRED)
   string(REPLACE ";" " " _oncebox_dependency "${ARGV}")
@@ -15,6 +15,9 @@ set(THREADS_PREFER_PTHREAD_FLAG ON)
 oncebox_find_dependency(Threads)
 oncebox_find_dependency(OpenSSL 3.0)
 oncebox_find_dependency(fmt 9.1 CONFIG)
+if(ONCEBOX_WITH_SQLITE)
+  oncebox_find_dependency(SQLite3 3.37)
+endif()
 
 # Header-only, included by sources only: a consumer needs neither.
 find_package(Boost 1.81 CONFIG REQUIRED)
