@@ -64,7 +64,9 @@ void FilterSql::require(std::string_view condition, std::int64_t value) {
 void FilterSql::require_statuses(const std::vector<Status>& statuses) {
   if (statuses.empty()) return;
   if (statuses.size() == 1 && statuses.front() != Status::processing) {
-    require(fmt::format("s.stage = {}", stages_of(statuses.front())));
+    const Status status = statuses.front();
+    require(fmt::format("s.stage = {}", stages_of(status)));
+    if (status == Status::done || status == Status::dead) require("s.stage IN (4, 5)");
     return;
   }
   std::string stages;

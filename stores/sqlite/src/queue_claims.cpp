@@ -1,7 +1,10 @@
 // What a claim takes, how it is handed out, and how it is acknowledged.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <queue>
 #include <tuple>
 
@@ -10,9 +13,6 @@
 namespace oncebox::sqlite {
 
 namespace {
-
-constexpr int kBeforeEveryRank = -1'000;
-constexpr int kAfterEveryRank = 1'000;
 
 // A process that never settles what it claims must not fill the memory; what is forgotten here is
 // found by its key.
@@ -81,78 +81,112 @@ class QueueTable::LaneMerge {
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> rows_;
 };
 
-std::map<std::int64_t, std::vector<std::int64_t>> QueueTable::lanes_by_rank(
-    const TopicSelection& topics) {
-  std::map<std::int64_t, std::vector<std::int64_t>> lanes;
-  std::int64_t topic = 0;
-  std::int64_t rank = kBeforeEveryRank;
-  for (;;) {
-    Statement& next = sql_.next_lane;
-    const ResetLater reset(next);
-    if (!next.bind(1, topic).bind(2, rank).step()) return lanes;
-    topic = next.integer(0);
-    rank = next.integer(1);
-    if (topics.matches(topics_.name_of(topic))) {
-      lanes[rank].push_back(topic);
-    } else {
-      rank = kAfterEveryRank;
-    }
-  }
+QueueTable::LanesByRank QueueTable::lanes_by_rank(const TopicSelection& topics) {
+  LanesByRank lanes;
+  lanes_.visit_all(topics_.names(), topics,
+                   [&](std::int64_t topic, std::int64_t rank) { lanes[rank].push_back(topic); });
+  return lanes;
 }
 
-std::vector<std::int64_t> QueueTable::best_ready(std::size_t limit, const TopicSelection& topics,
-                                                 TimePoint now) {
+std::vector<std::int64_t> QueueTable::best_ids(const ClaimRequest& request, TimePoint now) {
   std::vector<std::int64_t> best;
-  for (const auto& [rank, lane_topics] : lanes_by_rank(topics)) {
-    if (best.size() == limit) break;
-    LaneMerge rows(*this, rank, lane_topics, limit - best.size(), now);
-    while (best.size() < limit) {
+  best.reserve(request.limit);
+  for (const auto& [rank, lane_topics] : lanes_by_rank(request.topics)) {
+    LaneMerge rows(*this, rank, lane_topics, request.limit - best.size(), now);
+    while (best.size() < request.limit) {
       const std::optional<std::int64_t> id = rows.next();
       if (!id) break;
       best.push_back(*id);
     }
+    if (best.size() == request.limit) break;
   }
   return best;
 }
 
-void QueueTable::lease(QueueRow& row, const OwnerToken& owner, TimePoint locked_until) {
+std::vector<QueueRow> QueueTable::best_ready(const ClaimRequest& request, TimePoint now) {
+  const std::vector<std::int64_t> ids = best_ids(request, now);
+  std::vector<QueueRow> rows;
+  if (ids.empty()) return rows;
+  rows.reserve(ids.size());
+  const std::string list = fmt::format("[{}]", fmt::join(ids, ","));
+  Statement& read = sql_.listed_rows;
+  const ResetLater reset(read);
+  read.bind(1, std::string_view(list));
+  std::size_t bytes = 0;
+  while (read.step()) {
+    QueueRow row = read_row(read, topics_.names());
+    bytes += row.content->payload.size();
+    if (bytes > request.max_bytes && !rows.empty()) break;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+void QueueTable::lease(std::span<QueueRow> rows, const OwnerToken& owner, TimePoint locked_until) {
+  if (rows.empty()) return;
   Counters& numbers = counters();
   numbers.changed = true;
-  const DeliveryNumber delivery{static_cast<std::uint64_t>(++numbers.last_delivery)};
-  hand_out(row.state, {.owner = owner, .delivery = delivery, .locked_until = locked_until});
-  row.stage = Stage::leased;
-  sql_.lease.bind(1, row.id)
+  const std::int64_t first = numbers.last_delivery + 1;
+  std::string list = "[";
+  for (QueueRow& row : rows) {
+    const DeliveryNumber delivery{static_cast<std::uint64_t>(++numbers.last_delivery)};
+    hand_out(row.state, {.owner = owner, .delivery = delivery, .locked_until = locked_until});
+    row.stage = Stage::leased;
+    remember(row);
+    fmt::format_to(std::back_inserter(list), "{}{}", list.size() > 1 ? "," : "", row.id);
+  }
+  list += "]";
+  const ResetLater reset(sql_.lease);
+  sql_.lease.bind(1, std::string_view(list))
       .bind_blob(2, bytes_of(owner.uuid()))
-      .bind(3, numbers.last_delivery)
+      .bind(3, first)
       .bind(4, locked_until)
       .run();
-  remember(
-      delivery,
-      {.id = row.id, .topic = topic_number(row), .key_hash = std::hash<MessageKey>{}(row.key)});
 }
 
-void QueueTable::remember(DeliveryNumber delivery, const Handout& handout) {
+void QueueTable::remember(const QueueRow& row) {
   if (handouts_.size() >= kMaxHandouts) handouts_.clear();
-  handouts_.insert_or_assign(static_cast<std::uint64_t>(delivery), handout);
+  const auto delivery = static_cast<std::uint64_t>(row.state.lease->delivery);
+  handouts_.insert_or_assign(delivery,
+                             Remembered{.handout = {.id = row.id,
+                                                    .topic = topics_.number_of(row.content->topic),
+                                                    .delivery = delivery},
+                                        .key_hash = std::hash<MessageKey>{}(row.key)});
 }
 
-// The index of all keys is large and its pages are cold; the number of a message that this process
-// was given need not be looked up there.
-bool QueueTable::acknowledge(const Delivery& delivery, TimePoint now) {
-  if (!delivery.number) return false;
+// The index of all keys is large and its pages are cold; the id of a message that this process was
+// given need not be looked up there.
+std::optional<QueueTable::Handout> QueueTable::handout_of(const Delivery& delivery) const {
+  if (!delivery.number) return std::nullopt;
   const auto known = handouts_.find(static_cast<std::uint64_t>(*delivery.number));
-  if (known == handouts_.end()) return false;
-  const Handout handout = known->second;
-  if (handout.key_hash != std::hash<MessageKey>{}(delivery.key)) return false;
-  handouts_.erase(known);
-  sql_.acknowledge.bind(1, handout.id)
-      .bind_blob(2, bytes_of(delivery.owner.uuid()))
-      .bind(3, static_cast<std::int64_t>(*delivery.number))
-      .bind(4, now)
-      .run();
-  if (connection_.changes() != 1) return false;
-  ++done_added_[handout.topic];
-  return true;
+  if (known == handouts_.end()) return std::nullopt;
+  if (known->second.key_hash != std::hash<MessageKey>{}(delivery.key)) return std::nullopt;
+  return known->second.handout;
+}
+
+std::unordered_set<std::int64_t> QueueTable::acknowledge(std::span<const Handout> handouts,
+                                                         const OwnerToken& owner, TimePoint now) {
+  std::unordered_set<std::int64_t> acknowledged;
+  if (handouts.empty()) return acknowledged;
+  std::string deliveries = "{";
+  for (const Handout& handout : handouts) {
+    fmt::format_to(std::back_inserter(deliveries), "{}\"{}\":{}", deliveries.size() > 1 ? "," : "",
+                   handout.id, handout.delivery);
+    handouts_.erase(handout.delivery);
+  }
+  deliveries += "}";
+  {
+    const ResetLater reset(sql_.acknowledge);
+    sql_.acknowledge.bind(1, std::string_view(deliveries))
+        .bind_blob(2, bytes_of(owner.uuid()))
+        .bind(3, now);
+    acknowledged.reserve(handouts.size());
+    while (sql_.acknowledge.step()) acknowledged.insert(sql_.acknowledge.integer(0));
+  }
+  for (const Handout& handout : handouts) {
+    if (acknowledged.contains(handout.id)) ++done_added_[handout.topic];
+  }
+  return acknowledged;
 }
 
 }  // namespace oncebox::sqlite

@@ -6,7 +6,9 @@
 #include <map>
 #include <string>
 
+#include "queue_lanes.hpp"
 #include "stage.hpp"
+#include "topic_names.hpp"
 
 namespace oncebox::sqlite {
 
@@ -37,7 +39,7 @@ void count_dead(Connection& reader, std::string_view queue, ByTopic& topics) {
   Statement counts = prepare(reader, queue, R"sql(
 SELECT t.name, count(*), min(s.finished_at)
   FROM oncebox_{queue}_state s LEFT JOIN oncebox_topic t ON t.id = s.topic
- WHERE s.stage = 5 GROUP BY s.topic)sql");
+ WHERE s.stage = 5 AND s.stage IN (4, 5) GROUP BY s.topic)sql");
   while (counts.step()) {
     TopicStats& stats = topics[counts.optional_text(0)];
     stats.dead = static_cast<std::size_t>(counts.integer(1));
@@ -97,28 +99,19 @@ SELECT t.name, s.stage, count(*)
 }  // namespace
 
 std::optional<TimePoint> read_next_due(Connection& reader, std::string_view queue,
-                                  const TopicSelection& topics, TimePoint now) {
+                                       const TopicSelection& topics, TimePoint now) {
   std::optional<TimePoint> earliest;
+  TopicNames names(reader);
   Statement waiting = prepare(reader, queue, R"sql(
-WITH RECURSIVE lane (topic, rank) AS (
-  SELECT * FROM (SELECT topic, rank FROM oncebox_{queue}_state
-                  WHERE stage = 1 ORDER BY topic, rank LIMIT 1)
-  UNION ALL
-  SELECT s.topic, s.rank FROM lane JOIN oncebox_{queue}_state s ON s.id = (
-    SELECT id FROM oncebox_{queue}_state
-     WHERE stage = 1 AND (topic, rank) > (lane.topic, lane.rank)
-     ORDER BY topic, rank LIMIT 1))
-SELECT (SELECT name FROM oncebox_topic WHERE id = lane.topic),
-       (SELECT eligible_at FROM oncebox_{queue}_state
-         WHERE stage = 1 AND topic = lane.topic AND rank = lane.rank AND eligible_at > ?1
-         ORDER BY eligible_at LIMIT 1)
-  FROM lane)sql");
-  waiting.bind(1, now);
-  while (waiting.step()) {
-    if (!waiting.is_null(1) && topics.matches(waiting.text(0))) {
-      take_earlier(earliest, waiting.time(1));
-    }
-  }
+SELECT eligible_at FROM oncebox_{queue}_state
+ WHERE stage = 1 AND topic = ?1 AND rank = ?2 AND eligible_at > ?3
+ ORDER BY eligible_at LIMIT 1)sql");
+  const auto look_at = [&](std::int64_t topic, std::int64_t rank) {
+    const ResetLater reset(waiting);
+    waiting.bind(1, topic).bind(2, rank).bind(3, now);
+    if (waiting.step()) take_earlier(earliest, waiting.time(0));
+  };
+  LaneWalk(reader, queue).visit_all(names, topics, look_at);
   Statement leased = prepare(reader, queue, R"sql(
 SELECT min(max(locked_until, coalesce(due_at, 0))) FROM oncebox_{queue}_state
  WHERE stage = 3 AND max(locked_until, coalesce(due_at, 0)) > ?1)sql");

@@ -11,7 +11,7 @@ namespace oncebox::sqlite {
 
 /// See `QueueStore::next_due`.
 [[nodiscard]] std::optional<TimePoint> read_next_due(Connection& reader, std::string_view queue,
-                                                const TopicSelection& topics, TimePoint now);
+                                                     const TopicSelection& topics, TimePoint now);
 
 /// See `QueueOperator::stats`.
 [[nodiscard]] QueueStats read_stats(Connection& reader, std::string_view queue, TimePoint now);

@@ -49,13 +49,20 @@ enum Column : int {
 
 constexpr std::string_view kSelect = R"sql(
 SELECT m.id, m.source, m.message_id, m.first_seen_at, m.headers, m.hash_algorithm, m.hash,
-       (SELECT name FROM oncebox_topic WHERE id = s.topic),
-       s.stage, s.rank, s.eligible_at, s.enqueue_order, s.attempt, s.deliveries, s.lapses,
+       s.topic, s.stage, s.rank, s.eligible_at, s.enqueue_order, s.attempt, s.deliveries, s.lapses,
        s.content_version, s.claimed_version, s.duplicates, s.last_seen_at, s.owner, s.delivery,
        s.locked_until, s.finished_at, s.due_at, s.expires_at, s.backoff_until, s.partition_key,
        s.revivals, s.revived_at, s.revival_reason, s.last_error, {payload}
-  FROM oncebox_{queue}_message m JOIN oncebox_{queue}_state s ON s.id = m.id
+  FROM {from}
  {conditions})sql";
+
+constexpr std::string_view kEveryRow =
+    "oncebox_{queue}_message m JOIN oncebox_{queue}_state s ON s.id = m.id";
+
+// CROSS JOIN keeps the order in which the tables are visited.
+constexpr std::string_view kListedRows = R"sql(json_each(?1) listed
+  CROSS JOIN oncebox_{queue}_message m ON m.id = listed.value
+  CROSS JOIN oncebox_{queue}_state s ON s.id = m.id)sql";
 
 constexpr std::string_view kInsertState = R"sql(
 INSERT INTO oncebox_{queue}_state (
@@ -126,19 +133,29 @@ MessageState read_state(const Statement& row) {
 
 std::string select_rows(std::string_view queue, ListPayloads payloads,
                         std::string_view conditions) {
-  return fmt::format(fmt::runtime(kSelect), fmt::arg("queue", queue),
-                     fmt::arg("conditions", conditions),
-                     fmt::arg("payload", payloads == ListPayloads::include ? "m.payload" : "NULL"));
+  return fmt::format(
+      fmt::runtime(kSelect),
+      fmt::arg("from", fmt::format(fmt::runtime(kEveryRow), fmt::arg("queue", queue))),
+      fmt::arg("conditions", conditions),
+      fmt::arg("payload", payloads == ListPayloads::include ? "m.payload" : "NULL"));
 }
 
-QueueRow read_row(const Statement& statement) {
+std::string select_listed_rows(std::string_view queue) {
+  return fmt::format(
+      fmt::runtime(kSelect),
+      fmt::arg("from", fmt::format(fmt::runtime(kListedRows), fmt::arg("queue", queue))),
+      fmt::arg("conditions", ""), fmt::arg("payload", "m.payload"));
+}
+
+QueueRow read_row(const Statement& statement, TopicNames& topics) {
   QueueRow row{.id = statement.integer(kId),
                .key = {statement.text(kSource), statement.text(kMessageId)},
                .stage = static_cast<Stage>(statement.small_integer(kStage)),
                .state = read_state(statement)};
   if (!statement.is_null(kTopic)) {
-    row.content = Content{
-        .topic = statement.text(kTopic), .payload = statement.blob(kPayload), .headers = {}};
+    row.content = Content{.topic = topics.name_of(statement.integer(kTopic)),
+                          .payload = statement.blob(kPayload),
+                          .headers = {}};
     if (!statement.is_null(kHeaders)) {
       row.content->headers = sql::headers_from_json(statement.text(kHeaders));
     }

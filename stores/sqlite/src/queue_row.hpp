@@ -9,6 +9,7 @@
 #include "oncebox/message_state.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "stage.hpp"
+#include "topic_names.hpp"
 
 /// How a message is laid out in the two tables of a queue, in both directions.
 namespace oncebox::sqlite {
@@ -33,9 +34,11 @@ struct QueueRow {
 /// FROM clause and may use the aliases m (message) and s (state). `queue` is "inbox" or "outbox".
 [[nodiscard]] std::string select_rows(std::string_view queue, ListPayloads payloads,
                                       std::string_view conditions);
+/// The same for the rows whose ids are in a JSON array, ?1, in its order.
+[[nodiscard]] std::string select_listed_rows(std::string_view queue);
 
-/// The row on which a statement made by `select_rows` stands.
-[[nodiscard]] QueueRow read_row(const Statement& statement);
+/// The row on which a statement made by one of these stands.
+[[nodiscard]] QueueRow read_row(const Statement& statement, TopicNames& topics);
 
 /// Where a row belongs now. A message of a partition is blocked until its partition is looked at.
 [[nodiscard]] Stage stage_of(const MessageState& state) noexcept;

@@ -48,25 +48,25 @@ UPDATE oncebox_{queue}_state
       add_done(connection.prepare(R"sql(
 INSERT INTO oncebox_done_count (queue, topic, count) VALUES (?1, ?2, ?3)
 ON CONFLICT (queue, topic) DO UPDATE SET count = count + ?3)sql")),
-      next_lane(connection.prepare(for_queue(queue, R"sql(
-SELECT topic, rank FROM oncebox_{queue}_state
- WHERE stage = 1 AND (topic, rank) > (?1, ?2)
- ORDER BY topic, rank LIMIT 1)sql"))),
       lane_rows(connection.prepare(for_queue(queue, R"sql(
 SELECT eligible_at, enqueue_order, id FROM oncebox_{queue}_state
  WHERE stage = 1 AND topic = ?1 AND rank = ?2 AND eligible_at <= ?3
    AND (eligible_at, enqueue_order) > (?4, ?5)
  ORDER BY eligible_at, enqueue_order LIMIT ?6)sql"))),
+      listed_rows(connection.prepare(select_listed_rows(queue))),
       lease(connection.prepare(for_queue(queue, R"sql(
 UPDATE oncebox_{queue}_state
-   SET stage = 3, owner = ?2, delivery = ?3, locked_until = ?4, deliveries = deliveries + 1,
-       claimed_version = content_version
- WHERE id = ?1)sql"))),
+   SET stage = 3, owner = ?2, delivery = ?3 + listed.key, locked_until = ?4,
+       deliveries = deliveries + 1, claimed_version = content_version
+  FROM json_each(?1) listed
+ WHERE oncebox_{queue}_state.id = listed.value)sql"))),
       acknowledge(connection.prepare(for_queue(queue, R"sql(
 UPDATE oncebox_{queue}_state
-   SET stage = 4, owner = NULL, delivery = NULL, locked_until = NULL, finished_at = ?4
- WHERE id = ?1 AND stage = 3 AND owner = ?2 AND delivery = ?3
-   AND claimed_version = content_version AND partition_key IS NULL)sql"))),
+   SET stage = 4, owner = NULL, delivery = NULL, locked_until = NULL, finished_at = ?3
+  FROM json_each(?1) listed
+ WHERE oncebox_{queue}_state.id = CAST(listed.key AS INTEGER) AND stage = 3 AND owner = ?2
+   AND delivery = listed.value AND claimed_version = content_version AND partition_key IS NULL
+RETURNING oncebox_{queue}_state.id)sql"))),
       lapsed(connection.prepare(for_queue(queue, R"sql(
 SELECT id FROM oncebox_{queue}_state
  WHERE stage = 3 AND locked_until <= ?1
@@ -77,10 +77,10 @@ SELECT id FROM oncebox_{queue}_state
  ORDER BY expires_at LIMIT ?2)sql"))),
       done_until(connection.prepare(for_queue(queue, R"sql(
 SELECT id FROM oncebox_{queue}_state
- WHERE stage = 4 AND finished_at <= ?1 ORDER BY finished_at LIMIT ?2)sql"))),
+ WHERE stage = 4 AND stage IN (4, 5) AND finished_at <= ?1 ORDER BY finished_at LIMIT ?2)sql"))),
       dead_until(connection.prepare(for_queue(queue, R"sql(
 SELECT id FROM oncebox_{queue}_state
- WHERE stage = 5 AND finished_at <= ?1 ORDER BY finished_at LIMIT ?2)sql"))),
+ WHERE stage = 5 AND stage IN (4, 5) AND finished_at <= ?1 ORDER BY finished_at LIMIT ?2)sql"))),
       partition_first(connection.prepare(for_queue(queue, R"sql(
 SELECT id, enqueue_order FROM oncebox_{queue}_state
  WHERE partition_key = ?1 AND stage = ?2 AND partition_key IS NOT NULL AND stage IN (1, 2, 3)
@@ -92,8 +92,12 @@ UPDATE oncebox_{queue}_state SET stage = 2
       set_stage(connection.prepare(
           for_queue(queue, "UPDATE oncebox_{queue}_state SET stage = ?2 WHERE id = ?1"))) {}
 
-QueueTable::QueueTable(Connection& connection, std::string_view queue, TopicNames& topics)
-    : connection_(connection), queue_(queue), topics_(topics), sql_(connection, queue) {}
+QueueTable::QueueTable(Connection& connection, std::string_view queue, TopicNumbers& topics)
+    : connection_(connection),
+      queue_(queue),
+      topics_(topics),
+      lanes_(connection, queue),
+      sql_(connection, queue) {}
 
 void QueueTable::begin_call() {
   counters_.reset();
@@ -136,7 +140,7 @@ std::optional<QueueRow> QueueTable::find(const MessageKey& key) {
   Statement& find = sql_.find_key;
   const ResetLater reset(find);
   if (!find.bind_blob(1, storage_key).step()) return std::nullopt;
-  QueueRow row = read_row(find);
+  QueueRow row = read_row(find, topics_.names());
   if (row.key != key) {
     throw Error(ErrorCode::corrupt, "two message keys share a storage key; the message is refused");
   }
@@ -149,7 +153,7 @@ QueueRow QueueTable::get(std::int64_t id) {
   if (!find.bind(1, id).step()) {
     throw Error(ErrorCode::corrupt, "a message has a state but no content");
   }
-  return read_row(find);
+  return read_row(find, topics_.names());
 }
 
 bool QueueTable::insert_message(std::int64_t id, const MessageKey& key, const Message* message,

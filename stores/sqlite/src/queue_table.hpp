@@ -5,12 +5,15 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "connection.hpp"
+#include "queue_lanes.hpp"
 #include "queue_row.hpp"
 #include "topic_names.hpp"
 
@@ -20,7 +23,7 @@ namespace oncebox::sqlite {
 /// transaction; each call is framed by `begin_call` and `end_call`.
 class QueueTable {
  public:
-  QueueTable(Connection& connection, std::string_view queue, TopicNames& topics);
+  QueueTable(Connection& connection, std::string_view queue, TopicNumbers& topics);
 
   void begin_call();
   /// Writes what was gathered during the call: counters, and who is now first in a partition.
@@ -50,15 +53,26 @@ class QueueTable {
 
   [[nodiscard]] std::uint64_t next_enqueue_order();
 
-  /// What a claim may take, best first: at most `limit` of the selected topics.
-  [[nodiscard]] std::vector<std::int64_t> best_ready(std::size_t limit,
-                                                     const TopicSelection& topics, TimePoint now);
-  /// Hands a ready message out.
-  void lease(QueueRow& row, const OwnerToken& owner, TimePoint locked_until);
+  /// What a claim may take, best first: at most `limit` of the selected topics, and no more than
+  /// `max_bytes` of payload unless the first alone has more.
+  [[nodiscard]] std::vector<QueueRow> best_ready(const ClaimRequest& request, TimePoint now);
+  /// Hands these messages out.
+  void lease(std::span<QueueRow> rows, const OwnerToken& owner, TimePoint locked_until);
 
-  /// Acknowledges a delivery in one statement, when it is one that this process was given, it still
-  /// holds the message, and nothing else is to be done about it. False: nothing changed.
-  [[nodiscard]] bool acknowledge(const Delivery& delivery, TimePoint now);
+  /// A delivery by the numbers that this process knows of it.
+  struct Handout {
+    std::int64_t id = 0;
+    std::int64_t topic = 0;
+    std::uint64_t delivery = 0;
+  };
+  /// Finds a delivery that this process was given without looking for its key.
+  [[nodiscard]] std::optional<Handout> handout_of(const Delivery& delivery) const;
+  /// Acknowledges deliveries of different messages to one owner, all in one statement. Answers the
+  /// ids of those that still held their message, and about which nothing else is to be done; the
+  /// others are as before.
+  [[nodiscard]] std::unordered_set<std::int64_t> acknowledge(std::span<const Handout> handouts,
+                                                             const OwnerToken& owner,
+                                                             TimePoint now);
 
   /// Rows whose lease has lapsed, or that expired without one.
   [[nodiscard]] std::vector<std::int64_t> lapsed(TimePoint now, std::size_t limit);
@@ -67,10 +81,8 @@ class QueueTable {
   [[nodiscard]] std::vector<std::int64_t> finished(Stage stage, TimePoint until, std::size_t limit);
 
  private:
-  /// What `acknowledge` needs to know of a delivery.
-  struct Handout {
-    std::int64_t id = 0;
-    std::int64_t topic = 0;
+  struct Remembered {
+    Handout handout;
     std::size_t key_hash = 0;
   };
 
@@ -84,32 +96,34 @@ class QueueTable {
     Statements(Connection& connection, std::string_view queue);
 
     Statement find_key, find_id, insert_message, insert_state, update_state, update_content, touch,
-        delete_message, delete_state, load_counters, save_counters, add_done, next_lane, lane_rows,
-        lease, acknowledge, lapsed, expired, done_until, dead_until, partition_first,
+        delete_message, delete_state, load_counters, save_counters, add_done, lane_rows,
+        listed_rows, lease, acknowledge, lapsed, expired, done_until, dead_until, partition_first,
         partition_exposed, set_stage;
   };
 
   class LaneMerge;
+  using LanesByRank = std::map<std::int64_t, std::vector<std::int64_t>>;
 
   Counters& counters();
   bool insert_message(std::int64_t id, const MessageKey& key, const Message* message,
                       const std::optional<ContentHash>& hash, TimePoint now);
-  [[nodiscard]] std::map<std::int64_t, std::vector<std::int64_t>> lanes_by_rank(
-      const TopicSelection& topics);
+  [[nodiscard]] LanesByRank lanes_by_rank(const TopicSelection& topics);
+  [[nodiscard]] std::vector<std::int64_t> best_ids(const ClaimRequest& request, TimePoint now);
   void settle_partition(const std::string& key);
   [[nodiscard]] std::optional<std::int64_t> first_in_partition(const std::string& key, Stage stage);
   [[nodiscard]] static std::vector<std::int64_t> ids(Statement& statement);
-  void remember(DeliveryNumber delivery, const Handout& handout);
+  void remember(const QueueRow& row);
   [[nodiscard]] std::int64_t topic_number(const QueueRow& row);
 
   Connection& connection_;
   const std::string queue_;
-  TopicNames& topics_;
+  TopicNumbers& topics_;
+  LaneWalk lanes_;
   Statements sql_;
   std::optional<Counters> counters_;
-  std::map<std::int64_t, std::int64_t> done_added_;  ///< by topic, during this call
-  std::set<std::string> partitions_touched_;         ///< during this call
-  std::unordered_map<std::uint64_t, Handout> handouts_;
+  std::map<std::int64_t, std::int64_t> done_added_;         ///< by topic, during this call
+  std::set<std::string> partitions_touched_;                ///< during this call
+  std::unordered_map<std::uint64_t, Remembered> handouts_;  ///< by delivery
 };
 
 }  // namespace oncebox::sqlite

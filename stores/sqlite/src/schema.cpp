@@ -58,14 +58,13 @@ CREATE TABLE oncebox_{queue}_state (
   last_error      TEXT
 ) STRICT;
 
+-- With the stage, so that a claim chooses from the index alone.
 CREATE INDEX oncebox_{queue}_exposed
-  ON oncebox_{queue}_state (topic, rank, eligible_at, enqueue_order) WHERE stage = 1;
+  ON oncebox_{queue}_state (topic, rank, eligible_at, enqueue_order, stage) WHERE stage = 1;
 CREATE INDEX oncebox_{queue}_leased
   ON oncebox_{queue}_state (locked_until) WHERE stage = 3;
-CREATE INDEX oncebox_{queue}_done
-  ON oncebox_{queue}_state (finished_at) WHERE stage = 4;
-CREATE INDEX oncebox_{queue}_dead
-  ON oncebox_{queue}_state (finished_at) WHERE stage = 5;
+CREATE INDEX oncebox_{queue}_finished
+  ON oncebox_{queue}_state (stage, finished_at) WHERE stage IN (4, 5);
 CREATE INDEX oncebox_{queue}_expiring
   ON oncebox_{queue}_state (expires_at) WHERE stage IN (1, 2) AND expires_at IS NOT NULL;
 CREATE INDEX oncebox_{queue}_partition

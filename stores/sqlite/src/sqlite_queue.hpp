@@ -22,7 +22,7 @@ struct StoreParts {
   Connection& connection;  ///< the writer's
   Writer& writer;
   ReaderPool& readers;
-  TopicNames& topics;
+  TopicNumbers& topics;
   const Clock& clock;
 };
 
@@ -40,6 +40,7 @@ class SqliteQueue final : public QueueStore, public QueueOperator {
 
  private:
   class Intake;
+  class Settling;
 
   // QueueStore
   std::vector<EnqueueOutcome> do_enqueue(std::span<const Message> messages,

@@ -48,6 +48,7 @@ MessagePage SqliteQueue::do_list(const ListRequest& request) {
   return parts_.readers.run([&](Connection& reader) {
     Statement rows = reader.prepare(select_rows(name_, request.payloads, conditions));
     filter.bind_to(rows);
+    TopicNames topics(reader);
     MessagePage page;
     std::int64_t last = 0;
     while (rows.step()) {
@@ -55,7 +56,7 @@ MessagePage SqliteQueue::do_list(const ListRequest& request) {
         page.next = cursor_after(last, request.order);
         break;
       }
-      const QueueRow row = read_row(rows);
+      const QueueRow row = read_row(rows, topics);
       last = row.id;
       page.records.push_back(to_record(row));
     }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "oncebox/sql/storage_key.hpp"
@@ -73,35 +74,88 @@ std::vector<ClaimedMessage> SqliteQueue::do_claim(const ClaimRequest& request) {
 }
 
 std::vector<ClaimedMessage> SqliteQueue::claim_ready(const ClaimRequest& request, TimePoint now) {
-  const std::vector<std::int64_t> ids = table_.best_ready(request.limit, request.topics, now);
+  std::vector<QueueRow> rows = table_.best_ready(request, now);
+  table_.lease(rows, request.owner, now + request.lease);
   std::vector<ClaimedMessage> claimed;
-  claimed.reserve(ids.size());
-  std::size_t bytes = 0;
-  for (const std::int64_t id : ids) {
-    QueueRow row = table_.get(id);
-    bytes += row.content->payload.size();
-    if (bytes > request.max_bytes && !claimed.empty()) break;
-    table_.lease(row, request.owner, now + request.lease);
-    claimed.push_back(take_claimed(row));
-  }
+  claimed.reserve(rows.size());
+  for (QueueRow& row : rows) claimed.push_back(take_claimed(row));
   return claimed;
 }
+
+/// Settles one after the other, but gathers plain acknowledgements that stand next to each other
+/// into one statement.
+class SqliteQueue::Settling {
+ public:
+  Settling(SqliteQueue& queue, TimePoint now, std::size_t items) : queue_(queue), now_(now) {
+    outcomes_.reserve(items);
+  }
+
+  void settle(const Settlement& settlement) {
+    if (gather(settlement)) return;
+    acknowledge_gathered();
+    settle_alone(settlement);
+  }
+
+  std::vector<SettleOutcome> finish() {
+    acknowledge_gathered();
+    return std::move(outcomes_);
+  }
+
+  /// Whether something other than plain acknowledgements happened.
+  [[nodiscard]] bool may_be_claimable() const noexcept { return may_be_claimable_; }
+
+ private:
+  // Only a known delivery of the same owner, of a message that is not among the gathered ones.
+  bool gather(const Settlement& settlement) {
+    if (!std::holds_alternative<Ack>(settlement.verdict)) return false;
+    const std::optional<QueueTable::Handout> handout =
+        queue_.table_.handout_of(settlement.delivery);
+    if (!handout) return false;
+    const OwnerToken& owner = settlement.delivery.owner;
+    if (!gathered_.empty() && gathered_.front()->delivery.owner != owner) return false;
+    if (!ids_.insert(handout->id).second) return false;
+    gathered_.push_back(&settlement);
+    handouts_.push_back(*handout);
+    return true;
+  }
+
+  void acknowledge_gathered() {
+    if (gathered_.empty()) return;
+    const auto acknowledged =
+        queue_.table_.acknowledge(handouts_, gathered_.front()->delivery.owner, now_);
+    for (std::size_t i = 0; i < gathered_.size(); ++i) {
+      if (acknowledged.contains(handouts_[i].id)) {
+        outcomes_.push_back(SettleOutcome::settled);
+      } else {
+        settle_alone(*gathered_[i]);
+      }
+    }
+    gathered_.clear();
+    handouts_.clear();
+    ids_.clear();
+  }
+
+  void settle_alone(const Settlement& settlement) {
+    outcomes_.push_back(queue_.settle_one(settlement, now_));
+    if (outcomes_.back() != SettleOutcome::lease_lost) may_be_claimable_ = true;
+  }
+
+  SqliteQueue& queue_;
+  const TimePoint now_;
+  std::vector<SettleOutcome> outcomes_;
+  std::vector<const Settlement*> gathered_;
+  std::vector<QueueTable::Handout> handouts_;
+  std::unordered_set<std::int64_t> ids_;
+  bool may_be_claimable_ = false;
+};
 
 std::vector<SettleOutcome> SqliteQueue::do_settle(std::span<const Settlement> settlements) {
   bool may_be_claimable = false;
   auto outcomes = write(Flush::required, [&](TimePoint now) {
-    may_be_claimable = false;
-    std::vector<SettleOutcome> answers;
-    answers.reserve(settlements.size());
-    for (const Settlement& settlement : settlements) {
-      if (std::holds_alternative<Ack>(settlement.verdict) &&
-          table_.acknowledge(settlement.delivery, now)) {
-        answers.push_back(SettleOutcome::settled);
-        continue;
-      }
-      answers.push_back(settle_one(settlement, now));
-      if (answers.back() != SettleOutcome::lease_lost) may_be_claimable = true;
-    }
+    Settling settling(*this, now, settlements.size());
+    for (const Settlement& settlement : settlements) settling.settle(settlement);
+    std::vector<SettleOutcome> answers = settling.finish();
+    may_be_claimable = settling.may_be_claimable();
     return answers;
   });
   if (may_be_claimable) listeners_.notify();
@@ -180,6 +234,7 @@ void SqliteQueue::do_listen(std::weak_ptr<WorkListener> listener) {
 std::vector<std::optional<MessageRecord>> SqliteQueue::do_find(std::span<const MessageKey> keys) {
   return parts_.readers.run([&](Connection& reader) {
     Statement find = reader.prepare(select_rows(name_, ListPayloads::include, "WHERE m.key = ?1"));
+    TopicNames topics(reader);
     std::vector<std::optional<MessageRecord>> records;
     records.reserve(keys.size());
     for (const MessageKey& key : keys) {
@@ -187,7 +242,7 @@ std::vector<std::optional<MessageRecord>> SqliteQueue::do_find(std::span<const M
       const sql::StorageKey storage_key = sql::storage_key(key);
       const ResetLater reset(find);
       if (!find.bind_blob(1, storage_key).step()) continue;
-      record = to_record(read_row(find));
+      record = to_record(read_row(find, topics));
       if (record->key != key) record.reset();
     }
     return records;

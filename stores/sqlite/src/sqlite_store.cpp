@@ -115,7 +115,7 @@ struct SqliteStore::Impl {
   const Options options;
   std::unique_ptr<Connection> connection;
   ReaderPool readers;
-  TopicNames topics;
+  TopicNumbers topics;
   Writer writer;
   StoreParts parts;
   SqliteQueue inbox;

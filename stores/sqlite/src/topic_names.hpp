@@ -2,8 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <unordered_map>
 
 #include "connection.hpp"
@@ -11,32 +9,44 @@
 
 namespace oncebox::sqlite {
 
-/// The numbers that stand for topics in the narrow rows. A number, once given, stays. Used on the
-/// writer's thread only.
+/// The names of the topics, which have numbers in the narrow rows. A number, once given, stays.
+/// Used by one thread at a time, as its connection is.
 class TopicNames {
  public:
   explicit TopicNames(Connection& connection);
-  ~TopicNames();
-  TopicNames(const TopicNames&) = delete;
-  TopicNames& operator=(const TopicNames&) = delete;
+
+  /// Throws `corrupt` for a number that no topic has.
+  [[nodiscard]] const Topic& name_of(std::int64_t number);
+
+  void remember(std::int64_t number, const Topic& topic);
+  void forget() noexcept { names_.clear(); }
+
+ private:
+  Statement find_;
+  std::unordered_map<std::int64_t, Topic> names_;
+};
+
+/// The names, and new numbers for new topics. Used on the writer's thread only.
+class TopicNumbers {
+ public:
+  explicit TopicNumbers(Connection& connection);
+  ~TopicNumbers();
+  TopicNumbers(const TopicNumbers&) = delete;
+  TopicNumbers& operator=(const TopicNumbers&) = delete;
 
   /// The number of a topic; a new one gets the next.
   [[nodiscard]] std::int64_t number_of(const Topic& topic);
-  /// Throws `corrupt` for a number that no topic has.
-  [[nodiscard]] const std::string& name_of(std::int64_t number);
+  [[nodiscard]] TopicNames& names() noexcept { return names_; }
 
   /// Must be called when something was rolled back: a number may have been taken back with it.
   void forget() noexcept;
 
  private:
-  void remember(std::int64_t number, const std::string& name);
-
   Connection& connection_;
-  Statement find_number_;
-  Statement find_name_;
+  TopicNames names_;
+  Statement find_;
   Statement insert_;
-  std::unordered_map<std::string, std::int64_t> numbers_;
-  std::unordered_map<std::int64_t, std::string> names_;
+  std::unordered_map<Topic, std::int64_t> numbers_;
 };
 
 }  // namespace oncebox::sqlite
