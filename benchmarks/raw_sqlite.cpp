@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "oncebox/clock.hpp"
 #include "oncebox/sqlite/sqlite_store.hpp"
 
 namespace oncebox::bench {
@@ -123,6 +124,7 @@ RawSqlite::~RawSqlite() = default;
 
 void RawSqlite::enqueue(std::span<const Message> messages) {
   Impl& raw = *impl_;
+  const std::int64_t now = SystemClock::current().time_since_epoch().count();
   raw.run(raw.begin);
   for (const Message& message : messages) {
     const std::hash<std::string> hash;
@@ -133,11 +135,11 @@ void RawSqlite::enqueue(std::span<const Message> messages) {
     Impl::bind_blob(raw.insert_message, 2, {reinterpret_cast<const char*>(key.data()), 16});
     Impl::bind(raw.insert_message, 3, message.key.source.str());
     Impl::bind(raw.insert_message, 4, message.key.message_id.str());
-    sqlite3_bind_int64(raw.insert_message.get(), 5, id);
+    sqlite3_bind_int64(raw.insert_message.get(), 5, now);
     Impl::bind_blob(raw.insert_message, 6, message.payload.bytes());
     raw.run(raw.insert_message);
     sqlite3_bind_int64(raw.insert_state.get(), 1, id);
-    sqlite3_bind_int64(raw.insert_state.get(), 2, id);
+    sqlite3_bind_int64(raw.insert_state.get(), 2, now);
     raw.run(raw.insert_state);
   }
   raw.run(raw.commit);
@@ -146,12 +148,13 @@ void RawSqlite::enqueue(std::span<const Message> messages) {
 std::size_t RawSqlite::claim_and_acknowledge(std::size_t batch) {
   Impl& raw = *impl_;
   const std::string owner(16, 'o');
+  const std::int64_t now = SystemClock::current().time_since_epoch().count();
   std::vector<Impl::Claimed> claimed;
   claimed.reserve(batch);
   raw.run(raw.begin);
   Impl::bind_blob(raw.claim, 1, owner);
-  sqlite3_bind_int64(raw.claim.get(), 2, std::int64_t{1} << 40);
-  sqlite3_bind_int64(raw.claim.get(), 3, std::int64_t{1} << 40);
+  sqlite3_bind_int64(raw.claim.get(), 2, now + 30'000);
+  sqlite3_bind_int64(raw.claim.get(), 3, now);
   sqlite3_bind_int64(raw.claim.get(), 4, static_cast<std::int64_t>(batch));
   std::vector<std::int64_t> ids;
   while (sqlite3_step(raw.claim.get()) == SQLITE_ROW) {
@@ -173,7 +176,7 @@ std::size_t RawSqlite::claim_and_acknowledge(std::size_t batch) {
   for (const Impl::Claimed& message : claimed) {
     sqlite3_bind_int64(raw.acknowledge.get(), 1, message.id);
     Impl::bind_blob(raw.acknowledge, 2, owner);
-    sqlite3_bind_int64(raw.acknowledge.get(), 3, message.id);
+    sqlite3_bind_int64(raw.acknowledge.get(), 3, now);
     raw.run(raw.acknowledge);
   }
   raw.run(raw.commit);

@@ -28,6 +28,12 @@ INSERT INTO oncebox_{queue}_message (
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
 ON CONFLICT (key) DO NOTHING)sql"))),
       insert_state(connection.prepare(sqlite::insert_state(queue))),
+      insert_accepted(connection.prepare(for_queue(queue, R"sql(
+INSERT INTO oncebox_{queue}_state (
+  id, stage, topic, rank, eligible_at, enqueue_order, attempt, deliveries, lapses,
+  content_version, claimed_version, duplicates, last_seen_at, due_at, expires_at, backoff_until,
+  partition_key, revivals)
+VALUES (?1, ?2, ?3, ?4, ?5, ?1, 0, 0, 0, 1, 0, 0, ?6, ?7, ?8, 0, ?9, 0))sql"))),
       update_state(connection.prepare(sqlite::update_state(queue))),
       update_content(connection.prepare(for_queue(queue, R"sql(
 UPDATE oncebox_{queue}_message
@@ -183,18 +189,29 @@ bool QueueTable::insert_message(std::int64_t id, const MessageKey& key, const Me
   return connection_.changes() == 1;
 }
 
-bool QueueTable::insert(const Message& message, MessageState& state) {
+bool QueueTable::insert(const Message& message, TimePoint now) {
   Counters& numbers = counters();
   const std::int64_t id = numbers.last_id + 1;
-  if (!insert_message(id, message.key, &message, state.hash, state.history.first_seen_at)) {
+  if (!insert_message(id, message.key, &message, message.hash, now)) {
     return false;
   }
   numbers.last_id = id;
   numbers.changed = true;
-  state.enqueue_order = static_cast<std::uint64_t>(id);
-  bind_state(sql_.insert_state, id, stage_of(state), topics_.number_of(message.topic), state);
-  sql_.insert_state.run();
-  if (state.partition_key) partitions_touched_.insert(state.partition_key->str());
+  sql_.insert_accepted.bind(1, id)
+      .bind(2, static_cast<int>(message.partition_key ? Stage::blocked : Stage::exposed))
+      .bind(3, topics_.number_of(message.topic))
+      .bind(4, -message.priority.value())
+      .bind(5, std::max(now, message.due_at.value_or(now)))
+      .bind(6, now)
+      .bind(7, message.due_at)
+      .bind(8, message.expires_at);
+  if (message.partition_key) {
+    sql_.insert_accepted.bind(9, std::string_view(message.partition_key->str()));
+    partitions_touched_.insert(message.partition_key->str());
+  } else {
+    sql_.insert_accepted.bind_null(9);
+  }
+  sql_.insert_accepted.run();
   return true;
 }
 

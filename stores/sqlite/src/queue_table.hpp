@@ -36,9 +36,8 @@ class QueueTable {
   [[nodiscard]] std::optional<QueueRow> find(const MessageKey& key);
   [[nodiscard]] QueueRow get(std::int64_t id);
 
-  /// Adds a message that is new; false when its key is known, and then nothing has changed. Fills
-  /// in the enqueue order.
-  [[nodiscard]] bool insert(const Message& message, MessageState& state);
+  /// Takes in a message that is new; false when its key is known, and then nothing has changed.
+  [[nodiscard]] bool insert(const Message& message, TimePoint now);
   /// Adds a key that was only seen. It must be new.
   QueueRow insert_seen(const MessageKey& key, const std::optional<ContentHash>& hash,
                        TimePoint now);
@@ -95,10 +94,10 @@ class QueueTable {
   struct Statements {
     Statements(Connection& connection, std::string_view queue);
 
-    Statement find_key, find_id, insert_message, insert_state, update_state, update_content, touch,
-        delete_message, delete_state, load_counters, save_counters, add_done, lane_rows,
-        listed_rows, lease, acknowledge, lapsed, expired, done_until, dead_until, partition_first,
-        partition_exposed, set_stage;
+    Statement find_key, find_id, insert_message, insert_state, insert_accepted, update_state,
+        update_content, touch, delete_message, delete_state, load_counters, save_counters, add_done,
+        lane_rows, listed_rows, lease, acknowledge, lapsed, expired, done_until, dead_until,
+        partition_first, partition_exposed, set_stage;
   };
 
   class LaneMerge;

@@ -14,8 +14,7 @@ class SqliteQueue::Intake {
   Intake(QueueTable& table, TimePoint now) : table_(table), now_(now) {}
 
   EnqueueOutcome enqueue(const Message& message, const EnqueueOptions& options) {
-    MessageState fresh = accepted_state(message);
-    if (table_.insert(message, fresh)) return {};
+    if (table_.insert(message, now_)) return {};
     QueueRow row = known_row(message.key);
     EnqueueOutcome outcome{.hash_mismatch = hashes_differ(row.state.hash, message.hash)};
     if (outcome.hash_mismatch && options.on_hash_mismatch != HashMismatchPolicy::warn) {
@@ -50,17 +49,6 @@ class SqliteQueue::Intake {
   }
 
  private:
-  MessageState accepted_state(const Message& message) const {
-    MessageState state{
-        .status = Status::processing,
-        .hash = message.hash,
-        .history = {.content_version = 1, .first_seen_at = now_, .last_seen_at = now_},
-        .partition_key = message.partition_key};
-    take_schedule(state, message);
-    state.eligible_at = state.not_before(now_);
-    return state;
-  }
-
   QueueRow known_row(const MessageKey& key) {
     std::optional<QueueRow> row = table_.find(key);
     if (!row) throw Error(ErrorCode::corrupt, "a message is in the index of keys only");
