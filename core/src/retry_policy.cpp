@@ -106,4 +106,10 @@ const RetryPolicy& RetryPolicies::for_topic(const Topic& topic) const noexcept {
   return match ? policies_[*match] : fallback_;
 }
 
+int RetryPolicies::most_attempts() const noexcept {
+  int most = fallback_.max_attempts;
+  for (const RetryPolicy& policy : policies_) most = std::max(most, policy.max_attempts);
+  return most;
+}
+
 }  // namespace oncebox

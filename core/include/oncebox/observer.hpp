@@ -31,6 +31,19 @@ class Observer {
   /// One delivery was settled or not.
   virtual void on_settle(const Settlement& /*settlement*/, SettleOutcome /*outcome*/) noexcept {}
 
+  /// A handler begins with a message, `waited` after it became claimable.
+  virtual void on_handler_start(const ClaimedMessage& /*claimed*/, Duration /*waited*/) noexcept {}
+
+  /// A handler has ended, and this will be settled.
+  virtual void on_handler_end(const ClaimedMessage& /*claimed*/, const Verdict& /*verdict*/,
+                              std::chrono::nanoseconds /*took*/) noexcept {}
+
+  /// A dispatcher has put a message among the dead, durably. Its payload and headers are whole.
+  virtual void on_dead(const ClaimedMessage& /*claimed*/, std::string_view /*error*/) noexcept {}
+
+  /// A dispatcher's lease of a message that it holds was lost: somebody else may have it.
+  virtual void on_lease_lost(const MessageKey& /*key*/) noexcept {}
+
   /// Leases were reaped.
   virtual void on_reap(const ReapResult& /*result*/) noexcept {}
 

@@ -72,6 +72,8 @@ class RetryPolicies {
   RetryPolicies& set(const TopicPattern& pattern, RetryPolicy policy);
 
   [[nodiscard]] const RetryPolicy& for_topic(const Topic& topic) const noexcept;
+  /// The most attempts that any of the policies allows.
+  [[nodiscard]] int most_attempts() const noexcept;
 
  private:
   RetryPolicy fallback_;

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/handler.hpp"
+#include "oncebox/payload_codec.hpp"
+#include "oncebox/topic_pattern.hpp"
+
+namespace oncebox {
+
+/// So many handler calls in so much time. Short bursts of `burst` calls are allowed; by default as
+/// many as `count`.
+struct RateLimit {
+  std::size_t count = 1;
+  Duration per = std::chrono::seconds{1};
+  std::optional<std::size_t> burst = {};
+};
+
+/// What one dispatcher does at most with the topics of one pattern. While a limit is reached it
+/// claims none of them, so that other processes can.
+struct TopicLimits {
+  std::optional<std::size_t> max_concurrency = {};
+  std::optional<RateLimit> rate = {};
+
+  /// Throws `out_of_range` unless every number and duration is positive.
+  void validate() const;
+};
+
+namespace detail {
+
+template <class Callable>
+class CallableHandler final : public Handler {
+ public:
+  explicit CallableHandler(Callable callable) : callable_(std::move(callable)) {}
+  void handle(const ClaimedMessage& message, HandlerContext& context) override {
+    callable_(message, context);
+  }
+
+ private:
+  Callable callable_;
+};
+
+/// What is thrown for a payload that its codec refuses. The codec's own text is left out: it may
+/// quote the payload.
+[[noreturn]] void throw_undecodable();
+
+template <class T, class Callable>
+class DecodingHandler final : public Handler {
+ public:
+  explicit DecodingHandler(Callable callable) : callable_(std::move(callable)) {}
+  void handle(const ClaimedMessage& message, HandlerContext& context) override {
+    callable_(decoded(message.message.payload), context);
+  }
+
+ private:
+  // By value or by reference, as the codec answers.
+  static decltype(auto) decoded(const Payload& payload) {
+    try {
+      return PayloadCodec<T>::decode(payload);
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (...) {
+      throw_undecodable();
+    }
+  }
+
+  Callable callable_;
+};
+
+}  // namespace detail
+
+/// Which handler serves which topics. Filled once and given to a dispatcher; not safe to change
+/// from several threads. An exact pattern wins over the longest stem.
+///
+///     Handlers handlers;
+///     handlers.on("order.*", [](const ClaimedMessage& message, HandlerContext&) { … });
+///     handlers.on<OrderPaid>("order.paid", [](const OrderPaid& paid, HandlerContext&) { … },
+///                            {.max_concurrency = 2});
+///
+/// A callable is called from several threads at once.
+class Handlers {
+ public:
+  struct Registration {
+    TopicPattern pattern;
+    std::shared_ptr<Handler> handler;  ///< shared: one object may serve several patterns
+    TopicLimits limits;
+  };
+
+  /// Throws `conflict` when the pattern has a handler already, `invalid_argument` when the pointer
+  /// is null, and as `TopicLimits::validate` does; then nothing changed.
+  Handlers& on(TopicPattern pattern, std::shared_ptr<Handler> handler, TopicLimits limits = {});
+
+  template <class Callable>
+    requires std::invocable<Callable&, const ClaimedMessage&, HandlerContext&>
+  Handlers& on(TopicPattern pattern, Callable callable, TopicLimits limits = {}) {
+    return on(std::move(pattern),
+              std::make_shared<detail::CallableHandler<Callable>>(std::move(callable)), limits);
+  }
+
+  /// Decodes the payload through `PayloadCodec<T>`. A payload that cannot be decoded is a permanent
+  /// failure, whose text never contains it.
+  template <DecodablePayload T, class Callable>
+    requires std::invocable<Callable&, const T&, HandlerContext&>
+  Handlers& on(TopicPattern pattern, Callable callable, TopicLimits limits = {}) {
+    return on(std::move(pattern),
+              std::make_shared<detail::DecodingHandler<T, Callable>>(std::move(callable)), limits);
+  }
+
+  [[nodiscard]] const std::vector<Registration>& registrations() const noexcept {
+    return registrations_;
+  }
+
+ private:
+  std::vector<Registration> registrations_;
+};
+
+}  // namespace oncebox

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+
+#include "dispatcher/in_flight.hpp"
+#include "dispatcher/ready_queue.hpp"
+#include "dispatcher/wake_signal.hpp"
+#include "oncebox/clock.hpp"
+#include "oncebox/work_listener.hpp"
+
+namespace oncebox::dispatcher {
+
+/// Why the claim loop wakes.
+namespace claim_reasons {
+inline constexpr WakeSignal::Reasons kWork = 1;  ///< the store says that there may be work
+inline constexpr WakeSignal::Reasons kRoom = 2;  ///< the buffer or a limited route has room again
+inline constexpr WakeSignal::Reasons kDue = 4;   ///< something is due earlier than it knew
+inline constexpr WakeSignal::Reasons kLook = 8;  ///< somebody called `wake`, `resume` or the like
+inline constexpr WakeSignal::Reasons kStop = 16;
+}  // namespace claim_reasons
+
+/// The signal of the claim loop as a listener of the store, which may outlive the dispatcher for
+/// the length of a call.
+class ClaimSignal final : public WorkListener {
+ public:
+  void on_work() noexcept override { signal.raise(claim_reasons::kWork); }
+  WakeSignal signal;
+};
+
+/// Tells when the claim loop may claim how much, and wakes it when that changes. Safe from any
+/// thread.
+class ClaimGate {
+ public:
+  struct Bounds {
+    std::size_t batch_size;
+    std::size_t max_buffered;
+    std::size_t buffer_bytes;
+  };
+
+  /// What one claim may bring; nothing while `messages` is 0.
+  struct Room {
+    std::size_t messages = 0;
+    std::size_t bytes = 0;
+  };
+
+  ClaimGate(const Bounds& bounds, const ReadyQueue& ready, const InFlightTable& table);
+
+  [[nodiscard]] WakeSignal& signal() noexcept { return listener_->signal; }
+  [[nodiscard]] std::weak_ptr<WorkListener> listener() const noexcept { return listener_; }
+
+  /// None until a whole batch fits, so that claims do not crumble.
+  [[nodiscard]] Room room() const noexcept;
+  /// Waits for room; false when there is a reason to look at the world first.
+  bool wait_for_room();
+
+  // What others report.
+  void on_admitted(std::size_t bytes) noexcept { bytes_held_.fetch_add(bytes); }
+  void on_payload_freed(std::size_t bytes) noexcept { bytes_held_.fetch_sub(bytes); }
+  /// A worker took a message, or one was settled.
+  void on_room() noexcept;
+  /// A message of a limited route has ended.
+  void on_limit_eased() noexcept { signal().raise(claim_reasons::kRoom); }
+  /// A message will be claimable at this time.
+  void on_due(TimePoint time) noexcept;
+
+  /// The earliest time that was reported since the last call; `kMaxTime` when there was none.
+  TimePoint take_due() noexcept { return earliest_due_.exchange(kMaxTime); }
+
+ private:
+  const Bounds bounds_;
+  const ReadyQueue& ready_;
+  const InFlightTable& table_;
+  std::shared_ptr<ClaimSignal> listener_ = std::make_shared<ClaimSignal>();
+  std::atomic<std::size_t> bytes_held_ = 0;
+  std::atomic<bool> wants_room_ = false;
+  std::atomic<TimePoint> earliest_due_ = kMaxTime;
+};
+
+}  // namespace oncebox::dispatcher

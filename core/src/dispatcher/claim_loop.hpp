@@ -1,0 +1,81 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "dispatcher/claim_gate.hpp"
+#include "dispatcher/counters.hpp"
+#include "dispatcher/handler_calls.hpp"
+#include "dispatcher/in_flight.hpp"
+#include "dispatcher/ready_queue.hpp"
+#include "dispatcher/routes.hpp"
+#include "dispatcher/settler.hpp"
+#include "dispatcher/worker_pool.hpp"
+#include "oncebox/clock.hpp"
+#include "oncebox/log.hpp"
+#include "oncebox/queue_store.hpp"
+
+namespace oncebox::dispatcher {
+
+/// Claims ahead of the workers, for those topics that have room, and hands what it gets to them.
+/// While there is nothing to claim it waits for a notification, for the next message that becomes
+/// due, or for a poll whose interval grows.
+class ClaimLoop {
+ public:
+  struct Parts {
+    QueueStore& store;
+    Routes& routes;
+    ClaimGate& gate;
+    InFlightTable& table;
+    ReadyQueue& ready;
+    Settler& settler;
+    WorkerPool& workers;
+    HandlerCalls& calls;
+    Counters& counters;
+    Logger& logger;
+    const Clock& clock;
+    const std::string& store_name;
+  };
+
+  struct Settings {
+    OwnerToken owner;
+    Duration lease;
+    Duration poll_interval;
+    Duration max_poll_interval;
+    int max_deliveries;
+  };
+
+  ClaimLoop(const Parts& parts, const Settings& settings);
+
+  /// The work of its thread, until a stop is requested.
+  void run(const std::stop_token& stop);
+
+  /// Gives back what waits in the buffer and is paused. From any thread.
+  void release_paused();
+
+ private:
+  enum class Found { everything, more };  // whether there may be more to claim at once
+
+  void look();
+  Found claim(const std::optional<ClaimPlan>& plan);
+  void take_in(std::vector<ClaimedMessage>&& claimed, TimePoint lease_until);
+  void finish(InFlight& message, Verdict verdict);
+  void ask_next_due(const ClaimPlans& plans);
+  void wait_for_work(TimePoint room_at);
+  void pause_after_failure(const std::exception& failure);
+
+  const Parts parts_;
+  const Settings settings_;
+  std::vector<InFlight*> runnable_;
+  bool limited_first_ = false;
+  Duration poll_in_;
+  bool timed_out_ = false;        // the last wait ended by itself
+  std::optional<TimePoint> due_;  // asked since the last wait; `kMaxTime`: nothing
+  TimePoint claimed_at_{};
+  Duration failure_pause_{0};
+};
+
+}  // namespace oncebox::dispatcher

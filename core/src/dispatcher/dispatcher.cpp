@@ -1,0 +1,304 @@
+#include "oncebox/dispatcher.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "dispatcher/claim_gate.hpp"
+#include "dispatcher/claim_loop.hpp"
+#include "dispatcher/counters.hpp"
+#include "dispatcher/handler_calls.hpp"
+#include "dispatcher/in_flight.hpp"
+#include "dispatcher/lease_keeper.hpp"
+#include "dispatcher/ready_queue.hpp"
+#include "dispatcher/routes.hpp"
+#include "dispatcher/settler.hpp"
+#include "dispatcher/worker_pool.hpp"
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+#include "oncebox/observed_queue_store.hpp"
+
+namespace oncebox {
+
+void DispatcherOptions::validate() const {
+  constexpr std::size_t kMostWorkers = 4'096;
+  constexpr Duration kShortest{1};
+  constexpr Duration kLongest = std::chrono::days{1};
+  require_in_range("workers", workers, 1, kMostWorkers);
+  require_in_range("batch_size", batch_size, 1, limits::kMaxBatchItems);
+  if (max_buffered) {
+    require_in_range("max_buffered", *max_buffered, 1, 2 * limits::kMaxBatchItems);
+  }
+  require_in_range("buffer_bytes", buffer_bytes, 1, limits::kMaxClaimBytes);
+  require_in_range("lease", lease, limits::kMinLease, limits::kMaxLease);
+  require_in_range("poll_interval", poll_interval, kShortest, kLongest);
+  require_in_range("max_poll_interval", max_poll_interval, poll_interval, kLongest);
+  if (reap_interval) require_in_range("reap_interval", *reap_interval, kShortest, kLongest);
+  if (max_deliveries && (*max_deliveries < 1 || *max_deliveries > limits::kMaxDeliveries)) {
+    throw Error(ErrorCode::out_of_range, "max_deliveries must be from 1 to 1,000,000");
+  }
+}
+
+namespace {
+
+DispatcherOptions validated(DispatcherOptions options) {
+  options.validate();
+  if (!options.owner) options.owner = OwnerToken::generate();
+  if (!options.max_buffered) {
+    options.max_buffered = std::min(2 * options.batch_size, 2 * limits::kMaxBatchItems);
+  }
+  if (!options.max_deliveries) {
+    const int most = std::min(options.retries.most_attempts(), limits::kMaxDeliveries / 2);
+    options.max_deliveries = 2 * most;
+  }
+  return options;
+}
+
+// What waits, what runs, and what gathers for the next settlements.
+std::size_t in_flight_capacity(const DispatcherOptions& options) {
+  return *options.max_buffered + options.workers + 2 * options.batch_size;
+}
+
+// Where a dispatcher lives. Null: it goes unheard, on the machine's clock.
+struct Surroundings {
+  Logger* logger = nullptr;
+  Observer* observer = nullptr;
+  const Clock* clock = nullptr;
+};
+
+struct Silence {
+  NullLogger logger;
+  Observer observer;
+  SystemClock clock;
+};
+
+}  // namespace
+
+class Dispatcher::Impl {
+ public:
+  Impl(QueueStore& store, const Handlers& handlers, const DispatcherOptions& options,
+       const Surroundings& surroundings);
+
+  void start();
+  StopResult stop(const StopOptions& options);
+  void stop_and_join();
+
+  template <class Change>
+  void change_pauses(Change change) {
+    change(routes_);
+    claim_loop_.release_paused();
+    gate_.signal().raise(dispatcher::claim_reasons::kLook);
+  }
+
+  void wake() noexcept {
+    gate_.signal().raise(dispatcher::claim_reasons::kLook);
+    settler_.wake();
+    keeper_.wake();
+  }
+
+  [[nodiscard]] RunningStats stats() const;
+  [[nodiscard]] const OwnerToken& owner() const noexcept { return *options_.owner; }
+
+ private:
+  enum class State { created, running, stopped };
+
+  void start_threads();
+  void begin_to_stop();
+  bool is_own_thread();
+  [[nodiscard]] StopResult rest() const;
+
+  const DispatcherOptions options_;
+  Silence silence_;
+  Logger& logger_;
+  Observer& observer_;
+  const Clock& clock_;
+  ObservedQueueStore store_;
+  dispatcher::Counters counters_;
+  dispatcher::Routes routes_;
+  dispatcher::InFlightTable table_;
+  dispatcher::ReadyQueue ready_;
+  dispatcher::ClaimGate gate_;
+  dispatcher::Settler settler_;
+  dispatcher::HandlerCalls calls_;
+  dispatcher::WorkerPool workers_;
+  dispatcher::LeaseKeeper keeper_;
+  dispatcher::ClaimLoop claim_loop_;
+
+  std::mutex lifecycle_mutex_;  // guards what follows
+  State state_ = State::created;
+  std::jthread settler_thread_;
+  std::jthread keeper_thread_;
+  std::jthread claim_thread_;
+};
+
+Dispatcher::Impl::Impl(QueueStore& store, const Handlers& handlers,
+                       const DispatcherOptions& options, const Surroundings& surroundings)
+    : options_(validated(options)),
+      logger_(surroundings.logger != nullptr ? *surroundings.logger : silence_.logger),
+      observer_(surroundings.observer != nullptr ? *surroundings.observer : silence_.observer),
+      clock_(surroundings.clock != nullptr ? *surroundings.clock : silence_.clock),
+      store_(store, options_.name, logger_, observer_, clock_),
+      routes_(handlers, options_.no_handler, clock_.now()),
+      table_(in_flight_capacity(options_)),
+      ready_(*options_.max_buffered),
+      gate_({options_.batch_size, *options_.max_buffered, options_.buffer_bytes}, ready_, table_),
+      settler_({store_, table_, gate_, counters_, logger_, observer_, clock_, options_.name}),
+      calls_(options_.retries, options_.no_handler, logger_, options_.name),
+      workers_({ready_, gate_, settler_, calls_, observer_, clock_}, options_.workers),
+      keeper_(
+          {store_, table_, ready_, workers_, counters_, logger_, observer_, clock_, options_.name},
+          {options_.lease, options_.reap_interval, *options_.max_deliveries}),
+      claim_loop_({store_, routes_, gate_, table_, ready_, settler_, workers_, calls_, counters_,
+                   logger_, clock_, options_.name},
+                  {*options_.owner, options_.lease, options_.poll_interval,
+                   options_.max_poll_interval, *options_.max_deliveries}) {}
+
+void Dispatcher::Impl::start() {
+  std::exception_ptr failure;
+  {
+    const std::lock_guard lock(lifecycle_mutex_);
+    if (state_ != State::created) {
+      throw Error(ErrorCode::conflict, "a dispatcher is started once");
+    }
+    state_ = State::running;
+    try {
+      start_threads();
+      return;
+    } catch (...) {
+      failure = std::current_exception();
+      if (!claim_thread_.joinable()) table_.unhold();
+    }
+  }
+  stop_and_join();
+  std::rethrow_exception(failure);
+}
+
+void Dispatcher::Impl::start_threads() {
+  table_.hold();  // until the claim loop has ended: it may still bring messages
+  store_.listen(gate_.listener());
+  settler_thread_ = std::jthread([this](const std::stop_token& stop) { settler_.run(stop); });
+  keeper_thread_ = std::jthread([this](const std::stop_token& stop) { keeper_.run(stop); });
+  workers_.start();
+  claim_thread_ = std::jthread([this](const std::stop_token& stop) {
+    claim_loop_.run(stop);
+    table_.unhold();
+  });
+  logger_.log(LogLevel::info, "dispatcher started",
+              {{"store", options_.name}, {"owner", owner()}, {"workers", options_.workers}});
+}
+
+bool Dispatcher::Impl::is_own_thread() {
+  const std::lock_guard lock(lifecycle_mutex_);
+  const auto self = std::this_thread::get_id();
+  return workers_.is_worker_thread() || self == settler_thread_.get_id() ||
+         self == keeper_thread_.get_id() || self == claim_thread_.get_id();
+}
+
+void Dispatcher::Impl::begin_to_stop() {
+  const std::lock_guard lock(lifecycle_mutex_);
+  if (std::exchange(state_, State::stopped) == State::stopped) return;
+  claim_thread_.request_stop();
+  keeper_.stop_reaping();
+  for (dispatcher::InFlight* message : ready_.close()) workers_.give_back(*message);
+}
+
+StopResult Dispatcher::Impl::stop(const StopOptions& options) {
+  const auto finish_at = std::chrono::steady_clock::now() + options.finish_within;
+  const auto give_up_at = finish_at + options.interrupt_within;
+  settler_.give_up_at(give_up_at);
+  begin_to_stop();
+  if (is_own_thread()) {
+    if (options.finish_within <= Duration::zero()) workers_.interrupt_all();
+    return rest();
+  }
+  if (!table_.wait_quiet_until(finish_at)) {
+    workers_.interrupt_all();
+    table_.wait_quiet_until(give_up_at);
+  }
+  const StopResult result = rest();
+  logger_.log(LogLevel::info, "dispatcher stopped",
+              {{"store", options_.name},
+               {"still_running", result.still_running},
+               {"unsettled", result.unsettled}});
+  return result;
+}
+
+StopResult Dispatcher::Impl::rest() const {
+  if (table_.is_quiet()) return {};
+  const std::size_t running = workers_.running();
+  const std::size_t held = table_.size();
+  // A claim that has not returned yet may still bring messages: it counts as one.
+  const std::size_t claiming = held == 0 ? 1 : 0;
+  return {.still_running = running, .unsettled = held - std::min(held, running) + claiming};
+}
+
+// Workers first, as their last verdicts are settled; leases are kept until everything is.
+void Dispatcher::Impl::stop_and_join() {
+  stop({.finish_within = Duration::zero()});
+  if (claim_thread_.joinable()) claim_thread_.join();
+  workers_.join();
+  settler_thread_ = {};
+  keeper_thread_ = {};
+}
+
+RunningStats Dispatcher::Impl::stats() const {
+  RunningStats stats{
+      .handled = counters_.handled,
+      .retried = counters_.retried,
+      .dead = counters_.dead,
+      .released = counters_.released,
+      .superseded = counters_.superseded,
+      .given_up = counters_.given_up,
+      .lease_extensions = counters_.lease_extensions,
+      .leases_lost = counters_.leases_lost,
+      .claims = counters_.claims,
+      .empty_claims = counters_.empty_claims,
+      .failed_store_calls = counters_.failed_store_calls,
+      .claim_batch = counters_.claim_batch.distribution(),
+      .settle_batch = counters_.settle_batch.distribution(),
+  };
+  workers_.add_to(stats);
+  stats.buffered = ready_.size();
+  const std::size_t begun = stats.buffered + stats.running;
+  stats.unsettled = table_.size() - std::min(table_.size(), begun);
+  return stats;
+}
+
+Dispatcher::Dispatcher(QueueStore& store, Handlers handlers, const DispatcherOptions& options,
+                       Logger& logger, Observer& observer, const Clock& clock)
+    : impl_(std::make_unique<Impl>(store, handlers, options,
+                                   Surroundings{&logger, &observer, &clock})) {}
+
+Dispatcher::Dispatcher(QueueStore& store, Handlers handlers, const DispatcherOptions& options)
+    : impl_(std::make_unique<Impl>(store, handlers, options, Surroundings{})) {}
+
+Dispatcher::~Dispatcher() { impl_->stop_and_join(); }
+
+void Dispatcher::start() { impl_->start(); }
+
+StopResult Dispatcher::stop(const StopOptions& options) { return impl_->stop(options); }
+
+void Dispatcher::pause() {
+  impl_->change_pauses([](dispatcher::Routes& routes) { routes.pause(); });
+}
+
+void Dispatcher::resume() {
+  impl_->change_pauses([](dispatcher::Routes& routes) { routes.resume(); });
+}
+
+void Dispatcher::pause(const TopicPattern& pattern) {
+  impl_->change_pauses([&](dispatcher::Routes& routes) { routes.pause(pattern); });
+}
+
+void Dispatcher::resume(const TopicPattern& pattern) {
+  impl_->change_pauses([&](dispatcher::Routes& routes) { routes.resume(pattern); });
+}
+
+void Dispatcher::wake() noexcept { impl_->wake(); }
+
+RunningStats Dispatcher::stats() const { return impl_->stats(); }
+
+const OwnerToken& Dispatcher::owner() const noexcept { return impl_->owner(); }
+
+}  // namespace oncebox

@@ -1,0 +1,83 @@
+#include "dispatcher/lease_keeper.hpp"
+
+#include <algorithm>
+#include <span>
+
+namespace oncebox::dispatcher {
+
+Stopwatch::Stopwatch(const Clock& clock)
+    : clock_(clock), start_(clock.now()), steady_start_(std::chrono::steady_clock::now()) {}
+
+Duration Stopwatch::elapsed() const {
+  const auto steady = std::chrono::steady_clock::now() - steady_start_;
+  return std::max(std::chrono::floor<Duration>(steady), clock_.now() - start_);
+}
+
+void Stopwatch::restart() {
+  start_ = clock_.now();
+  steady_start_ = std::chrono::steady_clock::now();
+}
+
+LeaseKeeper::LeaseKeeper(const Parts& parts, const Settings& settings)
+    : parts_(parts), settings_(settings), round_(std::max(settings.lease / 6, Duration{1})) {}
+
+void LeaseKeeper::run(const std::stop_token& stop) {
+  const std::stop_callback on_stop(stop, [this] { signal_.raise(kLook); });
+  Stopwatch since_round(parts_.clock);
+  Stopwatch since_reap(parts_.clock);
+  while (!stop.stop_requested()) {
+    SteadyTime deadline = since_round.at(round_);
+    const bool reaps = settings_.reap_interval && reaping_;
+    if (reaps) deadline = std::min(deadline, since_reap.at(*settings_.reap_interval));
+    signal_.wait_until(kLook, deadline);
+
+    if (const auto rounds = since_round.elapsed() / round_; rounds > 0) {
+      since_round.restart();
+      renew(static_cast<unsigned>(std::min<Duration::rep>(rounds, 2)));
+    }
+    if (reaps && since_reap.elapsed() >= *settings_.reap_interval) {
+      since_reap.restart();
+      reap();
+    }
+  }
+}
+
+// A failure is left to the next round: there is time for several before the lease ends.
+void LeaseKeeper::renew(unsigned rounds) try {
+  std::vector<LeaseExtension> extensions;
+  const auto due = parts_.table.due_for_renewal(rounds, settings_.lease, extensions);
+  constexpr std::size_t kMostAtOnce = 1'000;
+  for (std::size_t first = 0; first < due.size(); first += kMostAtOnce) {
+    const std::size_t count = std::min(kMostAtOnce, due.size() - first);
+    const TimePoint lease_until = parts_.clock.now() + settings_.lease;
+    const auto outcomes = parts_.store.extend(std::span(extensions).subspan(first, count));
+    const auto lost =
+        parts_.table.renewed(std::span(due).subspan(first, count), outcomes, lease_until);
+    parts_.counters.lease_extensions += count - lost.size();
+    for (const std::size_t i : lost) on_lost(due[first + i], extensions[first + i].delivery.key);
+  }
+} catch (const std::exception&) {
+  ++parts_.counters.failed_store_calls;
+}
+
+void LeaseKeeper::on_lost(const Renewal& renewal, const MessageKey& key) {
+  ++parts_.counters.leases_lost;
+  parts_.observer.on_lease_lost(key);
+  parts_.logger.log(
+      LogLevel::warning, "lease lost",
+      {{"store", parts_.store_name}, {"source", key.source}, {"message_id", key.message_id}});
+  const auto waiting =
+      parts_.ready.extract([](const InFlight& message) { return message.lease_lost.load(); });
+  for (InFlight* message : waiting) parts_.workers.give_back(*message);
+  parts_.workers.interrupt(renewal);
+}
+
+void LeaseKeeper::reap() try {
+  const ReapRequest request{.max_deliveries = settings_.max_deliveries};
+  while (reaping_ && parts_.store.reap(request).total() == request.limit) {
+  }
+} catch (const std::exception&) {
+  ++parts_.counters.failed_store_calls;
+}
+
+}  // namespace oncebox::dispatcher

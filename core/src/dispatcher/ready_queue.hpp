@@ -1,0 +1,54 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace oncebox::dispatcher {
+
+struct InFlight;
+
+/// The buffer between the claim loop and the workers: first in, first out, bounded. Taking one
+/// costs a compare-and-swap while there are any; a lock is taken only by who puts some in and by
+/// who has to wait. Safe from any thread.
+class ReadyQueue {
+ public:
+  explicit ReadyQueue(std::size_t capacity);
+
+  [[nodiscard]] std::size_t size() const noexcept;
+
+  /// Puts these in, for which there must be room, and wakes as many workers as can use them. False,
+  /// and nothing happened, once it is closed.
+  bool push(std::span<InFlight* const> messages);
+
+  /// Null when it is empty.
+  InFlight* try_pop() noexcept;
+  /// Waits while it is empty; null once it is closed.
+  InFlight* pop();
+
+  /// Takes out those that are `chosen`. The others keep their order.
+  std::vector<InFlight*> extract(const std::function<bool(const InFlight&)>& chosen);
+
+  /// Takes everything out and wakes every worker. Nothing can be put in any more.
+  std::vector<InFlight*> close();
+
+ private:
+  void push_locked(std::span<InFlight* const> messages) noexcept;
+
+  // Positions grow for ever. A slot is written again only after `head_` has passed it, so a reader
+  // who was too slow fails to move `head_` and never uses what it read.
+  std::vector<std::atomic<InFlight*>> slots_;
+  alignas(64) std::atomic<std::uint64_t> head_ = 0;
+  alignas(64) std::atomic<std::uint64_t> tail_ = 0;
+  alignas(64) std::atomic<std::size_t> waiting_ = 0;
+  std::mutex mutex_;
+  std::condition_variable filled_;
+  bool closed_ = false;
+};
+
+}  // namespace oncebox::dispatcher

@@ -1,0 +1,161 @@
+#include "dispatcher/settler.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <variant>
+
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+
+namespace oncebox::dispatcher {
+
+namespace {
+
+constexpr std::chrono::milliseconds kFirstPause{50};
+constexpr std::chrono::milliseconds kLongestPause{5'000};
+
+// Anything but a plain refusal may pass: a lost connection, or no memory for the moment.
+bool may_succeed_later(const std::exception& failure) {
+  const auto* error = dynamic_cast<const Error*>(&failure);
+  return error == nullptr || error->retryable() || error->code() == ErrorCode::outcome_unknown;
+}
+
+bool may_have_happened(const std::exception& failure) {
+  const auto* error = dynamic_cast<const Error*>(&failure);
+  return error != nullptr && error->code() == ErrorCode::outcome_unknown;
+}
+
+}  // namespace
+
+void Settler::submit(InFlight& message) noexcept {
+  InFlight* top = submitted_.load(std::memory_order_relaxed);
+  do {
+    message.next_finished = top;
+  } while (!submitted_.compare_exchange_weak(top, &message));
+  // Whoever put the first one there has raised the signal.
+  if (top == nullptr) signal_.raise(kVerdicts);
+}
+
+void Settler::gather() {
+  const std::size_t before = pending_.size();
+  for (InFlight* message = submitted_.exchange(nullptr); message != nullptr;) {
+    pending_.push_back(message);
+    message = message->next_finished;
+  }
+  std::reverse(pending_.begin() + static_cast<std::ptrdiff_t>(before), pending_.end());
+}
+
+void Settler::run(const std::stop_token& stop) {
+  const std::stop_callback on_stop(stop, [this] { signal_.raise(kVerdicts | kLook); });
+  for (;;) {
+    gather();
+    if (!pending_.empty()) {
+      settle_next();
+    } else if (stop.stop_requested()) {
+      return;
+    } else {
+      signal_.wait(kVerdicts);
+    }
+  }
+}
+
+void Settler::settle_next() {
+  const std::size_t most = one_by_one_ > 0 ? 1 : limits::kMaxBatchItems;
+  const std::size_t count = std::min(pending_.size(), most);
+  try {
+    parts_.table.address({pending_.data(), count}, settlements_);
+    const auto outcomes = parts_.store.settle(std::span(settlements_.data(), count));
+    pause_ = {};
+    conclude(count, outcomes);
+    outcome_was_unknown_ = false;
+  } catch (const std::exception& failure) {
+    on_failure(count, failure);
+  }
+}
+
+void Settler::conclude(std::size_t count, const std::vector<SettleOutcome>& outcomes) {
+  parts_.counters.settle_batch.record(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    this->count(*pending_[i], settlements_[i], outcomes[i]);
+  }
+  drop_first(count);
+}
+
+void Settler::count(const InFlight& message, const Settlement& settlement, SettleOutcome outcome) {
+  Counters& counters = parts_.counters;
+  if (outcome == SettleOutcome::superseded) {
+    ++counters.superseded;
+    return;
+  }
+  if (outcome == SettleOutcome::lease_lost) {
+    // After a lost answer it means that the verdict was recorded the first time.
+    if (!outcome_was_unknown_ && !message.lease_lost) ++counters.leases_lost;
+    return;
+  }
+  if (std::holds_alternative<Ack>(settlement.verdict)) {
+    ++counters.handled;
+  } else if (const auto* abandon = std::get_if<Abandon>(&settlement.verdict)) {
+    ++counters.retried;
+    // A store that does not notify would let it wait for the next poll.
+    if (abandon->delay) parts_.gate.on_due(parts_.clock.now() + *abandon->delay);
+  } else if (const auto* fail = std::get_if<Fail>(&settlement.verdict)) {
+    ++counters.dead;
+    parts_.observer.on_dead(*message.claimed, fail->error);
+  } else {
+    ++counters.released;
+  }
+  // The next one of its partition can be claimed now.
+  if (message.claimed->message.partition_key) parts_.gate.signal().raise(claim_reasons::kWork);
+}
+
+void Settler::drop_first(std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    parts_.gate.on_payload_freed(std::exchange(pending_[i]->bytes, 0));
+  }
+  const auto again =
+      parts_.table.release({pending_.data(), count}, std::span(settlements_.data(), count));
+  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(count));
+  pending_.insert(pending_.end(), again.begin(), again.end());
+  one_by_one_ -= std::min(one_by_one_, count);
+  parts_.gate.on_room();
+}
+
+void Settler::on_failure(std::size_t count, const std::exception& failure) {
+  ++parts_.counters.failed_store_calls;
+  if (may_have_happened(failure)) outcome_was_unknown_ = true;
+  if (!may_succeed_later(failure)) {
+    if (count == 1) return give_up(1, failure.what());
+    one_by_one_ = count;
+    return;
+  }
+  const SteadyTime now = std::chrono::steady_clock::now();
+  const SteadyTime give_up_at = give_up_at_.load();
+  if (now >= give_up_at) return give_up(count, failure.what());
+  pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
+  signal_.wait_until(kLook, std::min(now + pause_, give_up_at));
+}
+
+void Settler::give_up(std::size_t count, const char* why) {
+  parts_.counters.given_up += count;
+  for (std::size_t i = 0; i < count; ++i) {
+    const ClaimedMessage& claimed = *pending_[i]->claimed;
+    parts_.logger.log(LogLevel::error, "verdict not recorded, the lease will lapse",
+                      {{"store", parts_.store_name},
+                       {"topic", claimed.message.topic},
+                       {"source", claimed.message.key.source},
+                       {"message_id", claimed.message.key.message_id},
+                       {"reason", why}});
+  }
+  drop_first(count);
+}
+
+void Settler::give_up_at(SteadyTime time) noexcept {
+  SteadyTime known = give_up_at_.load();
+  while (known == SteadyTime::max() || known < time) {
+    if (give_up_at_.compare_exchange_weak(known, time)) break;
+  }
+  wake();
+}
+
+}  // namespace oncebox::dispatcher

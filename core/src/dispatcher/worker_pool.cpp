@@ -1,0 +1,169 @@
+#include "dispatcher/worker_pool.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace oncebox::dispatcher {
+
+namespace {
+
+using Stage = InFlight::Stage;
+using SteadyClock = std::chrono::steady_clock;
+
+std::uint64_t nanoseconds_between(SteadyClock::time_point start, SteadyClock::time_point end) {
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(end - start).count());
+}
+
+}  // namespace
+
+WorkerPool::WorkerPool(const Parts& parts, std::size_t workers) : parts_(parts) {
+  workers_.reserve(workers);
+  for (std::size_t i = 0; i < workers; ++i) workers_.push_back(std::make_unique<Worker>());
+}
+
+void WorkerPool::start() {
+  threads_.reserve(workers_.size());
+  for (const auto& worker : workers_) {
+    threads_.emplace_back([this, &self = *worker] { run(self); });
+  }
+}
+
+void WorkerPool::join() noexcept { threads_.clear(); }
+
+bool WorkerPool::is_worker_thread() const noexcept {
+  const auto self = std::this_thread::get_id();
+  const auto is_self = [&](const std::jthread& thread) { return thread.get_id() == self; };
+  return std::any_of(threads_.begin(), threads_.end(), is_self);
+}
+
+void WorkerPool::run(Worker& worker) {
+  for (;;) {
+    InFlight* message = parts_.ready.try_pop();
+    if (message != nullptr) {
+      worker.hits.fetch_add(1, std::memory_order_relaxed);
+    } else {
+      worker.misses.fetch_add(1, std::memory_order_relaxed);
+      message = parts_.ready.pop();
+      if (message == nullptr) return;
+    }
+    handle(worker, *message);
+  }
+}
+
+void WorkerPool::handle(Worker& worker, InFlight& message) {
+  parts_.gate.on_room();
+  const TimePoint now = parts_.clock.now();
+  // Somebody else may have it by now. If nobody has, it is soon claimed again.
+  const bool lapsed = message.lease_until.load(std::memory_order_relaxed) <= now;
+  std::optional<std::stop_token> stop;
+  if (!lapsed) stop = begin(worker, message);
+  if (!stop) return give_back(message);
+
+  const ClaimedMessage& claimed = *message.claimed;
+  message.route->begin(now);
+  const Duration waited = std::max(now - claimed.eligible_at, Duration::zero());
+  worker.latency_ms.record(static_cast<std::uint64_t>(waited.count()));
+  parts_.observer.on_handler_start(claimed, waited);
+
+  HandlerContext context(claimed, std::move(*stop), &message.lease_lost);
+  const SteadyTime started = SteadyClock::now();
+  Verdict verdict = parts_.calls.call(message.route->handler(), claimed, context);
+  const std::uint64_t took = nanoseconds_between(started, SteadyClock::now());
+
+  worker.duration_ns.record(took);
+  parts_.observer.on_handler_end(claimed, verdict, std::chrono::nanoseconds(took));
+  end(worker, message, std::move(verdict));
+}
+
+// Whoever wants to interrupt a handler says so before it takes the worker's lock. So it either
+// finds the handler here, or is seen here.
+std::optional<std::stop_token> WorkerPool::begin(Worker& worker, InFlight& message) {
+  const std::lock_guard lock(worker.mutex);
+  if (interrupted_ || message.lease_lost) return std::nullopt;
+  if (std::exchange(worker.stop_is_spent, false)) worker.stop = std::stop_source();
+  worker.current = &message;
+  message.stage = Stage::running;
+  return worker.stop.get_token();
+}
+
+void WorkerPool::end(Worker& worker, InFlight& message, Verdict verdict) {
+  {
+    const std::lock_guard lock(worker.mutex);
+    worker.current = nullptr;
+    message.stage = Stage::finished;
+  }
+  // A dead one is shown whole to the observer when its death is recorded.
+  if (!std::holds_alternative<Fail>(verdict)) {
+    // Exchanged, because assigning an empty text keeps the memory of the old one.
+    std::exchange(message.claimed->message.payload, {});
+    std::exchange(message.claimed->message.headers, {});
+    parts_.gate.on_payload_freed(std::exchange(message.bytes, 0));
+  }
+  message.verdict = std::move(verdict);
+  const bool room_was_wanted = message.route->end();
+  parts_.settler.submit(message);
+  if (room_was_wanted) parts_.gate.on_limit_eased();
+  parts_.gate.on_room();
+}
+
+void WorkerPool::give_back(InFlight& message) {
+  message.stage = Stage::finished;
+  message.verdict = Release{};
+  const bool room_was_wanted = message.route->give_back(parts_.clock.now());
+  parts_.settler.submit(message);
+  if (room_was_wanted) parts_.gate.on_limit_eased();
+}
+
+std::optional<std::stop_source> WorkerPool::take_stop_source(Worker& worker,
+                                                             const Renewal* delivery) {
+  const std::lock_guard lock(worker.mutex);
+  if (worker.current == nullptr || worker.stop_is_spent) return std::nullopt;
+  // What was lost may have ended, and its place been used for another.
+  const bool meant =
+      delivery == nullptr || (worker.current == delivery->message && worker.current->lease_lost);
+  if (!meant) return std::nullopt;
+  worker.stop_is_spent = true;
+  return worker.stop;
+}
+
+void WorkerPool::interrupt(const Renewal& delivery) {
+  for (const auto& worker : workers_) {
+    // Requested without the lock: it runs what the handler has registered.
+    auto source = take_stop_source(*worker, &delivery);
+    if (source) source->request_stop();
+  }
+}
+
+void WorkerPool::interrupt_all() {
+  interrupted_ = true;
+  for (const auto& worker : workers_) {
+    auto source = take_stop_source(*worker, nullptr);
+    if (source) source->request_stop();
+  }
+}
+
+std::size_t WorkerPool::running() const {
+  std::size_t running = 0;
+  for (const auto& worker : workers_) {
+    const std::lock_guard lock(worker->mutex);
+    if (worker->current != nullptr) ++running;
+  }
+  return running;
+}
+
+void WorkerPool::add_to(RunningStats& stats) const {
+  Histogram latency_ms;
+  Histogram duration_ns;
+  for (const auto& worker : workers_) {
+    latency_ms.add(worker->latency_ms);
+    duration_ns.add(worker->duration_ns);
+    stats.prefetch_hits += worker->hits;
+    stats.prefetch_misses += worker->misses;
+  }
+  stats.running = running();
+  stats.delivery_latency_ms = latency_ms.distribution();
+  stats.handler_duration_ns = duration_ns.distribution();
+}
+
+}  // namespace oncebox::dispatcher

@@ -1,0 +1,44 @@
+#include "oncebox/handlers.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+
+namespace oncebox {
+
+RetryAfter::RetryAfter(Duration delay, const std::string& reason)
+    : std::runtime_error(reason), delay_(std::clamp(delay, Duration{1}, limits::kMaxDelay)) {}
+
+namespace detail {
+
+void throw_undecodable() { throw PermanentFailure("the payload cannot be decoded"); }
+
+}  // namespace detail
+
+void TopicLimits::validate() const {
+  constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (max_concurrency) require_in_range("max_concurrency", *max_concurrency, 1, kMost);
+  if (!rate) return;
+  require_in_range("count of a rate", rate->count, 1, kMost);
+  require_in_range("period of a rate", rate->per, Duration{1}, limits::kMaxDelay);
+  if (rate->burst) require_in_range("burst of a rate", *rate->burst, 1, kMost);
+}
+
+Handlers& Handlers::on(TopicPattern pattern, std::shared_ptr<Handler> handler, TopicLimits limits) {
+  limits.validate();
+  if (handler == nullptr) {
+    throw Error(ErrorCode::invalid_argument, "no handler for the topic pattern " + pattern.str());
+  }
+  for (const Registration& known : registrations_) {
+    if (known.pattern == pattern) {
+      throw Error(ErrorCode::conflict,
+                  "the topic pattern " + pattern.str() + " has a handler already");
+    }
+  }
+  registrations_.push_back({std::move(pattern), std::move(handler), limits});
+  return *this;
+}
+
+}  // namespace oncebox

@@ -1,0 +1,145 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "oncebox/dispatcher.hpp"
+#include "oncebox/memory/memory_store.hpp"
+#include "oncebox/testing/fake_clock.hpp"
+#include "oncebox/testing/fault_injecting_queue_store.hpp"
+
+namespace oncebox {
+
+/// How long a test waits for what must happen: never reached unless something is broken.
+inline constexpr std::chrono::seconds kPatience{60};
+
+/// A value that threads change and wait for.
+template <class T>
+class Watched {
+ public:
+  explicit Watched(T value = {}) : value_(std::move(value)) {}
+
+  template <class Change>
+  void change(Change apply) {
+    {
+      const std::lock_guard lock(mutex_);
+      apply(value_);
+    }
+    changed_.notify_all();
+  }
+
+  /// Whether the condition came to hold.
+  template <class Condition>
+  [[nodiscard]] bool wait(Condition holds) const {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kPatience, [&] { return holds(value_); });
+  }
+  [[nodiscard]] bool wait_for(const T& expected) const {
+    return wait([&](const T& value) { return value == expected; });
+  }
+
+  [[nodiscard]] T get() const {
+    const std::lock_guard lock(mutex_);
+    return value_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  T value_;
+};
+
+/// Closed at first. Handlers wait in it until the test opens it.
+class Gate {
+ public:
+  void open() {
+    open_.change([](bool& open) { open = true; });
+  }
+  void close() {
+    open_.change([](bool& open) { open = false; });
+  }
+  void pass() const { EXPECT_TRUE(open_.wait_for(true)) << "nobody opened the gate"; }
+
+ private:
+  Watched<bool> open_{false};
+};
+
+/// Keeps the lines that it is given.
+class RecordingLogger final : public Logger {
+ public:
+  [[nodiscard]] bool enabled(LogLevel level) const noexcept override;
+  void write(LogLevel level, std::string_view text,
+             std::span<const LogField> fields) noexcept override;
+
+  /// Waits for a line that begins so.
+  [[nodiscard]] bool wait_for(std::string_view beginning) const;
+  [[nodiscard]] bool contains(std::string_view text) const;
+  [[nodiscard]] std::string all() const;
+
+ private:
+  Watched<std::vector<std::string>> lines_;
+};
+
+/// Counts the calls that reach the store, and can hold some of them up or let them fail.
+class StoreProbe {
+ public:
+  explicit StoreProbe(QueueStore& below);
+
+  [[nodiscard]] QueueStore& store() { return faulty_; }
+  /// Asked before each call; counted already.
+  void set_plan(std::function<testing::Fault(std::string_view call)> plan);
+  [[nodiscard]] int calls(const std::string& call) const;
+  [[nodiscard]] int calls() const;
+  [[nodiscard]] bool wait_for_calls(const std::string& call, int at_least) const;
+
+ private:
+  using Counts = std::vector<std::pair<std::string, int>>;
+  static int count_of(const Counts& counts, const std::string& call);
+  testing::Fault on_call(std::string_view call);
+
+  Watched<Counts> counts_;
+  std::mutex mutex_;
+  std::function<testing::Fault(std::string_view)> plan_;
+  testing::FaultInjectingQueueStore faulty_;
+};
+
+/// A dispatcher over the memory store on a fake clock.
+class DispatcherTest : public ::testing::Test {
+ protected:
+  static Message message(const std::string& id, const std::string& topic = "order.created");
+  void enqueue(const Message& message) { queue().enqueue(message); }
+  /// Enqueues "m0", "m1" …
+  void enqueue_many(std::size_t count, const std::string& topic = "order.created");
+
+  [[nodiscard]] QueueStore& queue() { return store_.inbox(); }
+  [[nodiscard]] MessageRecord record(const std::string& id);
+  /// Waits until the store says so.
+  [[nodiscard]] bool wait_for_status(const std::string& id, Status status);
+  [[nodiscard]] bool wait_until(const std::function<bool()>& holds);
+
+  Dispatcher& make_dispatcher(DispatcherOptions options = {});
+  Dispatcher& start(DispatcherOptions options = {});
+  /// Moves the clock and tells the dispatcher.
+  void advance(Duration by);
+
+  testing::FakeClock clock_;
+  memory::MemoryStore store_{clock_};
+  StoreProbe probe_{store_.inbox()};
+  RecordingLogger logger_;
+  Observer silent_observer_;
+  Observer* observer_ = &silent_observer_;
+  Handlers handlers_;
+  std::unique_ptr<Dispatcher> dispatcher_;
+};
+
+}  // namespace oncebox
