@@ -31,8 +31,10 @@ void ClaimLoop::run(const std::stop_token& stop) {
 // After a claim that found everything comes one question for the next due time, and one more claim:
 // what became due between the two would else be missed until the next poll.
 void ClaimLoop::look() {
+  const std::size_t room = parts_.gate.room().messages;
+  if (room == 0) return;
   claimed_at_ = parts_.clock.now();
-  const ClaimPlans plans = parts_.routes.plan(parts_.gate.room().messages, claimed_at_);
+  const ClaimPlans plans = parts_.routes.plan(room, claimed_at_);
   if (std::exchange(timed_out_, false)) ask_next_due(plans);
 
   limited_first_ = !limited_first_;  // so that neither can keep the other from a full buffer
@@ -103,7 +105,7 @@ void ClaimLoop::take_in(std::vector<ClaimedMessage>&& claimed, TimePoint lease_u
     for (InFlight* message : runnable_) parts_.workers.give_back(*message);
   }
   // Once more, for a pause that came in between.
-  if (parts_.routes.any_paused()) release_paused();
+  release_paused();
 }
 
 void ClaimLoop::finish(InFlight& message, Verdict verdict) {
@@ -113,6 +115,7 @@ void ClaimLoop::finish(InFlight& message, Verdict verdict) {
 }
 
 void ClaimLoop::release_paused() {
+  if (!parts_.routes.any_paused()) return;
   const auto paused = parts_.ready.extract([&](const InFlight& message) {
     return parts_.routes.is_paused(message.claimed->message.topic.str());
   });
