@@ -89,6 +89,7 @@ Message DispatcherTest::message(const std::string& id, const std::string& topic)
 
 void DispatcherTest::enqueue_many(std::size_t count, const std::string& topic) {
   std::vector<Message> messages;
+  messages.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     messages.push_back(message("m" + std::to_string(i), topic));
   }

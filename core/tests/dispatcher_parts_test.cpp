@@ -130,6 +130,7 @@ TEST(DispatcherReadyQueue, EachIsTakenOnceInOrder) {
   std::vector<std::vector<InFlight*>> taken(4);
   {
     std::vector<std::jthread> workers;
+    workers.reserve(taken.size());
     for (auto& mine : taken) {
       workers.emplace_back([&ready, &mine] {
         while (InFlight* message = ready.pop()) mine.push_back(message);
@@ -157,6 +158,7 @@ TEST(DispatcherReadyQueue, EachIsTakenOnceInOrder) {
 TEST(DispatcherReadyQueue, SomeCanBeTakenOutAndTheRestKeepsItsOrder) {
   std::vector<InFlight> messages(4);
   std::vector<InFlight*> all;
+  all.reserve(messages.size());
   for (InFlight& message : messages) all.push_back(&message);
   messages[1].lease_lost = true;
   ReadyQueue ready(4);

@@ -84,12 +84,13 @@ struct StopResult {
 /// causation id. Never a payload.
 class Dispatcher {
  public:
-  /// Everything but handlers and options is borrowed and must outlive this object. Throws as
-  /// `DispatcherOptions::validate` does.
-  Dispatcher(QueueStore& store, Handlers handlers, const DispatcherOptions& options, Logger& logger,
-             Observer& observer, const Clock& clock);
+  /// Handlers and options are copied; everything else is borrowed and must outlive this object.
+  /// Throws as `DispatcherOptions::validate` does.
+  Dispatcher(QueueStore& store, const Handlers& handlers, const DispatcherOptions& options,
+             Logger& logger, Observer& observer, const Clock& clock);
   /// Without log and observer, on the machine's clock.
-  explicit Dispatcher(QueueStore& store, Handlers handlers, const DispatcherOptions& options = {});
+  explicit Dispatcher(QueueStore& store, const Handlers& handlers,
+                      const DispatcherOptions& options = {});
 
   /// Stops, requests the stop tokens at once, and waits for every handler: one that never ends
   /// blocks it for ever. A verdict that the store does not take at the last try is lost, and

@@ -88,11 +88,11 @@ class Dispatcher::Impl {
   void change_pauses(Change change) {
     change(routes_);
     claim_loop_.release_paused();
-    gate_.signal().raise(dispatcher::claim_reasons::kLook);
+    gate_.signal().raise(dispatcher::ClaimReasons::kLook);
   }
 
   void wake() noexcept {
-    gate_.signal().raise(dispatcher::claim_reasons::kLook);
+    gate_.signal().raise(dispatcher::ClaimReasons::kLook);
     settler_.wake();
     keeper_.wake();
   }
@@ -271,12 +271,14 @@ RunningStats Dispatcher::Impl::stats() const {
   return stats;
 }
 
-Dispatcher::Dispatcher(QueueStore& store, Handlers handlers, const DispatcherOptions& options,
-                       Logger& logger, Observer& observer, const Clock& clock)
+Dispatcher::Dispatcher(QueueStore& store, const Handlers& handlers,
+                       const DispatcherOptions& options, Logger& logger, Observer& observer,
+                       const Clock& clock)
     : impl_(std::make_unique<Impl>(store, handlers, options,
                                    Surroundings{&logger, &observer, &clock})) {}
 
-Dispatcher::Dispatcher(QueueStore& store, Handlers handlers, const DispatcherOptions& options)
+Dispatcher::Dispatcher(QueueStore& store, const Handlers& handlers,
+                       const DispatcherOptions& options)
     : impl_(std::make_unique<Impl>(store, handlers, options, Surroundings{})) {}
 
 Dispatcher::~Dispatcher() { impl_->stop_and_join(); }

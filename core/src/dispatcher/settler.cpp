@@ -106,7 +106,7 @@ void Settler::count(const InFlight& message, const Settlement& settlement, Settl
     ++counters.released;
   }
   // The next one of its partition can be claimed now.
-  if (message.claimed->message.partition_key) parts_.gate.signal().raise(claim_reasons::kWork);
+  if (message.claimed->message.partition_key) parts_.gate.signal().raise(ClaimReasons::kWork);
 }
 
 void Settler::drop_first(std::size_t count) {
