@@ -52,4 +52,10 @@ int main(int argc, char** argv) {
   const auto code = store->inbox().find({"shop", "login code"});
   std::cout << code->key.message_id << ": " << to_string(code->status) << ", "
             << code->history.last_error.value_or("") << '\n';
+
+  // For a timer of yours. Nothing here is old enough.
+  const CleanupRequest old{.done_retention = std::chrono::days{30},
+                           .dead_retention = std::chrono::days{90}};
+  while (store->inbox_operator().cleanup(old).total() == old.limit) {
+  }
 }

@@ -64,31 +64,28 @@ void print_all(QueueOperator& queue) {
 int main(int argc, char** argv) {
   const ExampleStore store(argc, argv);
   Inbox inbox(*store);
-  const auto send = [&](const char* id, const char* text) {
-    inbox.enqueue({.key = {"shop", id}, .topic = "invoice.send", .payload = text});
-  };
-  send("ann", "ann 4200");
-  send("bob", "bob 1300");
-  send("cy", "cy 900");
-  send("dee", "dee 700");
-  send("eve", "not an invoice");
+  for (const std::string text : {"ann 4200", "bob 1300", "cyd 900", "dee 700", "eve a lot"}) {
+    inbox.enqueue({.key = {"shop", text.substr(0, 3)}, .topic = "invoice.send", .payload = text});
+  }
 
-  std::atomic<bool> address_of_cy_is_known = false;
-  Handlers handlers;
-  handlers.on<Invoice>("invoice.send", [&](const Invoice& invoice, HandlerContext& context) {
+  std::atomic<bool> cyd_has_an_address = false;
+  const auto send = [&](const Invoice& invoice, HandlerContext& context) {
     const bool first_time = context.message().history.attempt == 0;
     if (invoice.customer == "bob" && first_time) throw RetryAfter(20ms, "the mail server is busy");
-    if (invoice.customer == "cy" && !address_of_cy_is_known) throw PermanentFailure("no address");
+    if (invoice.customer == "cyd" && !cyd_has_an_address) throw PermanentFailure("no address");
     if (invoice.customer == "dee") throw std::runtime_error("the mail server hung up");
-  });
+  };
+  Handlers handlers;
+  handlers.on<Invoice>("invoice.send", send,
+                       {.max_concurrency = 2, .rate = RateLimit{.count = 100, .per = 1s}});
 
   // The policy of this topic; all others keep the default one.
   RetryPolicies retries;
   retries.set("invoice.*", {.backoff = FixedDelay{20ms}, .max_attempts = 3});
 
-  NullLogger logger;
-  FinishedMessages finished;
   const SystemClock clock;
+  TextLogger logger(std::cerr, clock);
+  FinishedMessages finished;
   Dispatcher dispatcher(store->inbox(), std::move(handlers), {.workers = 2, .retries = retries},
                         logger, finished, clock);
   dispatcher.start();
@@ -96,12 +93,16 @@ int main(int argc, char** argv) {
   std::cout << "handled or given up:\n";
   print_all(store->inbox_operator());
 
-  // The operator has found out where Cy lives. Revived messages get all their attempts anew.
-  address_of_cy_is_known = true;
+  // The operator has found out where Cyd lives. Revived messages get all their attempts anew.
+  cyd_has_an_address = true;
   const MessageFilter without_address{.error_contains = "no address"};
   store->inbox_operator().revive_matching(without_address, {.reason = "address added"}, 100);
   finished.wait_for(1);
   dispatcher.stop();
-  std::cout << "after the revival:\n";
-  print_all(store->inbox_operator());
+  const auto cyd = store->inbox().find({"shop", "cyd"});
+  std::cout << cyd->key << " is " << to_string(cyd->status) << '\n';
+
+  const RunningStats stats = dispatcher.stats();
+  std::cout << "handled " << stats.handled << ", retried " << stats.retried << ", dead "
+            << stats.dead << '\n';
 }

@@ -39,7 +39,13 @@ def occurs(block, text):
     return False
 
 
+def without_code(text):
+    """The text with its blocks emptied; what is left keeps its line numbers."""
+    return BLOCK.sub(lambda block: "\n" * block[0].count("\n"), text)
+
+
 def check_links(file, path, text):
+    text = without_code(text)
     for link in LINK.finditer(text):
         if "://" in link[1] or link[1].startswith("mailto:"):
             continue

@@ -6,13 +6,13 @@ import check_pages
 class CheckPages(SampleTree):
     def setUp(self):
         super().setUp()
-        self.write("examples/a.cpp", "int main() {\n  f();\n\n  g();\n}\n")
+        self.write("examples/a.cpp", "int main() {\n  f();\n\n  g();\n  [&](int) {};\n}\n")
         self.write("examples/a.out", "one\ntwo\n")
 
     def test_passes_blocks_of_examples_and_links_that_lead_somewhere(self):
         self.write("README.md", "```cpp\nf();\n\ng();\n```\n```text\none\ntwo\n```\n")
         self.write("docs/guide.md", "```cpp\nint main() {\n  f();\n```\n[up](../README.md#top)\n")
-        self.write("docs/other.md", "```sh\nls\n```\n[away](https://example.org/x)\n")
+        self.write("docs/other.md", "```cpp\n[&](int) {};\n```\n[away](https://example.org/x)\n")
         self.assert_passes(check_pages.check)
 
     def test_finds_code_that_no_example_has(self):
@@ -30,5 +30,5 @@ class CheckPages(SampleTree):
         self.assert_passes(check_pages.check)
 
     def test_finds_a_link_that_leads_nowhere(self):
-        self.write("docs/guide.md", "see\n[that](missing.md#part)\n")
-        self.assert_finds(check_pages.check, "docs/guide.md:2: there is no missing.md")
+        self.write("docs/guide.md", "```sh\nls\n```\nsee\n[that](missing.md#part)\n")
+        self.assert_finds(check_pages.check, "docs/guide.md:5: there is no missing.md")
