@@ -66,6 +66,7 @@ int main(int argc, char** argv) {
   std::atomic<int> duplicates = 0;
   {
     std::vector<std::jthread> threads;
+    threads.reserve(kThreads);
     for (int thread = 0; thread < kThreads; ++thread) {
       threads.emplace_back([&, thread] {
         for (int number = 0; number < kEvents; ++number) {
