@@ -7,11 +7,11 @@
 
 namespace oncebox::bench {
 
-/// One measured figure. `baseline` names the figure that `ratio` compares with; a figure without
-/// one leaves both empty.
+/// One measured figure: a rate, or what its unit says. `baseline` names the figure that `ratio`
+/// compares with; a figure without one leaves both empty.
 struct Figure {
   std::string bench;
-  double rate = 0;
+  double value = 0;
   std::string unit = "operations/s";
   std::string baseline = {};
   double ratio = 0;
@@ -24,6 +24,8 @@ class Report {
   void add(const std::string& bench, double rate);
   /// Also tells the ratio to an earlier figure.
   void add(const std::string& bench, double rate, const std::string& baseline);
+  void add_time(const std::string& bench, double microseconds);
+  void add_memory(const std::string& bench, double mebibytes);
   void print_json() const;
 
   [[nodiscard]] double rate_of(const std::string& bench) const;

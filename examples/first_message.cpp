@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
     std::cout << "handling         " << claimed.message.payload.bytes() << '\n';
     handled.release();
   });
-  Dispatcher dispatcher(store->inbox(), std::move(handlers));
+  Dispatcher dispatcher(store->inbox(), handlers);
   dispatcher.start();
   if (brings_work(first)) handled.acquire();  // else it was done in an earlier run
   dispatcher.stop();                          // what was handled is recorded when this returns

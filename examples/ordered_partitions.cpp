@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
   });
 
   Dispatcher dispatcher(
-      store->inbox(), std::move(handlers),
+      store->inbox(), handlers,
       {.workers = 3, .retries = RetryPolicies({.backoff = FixedDelay{50ms}, .max_attempts = 5})});
   dispatcher.start();
   const bool finished = ledger.wait_until_all_have_finished();

@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
     handled.release();
   });
   // One worker, so that the order shows. With several, messages begin in this order.
-  Dispatcher dispatcher(store->inbox(), std::move(handlers), {.workers = 1});
+  Dispatcher dispatcher(store->inbox(), handlers, {.workers = 1});
   dispatcher.start();
   for (int mail = 0; mail < 4; ++mail) {
     if (!handled.try_acquire_for(30s)) return EXIT_FAILURE;

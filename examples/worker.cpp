@@ -86,8 +86,8 @@ int main(int argc, char** argv) {
   const SystemClock clock;
   TextLogger logger(std::cerr, clock);
   FinishedMessages finished;
-  Dispatcher dispatcher(store->inbox(), std::move(handlers), {.workers = 2, .retries = retries},
-                        logger, finished, clock);
+  Dispatcher dispatcher(store->inbox(), handlers, {.workers = 2, .retries = retries}, logger,
+                        finished, clock);
   dispatcher.start();
   finished.wait_for(5);
   std::cout << "handled or given up:\n";

@@ -89,6 +89,7 @@ Message DispatcherTest::message(const std::string& id, const std::string& topic)
 
 void DispatcherTest::enqueue_many(std::size_t count, const std::string& topic) {
   std::vector<Message> messages;
+  messages.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     messages.push_back(message("m" + std::to_string(i), topic));
   }
@@ -115,16 +116,17 @@ bool DispatcherTest::wait_for_status(const std::string& id, Status status) {
   return wait_until([&] { return record(id).status == status; });
 }
 
-Dispatcher& DispatcherTest::make_dispatcher(DispatcherOptions options) {
+DispatcherTest::Ending DispatcherTest::make_dispatcher(const DispatcherOptions& options) {
   dispatcher_ =
       std::make_unique<Dispatcher>(probe_.store(), handlers_, options, logger_, *observer_, clock_);
-  return *dispatcher_;
+  return Ending(*this);
 }
 
-Dispatcher& DispatcherTest::start(DispatcherOptions options) {
-  make_dispatcher(std::move(options));
+DispatcherTest::Ending DispatcherTest::start(const DispatcherOptions& options) {
+  dispatcher_ =
+      std::make_unique<Dispatcher>(probe_.store(), handlers_, options, logger_, *observer_, clock_);
   dispatcher_->start();
-  return *dispatcher_;
+  return Ending(*this);
 }
 
 void DispatcherTest::advance(Duration by) {

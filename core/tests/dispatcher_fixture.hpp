@@ -116,6 +116,22 @@ class StoreProbe {
 /// A dispatcher over the memory store on a fake clock.
 class DispatcherTest : public ::testing::Test {
  protected:
+  /// Ends the dispatcher before what its handlers use: the variables of the test that were there
+  /// when it was made.
+  class [[nodiscard]] Ending {
+   public:
+    explicit Ending(DispatcherTest& test) : test_(test) {}
+    ~Ending() {
+      test_.gate_.open();
+      test_.dispatcher_.reset();
+    }
+    Ending(const Ending&) = delete;
+    Ending& operator=(const Ending&) = delete;
+
+   private:
+    DispatcherTest& test_;
+  };
+
   static Message message(const std::string& id, const std::string& topic = "order.created");
   void enqueue(const Message& message) { queue().enqueue(message); }
   /// Enqueues "m0", "m1" …
@@ -127,8 +143,8 @@ class DispatcherTest : public ::testing::Test {
   [[nodiscard]] bool wait_for_status(const std::string& id, Status status);
   [[nodiscard]] bool wait_until(const std::function<bool()>& holds);
 
-  Dispatcher& make_dispatcher(DispatcherOptions options = {});
-  Dispatcher& start(DispatcherOptions options = {});
+  Ending make_dispatcher(const DispatcherOptions& options = {});
+  Ending start(const DispatcherOptions& options = {});
   /// Moves the clock and tells the dispatcher.
   void advance(Duration by);
 
@@ -138,6 +154,7 @@ class DispatcherTest : public ::testing::Test {
   RecordingLogger logger_;
   Observer silent_observer_;
   Observer* observer_ = &silent_observer_;
+  Gate gate_;  ///< opened at the latest when the dispatcher ends
   Handlers handlers_;
   std::unique_ptr<Dispatcher> dispatcher_;
 };

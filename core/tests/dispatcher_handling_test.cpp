@@ -37,7 +37,7 @@ TEST_F(DispatcherHandlingTest, EachMessageGoesToTheHandlerOfItsTopic) {
   for (const char* topic : {"order.created", "order.paid", "order.closed", "Order.created"}) {
     enqueue(message(topic, topic));
   }
-  start();
+  const auto ending = start();
   EXPECT_TRUE(seen.wait_for({"order.created>exact", "order.paid>stem", "order.closed>longer stem",
                              "Order.created>rest"}));
   EXPECT_TRUE(wait_for_status("order.created", Status::done));
@@ -57,10 +57,10 @@ TEST_F(DispatcherHandlingTest, AHandlerGetsTheWholeMessageAndAStopToken) {
     got.change([&](auto& value) { value = claimed; });
   });
   enqueue(sent);
-  const OwnerToken owner = start().owner();
+  const auto ending = start();
   ASSERT_TRUE(got.wait([](const auto& value) { return value.has_value(); }));
   EXPECT_EQ(got.get()->message, sent);
-  EXPECT_EQ(got.get()->owner, owner);
+  EXPECT_EQ(got.get()->owner, dispatcher_->owner());
   EXPECT_EQ(got.get()->history.deliveries, 1);
 }
 
@@ -76,7 +76,7 @@ TEST_F(DispatcherHandlingTest, HandlersMayBeObjectsThatServeSeveralPatterns) {
   handlers_.on("a", handler).on("b", handler);
   enqueue(message("1", "a"));
   enqueue(message("2", "b"));
-  start();
+  const auto ending = start();
   EXPECT_TRUE(handler->calls.wait_for(2));
 }
 
@@ -92,7 +92,7 @@ TEST_F(DispatcherHandlingTest, TypedHandlersGetTheDecodedPayload) {
   });
   enqueue({.key = {"shop", "1"}, .topic = "amount", .payload = "17"});
   enqueue({.key = {"shop", "2"}, .topic = "text", .payload = "hello"});
-  start();
+  const auto ending = start();
   EXPECT_TRUE(sum.wait_for(17));
   EXPECT_TRUE(text.wait_for("hello"));
 }
@@ -101,7 +101,7 @@ TEST_F(DispatcherHandlingTest, AnUndecodablePayloadIsDeadAndNeverQuoted) {
   RecordProperty("requirement", "MSG-05,IBX-127");
   handlers_.on<Amount>("amount", [](const Amount&, HandlerContext&) { FAIL(); });
   enqueue({.key = {"shop", "1"}, .topic = "amount", .payload = "s3cret"});
-  start();
+  const auto ending = start();
   ASSERT_TRUE(wait_for_status("1", Status::dead));
   EXPECT_EQ(record("1").history.last_error, "the payload cannot be decoded");
   EXPECT_FALSE(logger_.contains("s3cret"));
@@ -113,7 +113,7 @@ TEST_F(DispatcherHandlingTest, APermanentFailureIsDeadAtOnce) {
     throw PermanentFailure("no such customer");
   });
   enqueue(message("m"));
-  start();
+  const auto ending = start();
   ASSERT_TRUE(wait_for_status("m", Status::dead));
   EXPECT_EQ(record("m").history.last_error, "no such customer");
   EXPECT_EQ(record("m").history.attempt, 0);
@@ -129,7 +129,7 @@ TEST_F(DispatcherHandlingTest, AnyOtherExceptionIsRetriedByThePolicyOfTheTopic) 
   retries.set("quick.*", {.backoff = FixedDelay{Duration{7}}});
   enqueue(message("default"));
   enqueue(message("quick", "quick.one"));
-  start({.retries = retries});
+  const auto ending = start({.retries = retries});
   ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().retried == 2; }));
   EXPECT_EQ(record("default").eligible_at, clock_.now() + seconds{2});
   EXPECT_EQ(record("quick").eligible_at, clock_.now() + Duration{7});
@@ -148,7 +148,8 @@ TEST_F(DispatcherHandlingTest, DeadAfterTheLastAttemptThatThePolicyAllows) {
     throw std::runtime_error("still broken");
   });
   enqueue(message("m"));
-  start({.retries = RetryPolicies({.backoff = FixedDelay{seconds{1}}, .max_attempts = 3})});
+  const auto ending =
+      start({.retries = RetryPolicies({.backoff = FixedDelay{seconds{1}}, .max_attempts = 3})});
   for (int attempt = 1; attempt < 3; ++attempt) {
     ASSERT_TRUE(wait_until([&] { return record("m").history.attempt == attempt; }));
     advance(seconds{1});
@@ -164,7 +165,7 @@ TEST_F(DispatcherHandlingTest, RetryAfterSetsTheDelayAndCountsAnAttempt) {
     throw RetryAfter(seconds{90}, "too many requests");
   });
   enqueue(message("m"));
-  start({.retries = RetryPolicies({.max_attempts = 2})});
+  const auto ending = start({.retries = RetryPolicies({.max_attempts = 2})});
   ASSERT_TRUE(wait_until([&] { return record("m").history.attempt == 1; }));
   EXPECT_EQ(record("m").eligible_at, clock_.now() + seconds{90});
   EXPECT_EQ(record("m").history.last_error, "too many requests");
@@ -176,7 +177,7 @@ TEST_F(DispatcherHandlingTest, WhatIsNoStdExceptionIsCaughtToo) {
   RecordProperty("requirement", "IBX-075");
   handlers_.on("order.created", [](const ClaimedMessage&, HandlerContext&) { throw 42; });
   enqueue(message("m"));
-  start();
+  const auto ending = start();
   ASSERT_TRUE(wait_until([&] { return record("m").history.attempt == 1; }));
   EXPECT_EQ(record("m").history.last_error, "an exception that is not a std::exception");
   EXPECT_TRUE(logger_.contains("type=int"));
@@ -189,7 +190,7 @@ TEST_F(DispatcherHandlingTest, ErrorsAreCutToTheirLimitAtACharacter) {
   handlers_.on("order.created",
                [&](const ClaimedMessage&, HandlerContext&) { throw PermanentFailure(long_text); });
   enqueue(message("m"));
-  start();
+  const auto ending = start();
   ASSERT_TRUE(wait_for_status("m", Status::dead));
   EXPECT_EQ(record("m").history.last_error, std::string(2'047, 'x'));
 }
@@ -197,7 +198,7 @@ TEST_F(DispatcherHandlingTest, ErrorsAreCutToTheirLimitAtACharacter) {
 TEST_F(DispatcherHandlingTest, WithoutHandlerItWarnsAndAbandons) {
   RecordProperty("requirement", "IBX-074,R-19");
   enqueue(message("m", "unknown"));
-  start();
+  const auto ending = start();
   ASSERT_TRUE(wait_until([&] { return record("m").history.attempt == 1; }));
   EXPECT_EQ(record("m").history.last_error, "no handler for topic unknown");
   EXPECT_TRUE(logger_.contains(
@@ -207,7 +208,7 @@ TEST_F(DispatcherHandlingTest, WithoutHandlerItWarnsAndAbandons) {
 TEST_F(DispatcherHandlingTest, WithoutHandlerItFailsWhenToldSo) {
   RecordProperty("requirement", "R-19");
   enqueue(message("m", "unknown"));
-  start({.no_handler = NoHandlerPolicy::fail});
+  const auto ending = start({.no_handler = NoHandlerPolicy::fail});
   ASSERT_TRUE(wait_for_status("m", Status::dead));
 }
 
@@ -216,7 +217,7 @@ TEST_F(DispatcherHandlingTest, WithoutHandlerItLeavesMessagesToOthersWhenToldSo)
   handlers_.on("order.*", [](const ClaimedMessage&, HandlerContext&) {});
   enqueue(message("unknown", "unknown"));
   enqueue(message("known"));
-  start({.no_handler = NoHandlerPolicy::ignore});
+  const auto ending = start({.no_handler = NoHandlerPolicy::ignore});
   ASSERT_TRUE(wait_for_status("known", Status::done));
   ASSERT_TRUE(dispatcher_->stop().complete());
   EXPECT_EQ(record("unknown").history.deliveries, 0);

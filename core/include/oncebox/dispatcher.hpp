@@ -74,7 +74,7 @@ struct StopResult {
 /// its messages are handed out again once their leases lapse.
 ///
 /// **Failures of the store** end nothing: claims, extensions and settlements are repeated with
-/// growing pauses and are never taken for a failure of a handler.
+/// growing pauses for as long as this object lives, and are never taken for a failure of a handler.
 ///
 /// **Threads.** Every call is safe from any thread, also from inside a handler, except for
 /// construction and destruction.
@@ -84,15 +84,17 @@ struct StopResult {
 /// causation id. Never a payload.
 class Dispatcher {
  public:
-  /// Everything but handlers and options is borrowed and must outlive this object. Throws as
-  /// `DispatcherOptions::validate` does.
-  Dispatcher(QueueStore& store, Handlers handlers, const DispatcherOptions& options, Logger& logger,
-             Observer& observer, const Clock& clock);
+  /// Handlers and options are copied; everything else is borrowed and must outlive this object.
+  /// Throws as `DispatcherOptions::validate` does.
+  Dispatcher(QueueStore& store, const Handlers& handlers, const DispatcherOptions& options,
+             Logger& logger, Observer& observer, const Clock& clock);
   /// Without log and observer, on the machine's clock.
-  explicit Dispatcher(QueueStore& store, Handlers handlers, const DispatcherOptions& options = {});
+  explicit Dispatcher(QueueStore& store, const Handlers& handlers,
+                      const DispatcherOptions& options = {});
 
-  /// As `stop_now()`, and then waits for every handler: one that never ends blocks it for ever. Not
-  /// to be called from a handler.
+  /// Stops, requests the stop tokens at once, and waits for every handler: one that never ends
+  /// blocks it for ever. A verdict that the store does not take at the last try is lost, and
+  /// logged. Not to be called from a handler.
   ~Dispatcher();
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;

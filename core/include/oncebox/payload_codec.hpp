@@ -22,6 +22,7 @@ struct PayloadCodec;
 template <>
 struct PayloadCodec<Payload> {
   static const Payload& decode(const Payload& payload) noexcept { return payload; }
+  static const Payload& decode(Payload&&) = delete;
 };
 
 template <>

@@ -89,7 +89,8 @@ class QueueStore {
 
   /// The earliest time after now at which a message of these topics may become claimable: it is
   /// due, its backoff is over, or its lease lapses. Nothing when no message waits for a time. The
-  /// answer may be too early, for a message behind another of its partition; it is never too late.
+  /// answer may be too early, for a message behind another of its partition or a lease of another
+  /// topic; it is never too late.
   [[nodiscard]] std::optional<TimePoint> next_due(const TopicSelection& topics = {});
 
   /// Tells `listener`, for as long as it lives, of every commit that may have made a message

@@ -19,14 +19,14 @@ ClaimGate::Room ClaimGate::room() const noexcept {
 }
 
 bool ClaimGate::wait_for_room() {
-  using namespace claim_reasons;
+  constexpr WakeSignal::Reasons kUrgent = ClaimReasons::kLook | ClaimReasons::kStop;
   // Announced before looking: whoever makes room after the look sees the wish.
   wants_room_ = true;
   bool has_room = room().messages > 0;
   while (!has_room) {
-    const WakeSignal::Reasons woken = signal().wait(kRoom | kLook | kStop);
+    const WakeSignal::Reasons woken = signal().wait(ClaimReasons::kRoom | kUrgent);
     has_room = room().messages > 0;
-    if ((woken & (kLook | kStop)) != 0) break;
+    if ((woken & kUrgent) != 0) break;
   }
   wants_room_ = false;
   return has_room;
@@ -34,14 +34,14 @@ bool ClaimGate::wait_for_room() {
 
 void ClaimGate::on_room() noexcept {
   if (!wants_room_.load() || room().messages == 0) return;
-  signal().raise(claim_reasons::kRoom);
+  signal().raise(ClaimReasons::kRoom);
 }
 
 void ClaimGate::on_due(TimePoint time) noexcept {
   TimePoint known = earliest_due_.load();
   while (time < known) {
     if (!earliest_due_.compare_exchange_weak(known, time)) continue;
-    signal().raise(claim_reasons::kDue);
+    signal().raise(ClaimReasons::kDue);
     return;
   }
 }

@@ -13,19 +13,20 @@
 namespace oncebox::dispatcher {
 
 /// Why the claim loop wakes.
-namespace claim_reasons {
-inline constexpr WakeSignal::Reasons kWork = 1;  ///< the store says that there may be work
-inline constexpr WakeSignal::Reasons kRoom = 2;  ///< the buffer or a limited route has room again
-inline constexpr WakeSignal::Reasons kDue = 4;   ///< something is due earlier than it knew
-inline constexpr WakeSignal::Reasons kLook = 8;  ///< somebody called `wake`, `resume` or the like
-inline constexpr WakeSignal::Reasons kStop = 16;
-}  // namespace claim_reasons
+struct ClaimReasons {
+  static constexpr WakeSignal::Reasons kWork = 1;  ///< the store says that there may be work
+  static constexpr WakeSignal::Reasons kRoom = 2;  ///< the buffer or a limited route has room again
+  static constexpr WakeSignal::Reasons kDue = 4;   ///< something is due earlier than it knew
+  static constexpr WakeSignal::Reasons kLook = 8;  ///< somebody called `wake`, `resume` or the like
+  static constexpr WakeSignal::Reasons kStop = 16;
+  static constexpr WakeSignal::Reasons kAny = kWork | kRoom | kDue | kLook | kStop;
+};
 
 /// The signal of the claim loop as a listener of the store, which may outlive the dispatcher for
 /// the length of a call.
 class ClaimSignal final : public WorkListener {
  public:
-  void on_work() noexcept override { signal.raise(claim_reasons::kWork); }
+  void on_work() noexcept override { signal.raise(ClaimReasons::kWork); }
   WakeSignal signal;
 };
 
@@ -61,7 +62,7 @@ class ClaimGate {
   /// A worker took a message, or one was settled.
   void on_room() noexcept;
   /// A message of a limited route has ended.
-  void on_limit_eased() noexcept { signal().raise(claim_reasons::kRoom); }
+  void on_limit_eased() noexcept { signal().raise(ClaimReasons::kRoom); }
   /// A message will be claimable at this time.
   void on_due(TimePoint time) noexcept;
 

@@ -16,7 +16,7 @@ ClaimLoop::ClaimLoop(const Parts& parts, const Settings& settings)
 
 void ClaimLoop::run(const std::stop_token& stop) {
   const std::stop_callback on_stop(stop,
-                                   [this] { parts_.gate.signal().raise(claim_reasons::kStop); });
+                                   [this] { parts_.gate.signal().raise(ClaimReasons::kStop); });
   while (!stop.stop_requested()) {
     if (!parts_.gate.wait_for_room()) continue;
     try {
@@ -31,8 +31,10 @@ void ClaimLoop::run(const std::stop_token& stop) {
 // After a claim that found everything comes one question for the next due time, and one more claim:
 // what became due between the two would else be missed until the next poll.
 void ClaimLoop::look() {
+  const std::size_t room = parts_.gate.room().messages;
+  if (room == 0) return;
   claimed_at_ = parts_.clock.now();
-  const ClaimPlans plans = parts_.routes.plan(parts_.gate.room().messages, claimed_at_);
+  const ClaimPlans plans = parts_.routes.plan(room, claimed_at_);
   if (std::exchange(timed_out_, false)) ask_next_due(plans);
 
   limited_first_ = !limited_first_;  // so that neither can keep the other from a full buffer
@@ -103,7 +105,7 @@ void ClaimLoop::take_in(std::vector<ClaimedMessage>&& claimed, TimePoint lease_u
     for (InFlight* message : runnable_) parts_.workers.give_back(*message);
   }
   // Once more, for a pause that came in between.
-  if (parts_.routes.any_paused()) release_paused();
+  release_paused();
 }
 
 void ClaimLoop::finish(InFlight& message, Verdict verdict) {
@@ -113,6 +115,7 @@ void ClaimLoop::finish(InFlight& message, Verdict verdict) {
 }
 
 void ClaimLoop::release_paused() {
+  if (!parts_.routes.any_paused()) return;
   const auto paused = parts_.ready.extract([&](const InFlight& message) {
     return parts_.routes.is_paused(message.claimed->message.topic.str());
   });
@@ -120,7 +123,6 @@ void ClaimLoop::release_paused() {
 }
 
 void ClaimLoop::wait_for_work(TimePoint room_at) {
-  using namespace claim_reasons;
   // A time that had come before the claim did not help it: the store's clock is behind ours.
   TimePoint due = std::min(*std::exchange(due_, std::nullopt), room_at);
   if (due <= claimed_at_) due = kMaxTime;
@@ -131,9 +133,8 @@ void ClaimLoop::wait_for_work(TimePoint room_at) {
     const TimePoint now = parts_.clock.now();
     if (due <= now) return;
     const Duration wait = std::min(due - now, poll_in_);
-    const auto woken =
-        parts_.gate.signal().wait_until(kWork | kRoom | kDue | kLook | kStop, started + wait);
-    if (woken == kDue) continue;
+    const auto woken = parts_.gate.signal().wait_until(ClaimReasons::kAny, started + wait);
+    if (woken == ClaimReasons::kDue) continue;
     if (woken != 0) return;
     timed_out_ = true;
     if (wait == poll_in_) poll_in_ = std::min(poll_in_ * 2, settings_.max_poll_interval);
@@ -142,7 +143,6 @@ void ClaimLoop::wait_for_work(TimePoint room_at) {
 }
 
 void ClaimLoop::pause_after_failure(const std::exception& failure) {
-  using namespace claim_reasons;
   ++parts_.counters.failed_store_calls;
   const Duration longest = std::max(settings_.max_poll_interval, kFirstFailurePause);
   failure_pause_ = std::clamp(failure_pause_ * 2, kFirstFailurePause, longest);
@@ -151,7 +151,8 @@ void ClaimLoop::pause_after_failure(const std::exception& failure) {
       {{"store", parts_.store_name}, {"pause_ms", failure_pause_}, {"reason", failure.what()}});
   due_.reset();
   // Notifications do not count: a store that is in trouble is left alone for a while.
-  parts_.gate.signal().wait_until(kLook | kStop, std::chrono::steady_clock::now() + failure_pause_);
+  parts_.gate.signal().wait_until(ClaimReasons::kLook | ClaimReasons::kStop,
+                                  std::chrono::steady_clock::now() + failure_pause_);
 }
 
 }  // namespace oncebox::dispatcher

@@ -88,11 +88,11 @@ class Dispatcher::Impl {
   void change_pauses(Change change) {
     change(routes_);
     claim_loop_.release_paused();
-    gate_.signal().raise(dispatcher::claim_reasons::kLook);
+    gate_.signal().raise(dispatcher::ClaimReasons::kLook);
   }
 
   void wake() noexcept {
-    gate_.signal().raise(dispatcher::claim_reasons::kLook);
+    gate_.signal().raise(dispatcher::ClaimReasons::kLook);
     settler_.wake();
     keeper_.wake();
   }
@@ -127,6 +127,7 @@ class Dispatcher::Impl {
 
   std::mutex lifecycle_mutex_;  // guards what follows
   State state_ = State::created;
+  std::vector<std::thread::id> own_threads_;
   std::jthread settler_thread_;
   std::jthread keeper_thread_;
   std::jthread claim_thread_;
@@ -141,7 +142,7 @@ Dispatcher::Impl::Impl(QueueStore& store, const Handlers& handlers,
       store_(store, options_.name, logger_, observer_, clock_),
       routes_(handlers, options_.no_handler, clock_.now()),
       table_(in_flight_capacity(options_)),
-      ready_(*options_.max_buffered),
+      ready_(in_flight_capacity(options_)),
       gate_({options_.batch_size, *options_.max_buffered, options_.buffer_bytes}, ready_, table_),
       settler_({store_, table_, gate_, counters_, logger_, observer_, clock_, options_.name}),
       calls_(options_.retries, options_.no_handler, logger_, options_.name),
@@ -164,14 +165,17 @@ void Dispatcher::Impl::start() {
     state_ = State::running;
     try {
       start_threads();
-      return;
     } catch (...) {
       failure = std::current_exception();
       if (!claim_thread_.joinable()) table_.unhold();
     }
   }
-  stop_and_join();
-  std::rethrow_exception(failure);
+  if (failure) {
+    stop_and_join();
+    std::rethrow_exception(failure);
+  }
+  logger_.log(LogLevel::info, "dispatcher started",
+              {{"store", options_.name}, {"owner", owner()}, {"workers", options_.workers}});
 }
 
 void Dispatcher::Impl::start_threads() {
@@ -179,25 +183,25 @@ void Dispatcher::Impl::start_threads() {
   store_.listen(gate_.listener());
   settler_thread_ = std::jthread([this](const std::stop_token& stop) { settler_.run(stop); });
   keeper_thread_ = std::jthread([this](const std::stop_token& stop) { keeper_.run(stop); });
-  workers_.start();
+  own_threads_ = workers_.start();
   claim_thread_ = std::jthread([this](const std::stop_token& stop) {
     claim_loop_.run(stop);
     table_.unhold();
   });
-  logger_.log(LogLevel::info, "dispatcher started",
-              {{"store", options_.name}, {"owner", owner()}, {"workers", options_.workers}});
+  for (const auto* thread : {&settler_thread_, &keeper_thread_, &claim_thread_}) {
+    own_threads_.push_back(thread->get_id());
+  }
 }
 
 bool Dispatcher::Impl::is_own_thread() {
   const std::lock_guard lock(lifecycle_mutex_);
   const auto self = std::this_thread::get_id();
-  return workers_.is_worker_thread() || self == settler_thread_.get_id() ||
-         self == keeper_thread_.get_id() || self == claim_thread_.get_id();
+  return std::find(own_threads_.begin(), own_threads_.end(), self) != own_threads_.end();
 }
 
 void Dispatcher::Impl::begin_to_stop() {
   const std::lock_guard lock(lifecycle_mutex_);
-  if (std::exchange(state_, State::stopped) == State::stopped) return;
+  if (std::exchange(state_, State::stopped) != State::running) return;
   claim_thread_.request_stop();
   keeper_.stop_reaping();
   for (dispatcher::InFlight* message : ready_.close()) workers_.give_back(*message);
@@ -205,8 +209,6 @@ void Dispatcher::Impl::begin_to_stop() {
 
 StopResult Dispatcher::Impl::stop(const StopOptions& options) {
   const auto finish_at = std::chrono::steady_clock::now() + options.finish_within;
-  const auto give_up_at = finish_at + options.interrupt_within;
-  settler_.give_up_at(give_up_at);
   begin_to_stop();
   if (is_own_thread()) {
     if (options.finish_within <= Duration::zero()) workers_.interrupt_all();
@@ -214,13 +216,15 @@ StopResult Dispatcher::Impl::stop(const StopOptions& options) {
   }
   if (!table_.wait_quiet_until(finish_at)) {
     workers_.interrupt_all();
-    table_.wait_quiet_until(give_up_at);
+    table_.wait_quiet_until(finish_at + options.interrupt_within);
   }
   const StopResult result = rest();
-  logger_.log(LogLevel::info, "dispatcher stopped",
-              {{"store", options_.name},
-               {"still_running", result.still_running},
-               {"unsettled", result.unsettled}});
+  if (!result.complete()) {
+    logger_.log(LogLevel::warning, "dispatcher not stopped in time",
+                {{"store", options_.name},
+                 {"still_running", result.still_running},
+                 {"unsettled", result.unsettled}});
+  }
   return result;
 }
 
@@ -235,9 +239,11 @@ StopResult Dispatcher::Impl::rest() const {
 
 // Workers first, as their last verdicts are settled; leases are kept until everything is.
 void Dispatcher::Impl::stop_and_join() {
-  stop({.finish_within = Duration::zero()});
+  begin_to_stop();
+  workers_.interrupt_all();
   if (claim_thread_.joinable()) claim_thread_.join();
   workers_.join();
+  settler_.stop_repeating();
   settler_thread_ = {};
   keeper_thread_ = {};
 }
@@ -265,12 +271,14 @@ RunningStats Dispatcher::Impl::stats() const {
   return stats;
 }
 
-Dispatcher::Dispatcher(QueueStore& store, Handlers handlers, const DispatcherOptions& options,
-                       Logger& logger, Observer& observer, const Clock& clock)
+Dispatcher::Dispatcher(QueueStore& store, const Handlers& handlers,
+                       const DispatcherOptions& options, Logger& logger, Observer& observer,
+                       const Clock& clock)
     : impl_(std::make_unique<Impl>(store, handlers, options,
                                    Surroundings{&logger, &observer, &clock})) {}
 
-Dispatcher::Dispatcher(QueueStore& store, Handlers handlers, const DispatcherOptions& options)
+Dispatcher::Dispatcher(QueueStore& store, const Handlers& handlers,
+                       const DispatcherOptions& options)
     : impl_(std::make_unique<Impl>(store, handlers, options, Surroundings{})) {}
 
 Dispatcher::~Dispatcher() { impl_->stop_and_join(); }

@@ -30,7 +30,7 @@ class HandlerCalls {
   struct Failure;
 
   [[nodiscard]] Verdict verdict_of(const Failure& failure, const ClaimedMessage& message);
-  void log(LogLevel level, std::string_view text, const ClaimedMessage& message,
+  void log(LogLevel level, std::string_view text, const ClaimedMessage& claimed,
            const Failure* failure) noexcept;
   std::uint64_t entropy() noexcept;
 

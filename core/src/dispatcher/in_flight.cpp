@@ -43,6 +43,12 @@ std::vector<InFlight*> InFlightTable::admit(std::vector<ClaimedMessage>&& claime
     const std::size_t hash = std::hash<MessageKey>{}(message.message.key);
     if (InFlight* known = find(message.message.key, hash); known != nullptr) {
       known->newer = {message.delivery, message.history.content_version};
+      const int known_version = known->claimed->history.content_version;
+      // What no handler has begun with need not be begun with: there is something newer.
+      if (known->stage == InFlight::Stage::buffered &&
+          known->newer->content_version != known_version) {
+        known->lease_lost = true;
+      }
       known->renewed_in_round = round_;
       known->lease_until = lease_until;
       admitted.push_back(nullptr);
@@ -56,6 +62,7 @@ std::vector<InFlight*> InFlightTable::admit(std::vector<ClaimedMessage>&& claime
     added.stage.store(InFlight::Stage::buffered, std::memory_order_relaxed);
     added.lease_lost.store(false, std::memory_order_relaxed);
     added.lease_until.store(lease_until, std::memory_order_relaxed);
+    added.may_be_recorded = false;
     added.renewed_in_round = round_;
     insert(added);
     size_.fetch_add(1);
@@ -79,9 +86,8 @@ void InFlightTable::address(std::span<InFlight* const> messages,
     settlement.verdict = message.verdict;
     if (!message.newer) continue;
     settlement.delivery.number = message.newer->number;
-    if (message.newer->content_version != claimed.history.content_version) {
-      settlement.verdict = Release{};
-    }
+    const bool same_content = message.newer->content_version == claimed.history.content_version;
+    if (!same_content || message.may_be_recorded) settlement.verdict = Release{};
   }
 }
 

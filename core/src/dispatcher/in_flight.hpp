@@ -31,6 +31,7 @@ struct InFlight {
   Route* route = nullptr;  ///< null: nobody handles it
   std::size_t bytes = 0;   ///< of its payload, while that is in memory
   Verdict verdict;
+  bool may_be_recorded = false;  ///< the store has, or may have, taken the verdict
   InFlight* next_finished = nullptr;
 
   // Any thread may look at these.
@@ -66,8 +67,8 @@ class InFlightTable {
   std::vector<InFlight*> admit(std::vector<ClaimedMessage>&& claimed, TimePoint lease_until);
 
   /// Writes what to tell the store of these into the first elements of `settlements`, which grows
-  /// as needed. A verdict goes to the newest delivery; when that has other content, it is released
-  /// instead, to be run on its own.
+  /// as needed. A verdict goes to the newest delivery. But one that has other content, or that may
+  /// have come because the verdict was recorded, is released instead, to be run on its own.
   void address(std::span<InFlight* const> messages, std::vector<Settlement>& settlements);
 
   /// Lets go of settled ones, which were settled as in `settlements`. Answers those that came again

@@ -19,24 +19,26 @@ void Stopwatch::restart() {
 }
 
 LeaseKeeper::LeaseKeeper(const Parts& parts, const Settings& settings)
-    : parts_(parts), settings_(settings), round_(std::max(settings.lease / 6, Duration{1})) {}
+    : parts_(parts),
+      settings_(settings),
+      round_(std::max(settings.lease / 6, Duration{1})),
+      since_round_(parts.clock),
+      since_reap_(parts.clock) {}
 
 void LeaseKeeper::run(const std::stop_token& stop) {
   const std::stop_callback on_stop(stop, [this] { signal_.raise(kLook); });
-  Stopwatch since_round(parts_.clock);
-  Stopwatch since_reap(parts_.clock);
   while (!stop.stop_requested()) {
-    SteadyTime deadline = since_round.at(round_);
+    SteadyTime deadline = since_round_.at(round_);
     const bool reaps = settings_.reap_interval && reaping_;
-    if (reaps) deadline = std::min(deadline, since_reap.at(*settings_.reap_interval));
+    if (reaps) deadline = std::min(deadline, since_reap_.at(*settings_.reap_interval));
     signal_.wait_until(kLook, deadline);
 
-    if (const auto rounds = since_round.elapsed() / round_; rounds > 0) {
-      since_round.restart();
+    if (const auto rounds = since_round_.elapsed() / round_; rounds > 0) {
+      since_round_.restart();
       renew(static_cast<unsigned>(std::min<Duration::rep>(rounds, 2)));
     }
-    if (reaps && since_reap.elapsed() >= *settings_.reap_interval) {
-      since_reap.restart();
+    if (reaps && since_reap_.elapsed() >= *settings_.reap_interval) {
+      since_reap_.restart();
       reap();
     }
   }

@@ -80,6 +80,8 @@ class LeaseKeeper {
   const Duration round_;
   WakeSignal signal_;
   std::atomic<bool> reaping_ = true;
+  Stopwatch since_round_;
+  Stopwatch since_reap_;
 };
 
 }  // namespace oncebox::dispatcher

@@ -26,7 +26,7 @@ void ReadyQueue::push_locked(std::span<InFlight* const> messages) noexcept {
     ++tail;
   }
   tail_.store(tail);
-  const std::size_t wakes = std::min(messages.size(), waiting_.load());
+  const std::size_t wakes = std::min(messages.size(), waiting_);
   for (std::size_t i = 0; i < wakes; ++i) filled_.notify_one();
 }
 
@@ -41,10 +41,10 @@ InFlight* ReadyQueue::try_pop() noexcept {
 
 InFlight* ReadyQueue::pop() {
   std::unique_lock lock(mutex_);
-  waiting_.fetch_add(1);
+  ++waiting_;
   InFlight* message = nullptr;
   filled_.wait(lock, [&] { return (message = try_pop()) != nullptr || closed_; });
-  waiting_.fetch_sub(1);
+  --waiting_;
   return message;
 }
 

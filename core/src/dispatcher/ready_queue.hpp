@@ -40,15 +40,16 @@ class ReadyQueue {
  private:
   void push_locked(std::span<InFlight* const> messages) noexcept;
 
+  std::mutex mutex_;
+  std::condition_variable filled_;
+  std::size_t waiting_ = 0;
+  bool closed_ = false;
   // Positions grow for ever. A slot is written again only after `head_` has passed it, so a reader
   // who was too slow fails to move `head_` and never uses what it read.
   std::vector<std::atomic<InFlight*>> slots_;
+  // Apart, because workers write the one and the claim loop the other.
   alignas(64) std::atomic<std::uint64_t> head_ = 0;
   alignas(64) std::atomic<std::uint64_t> tail_ = 0;
-  alignas(64) std::atomic<std::size_t> waiting_ = 0;
-  std::mutex mutex_;
-  std::condition_variable filled_;
-  bool closed_ = false;
 };
 
 }  // namespace oncebox::dispatcher

@@ -49,8 +49,10 @@ void Route::admit(TimePoint now) {
   if (bucket_ != nullptr) bucket_->reserve(now);
 }
 
-void Route::begin(TimePoint now) {
-  if (bucket_ != nullptr) bucket_->spend(now);
+bool Route::begin(TimePoint now) {
+  if (bucket_ == nullptr) return false;
+  bucket_->spend(now);
+  return room_is_wanted_.exchange(false);
 }
 
 bool Route::end() noexcept {
@@ -77,7 +79,7 @@ Routes::Routes(const Handlers& handlers, NoHandlerPolicy no_handler, TimePoint n
   const auto longer = [](const Route* a, const Route* b) {
     return a->pattern().stem().size() > b->pattern().stem().size();
   };
-  std::stable_sort(stems_.begin(), stems_.end(), longer);
+  std::sort(stems_.begin(), stems_.end(), longer);
   const bool handles_everything = !stems_.empty() && stems_.back()->pattern().stem().empty();
   if (handles_everything) claims_unhandled_ = false;
 }

@@ -33,9 +33,9 @@ class Route {
   [[nodiscard]] TimePoint room_at(TimePoint now);
 
   /// A message of this route was claimed; its handler starts; it ended; or it never started. The
-  /// last two answer whether somebody found no room before.
+  /// last three answer whether somebody found no room before and should look again.
   void admit(TimePoint now);
-  void begin(TimePoint now);
+  bool begin(TimePoint now);
   bool end() noexcept;
   bool give_back(TimePoint now);
 

@@ -68,7 +68,6 @@ void Settler::settle_next() {
     const auto outcomes = parts_.store.settle(std::span(settlements_.data(), count));
     pause_ = {};
     conclude(count, outcomes);
-    outcome_was_unknown_ = false;
   } catch (const std::exception& failure) {
     on_failure(count, failure);
   }
@@ -78,6 +77,7 @@ void Settler::conclude(std::size_t count, const std::vector<SettleOutcome>& outc
   parts_.counters.settle_batch.record(count);
   for (std::size_t i = 0; i < count; ++i) {
     this->count(*pending_[i], settlements_[i], outcomes[i]);
+    if (outcomes[i] != SettleOutcome::lease_lost) pending_[i]->may_be_recorded = true;
   }
   drop_first(count);
 }
@@ -90,7 +90,7 @@ void Settler::count(const InFlight& message, const Settlement& settlement, Settl
   }
   if (outcome == SettleOutcome::lease_lost) {
     // After a lost answer it means that the verdict was recorded the first time.
-    if (!outcome_was_unknown_ && !message.lease_lost) ++counters.leases_lost;
+    if (!message.may_be_recorded && !message.lease_lost) ++counters.leases_lost;
     return;
   }
   if (std::holds_alternative<Ack>(settlement.verdict)) {
@@ -106,7 +106,7 @@ void Settler::count(const InFlight& message, const Settlement& settlement, Settl
     ++counters.released;
   }
   // The next one of its partition can be claimed now.
-  if (message.claimed->message.partition_key) parts_.gate.signal().raise(claim_reasons::kWork);
+  if (message.claimed->message.partition_key) parts_.gate.signal().raise(ClaimReasons::kWork);
 }
 
 void Settler::drop_first(std::size_t count) {
@@ -123,17 +123,17 @@ void Settler::drop_first(std::size_t count) {
 
 void Settler::on_failure(std::size_t count, const std::exception& failure) {
   ++parts_.counters.failed_store_calls;
-  if (may_have_happened(failure)) outcome_was_unknown_ = true;
+  if (may_have_happened(failure)) {
+    for (std::size_t i = 0; i < count; ++i) pending_[i]->may_be_recorded = true;
+  }
   if (!may_succeed_later(failure)) {
     if (count == 1) return give_up(1, failure.what());
     one_by_one_ = count;
     return;
   }
-  const SteadyTime now = std::chrono::steady_clock::now();
-  const SteadyTime give_up_at = give_up_at_.load();
-  if (now >= give_up_at) return give_up(count, failure.what());
+  if (!repeats_) return give_up(count, failure.what());
   pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
-  signal_.wait_until(kLook, std::min(now + pause_, give_up_at));
+  signal_.wait_until(kLook, std::chrono::steady_clock::now() + pause_);
 }
 
 void Settler::give_up(std::size_t count, const char* why) {
@@ -150,11 +150,8 @@ void Settler::give_up(std::size_t count, const char* why) {
   drop_first(count);
 }
 
-void Settler::give_up_at(SteadyTime time) noexcept {
-  SteadyTime known = give_up_at_.load();
-  while (known == SteadyTime::max() || known < time) {
-    if (give_up_at_.compare_exchange_weak(known, time)) break;
-  }
+void Settler::stop_repeating() noexcept {
+  repeats_ = false;
   wake();
 }
 

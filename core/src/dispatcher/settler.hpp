@@ -19,8 +19,8 @@
 namespace oncebox::dispatcher {
 
 /// Records verdicts. While one batch is being recorded the next one gathers; nothing waits for a
-/// timer. A store that fails is asked again with growing pauses until it answers or the time to
-/// give up has come; a verdict that it refuses for good is logged, and its lease lapses.
+/// timer. A store that fails is asked again with growing pauses; a verdict that it refuses for good
+/// is logged, and its lease lapses.
 class Settler {
  public:
   struct Parts {
@@ -42,8 +42,8 @@ class Settler {
   /// The work of its thread: ends once a stop is requested and nothing is left.
   void run(const std::stop_token& stop);
 
-  /// From this time on a call that fails is not repeated. A later time replaces an earlier one.
-  void give_up_at(SteadyTime time) noexcept;
+  /// From now on a call that fails is not repeated.
+  void stop_repeating() noexcept;
   /// Ends a pause after a failure.
   void wake() noexcept { signal_.raise(kLook); }
 
@@ -62,14 +62,13 @@ class Settler {
   const Parts parts_;
   WakeSignal signal_;
   std::atomic<InFlight*> submitted_ = nullptr;  // a stack, taken as a whole
-  std::atomic<SteadyTime> give_up_at_ = SteadyTime::max();
+  std::atomic<bool> repeats_ = true;
 
   // Of its thread alone.
   std::vector<InFlight*> pending_;
   std::vector<Settlement> settlements_;  // only ever grows: see `InFlightTable::address`
   std::size_t one_by_one_ = 0;           // so many of the first go alone, to find the bad one
   std::chrono::milliseconds pause_{0};
-  bool outcome_was_unknown_ = false;
 };
 
 }  // namespace oncebox::dispatcher

@@ -22,20 +22,17 @@ WorkerPool::WorkerPool(const Parts& parts, std::size_t workers) : parts_(parts) 
   for (std::size_t i = 0; i < workers; ++i) workers_.push_back(std::make_unique<Worker>());
 }
 
-void WorkerPool::start() {
+std::vector<std::thread::id> WorkerPool::start() {
+  std::vector<std::thread::id> ids;
+  ids.reserve(workers_.size());
   threads_.reserve(workers_.size());
   for (const auto& worker : workers_) {
-    threads_.emplace_back([this, &self = *worker] { run(self); });
+    ids.push_back(threads_.emplace_back([this, &self = *worker] { run(self); }).get_id());
   }
+  return ids;
 }
 
 void WorkerPool::join() noexcept { threads_.clear(); }
-
-bool WorkerPool::is_worker_thread() const noexcept {
-  const auto self = std::this_thread::get_id();
-  const auto is_self = [&](const std::jthread& thread) { return thread.get_id() == self; };
-  return std::any_of(threads_.begin(), threads_.end(), is_self);
-}
 
 void WorkerPool::run(Worker& worker) {
   for (;;) {
@@ -61,7 +58,7 @@ void WorkerPool::handle(Worker& worker, InFlight& message) {
   if (!stop) return give_back(message);
 
   const ClaimedMessage& claimed = *message.claimed;
-  message.route->begin(now);
+  if (message.route->begin(now)) parts_.gate.on_limit_eased();
   const Duration waited = std::max(now - claimed.eligible_at, Duration::zero());
   worker.latency_ms.record(static_cast<std::uint64_t>(waited.count()));
   parts_.observer.on_handler_start(claimed, waited);

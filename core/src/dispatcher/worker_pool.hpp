@@ -37,10 +37,8 @@ class WorkerPool {
 
   WorkerPool(const Parts& parts, std::size_t workers);
 
-  void start();
+  std::vector<std::thread::id> start();
   void join() noexcept;
-  /// Whether the caller is one of the workers.
-  [[nodiscard]] bool is_worker_thread() const noexcept;
 
   /// Requests the stop token of the handler that runs this delivery, if one does.
   void interrupt(const Renewal& delivery);

@@ -292,6 +292,20 @@ void QueueRun::run(const Call& call, const CountStep& step) {
 
 void QueueRun::run(const Call& call, const StatsStep&) {
   require_same("statistics", call.store_operator.stats().topics, call.side.model.stats(call.now));
+  for (std::size_t place = 0; place < vocabulary::kTopicSelections; ++place) {
+    compare_next_due(call, vocabulary::topic_selection(place));
+  }
+}
+
+void QueueRun::compare_next_due(const Call& call, const TopicSelection& topics) {
+  const std::optional<TimePoint> answer = call.store.next_due(topics);
+  const NaiveQueue::DueBounds bounds = call.side.model.next_due(topics, call.now);
+  const bool early_enough = !bounds.latest || (answer && *answer <= *bounds.latest);
+  const bool late_enough = !answer || (bounds.earliest && *answer >= *bounds.earliest);
+  require(early_enough && late_enough, "the next due time is " +
+                                           testing::PrintToString(at(answer)) + ", not between " +
+                                           testing::PrintToString(at(bounds.earliest)) + " and " +
+                                           testing::PrintToString(at(bounds.latest)));
 }
 
 void QueueRun::run(const Call& call, const ReviveStep& step) {

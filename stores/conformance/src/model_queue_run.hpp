@@ -58,6 +58,7 @@ class QueueRun {
   void run(const Call& call, const ListStep& step);
   void run(const Call& call, const CountStep& step);
   void run(const Call& call, const StatsStep& step);
+  static void compare_next_due(const Call& call, const TopicSelection& topics);
   void run(const Call& call, const ReviveStep& step);
   void run(const Call& call, const ReviveMatchingStep& step);
   void run(const Call& call, const PurgeStep& step);

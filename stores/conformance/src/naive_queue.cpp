@@ -352,6 +352,30 @@ std::vector<ClaimedMessage> NaiveQueue::claim(const ClaimRequest& request, TimeP
   return claimed;
 }
 
+NaiveQueue::DueBounds NaiveQueue::next_due(const TopicSelection& topics, TimePoint now) const {
+  DueBounds bounds;
+  const auto take_earlier = [](std::optional<TimePoint>& bound, TimePoint time) {
+    if (!bound || time < *bound) bound = time;
+  };
+  for (const NaiveRow& row : rows_) {
+    const MessageRecord& record = row.record;
+    if (record.status != Status::processing || !record.message) continue;
+    const TimePoint time = record.lease ? row.ready_after_lapse() : row.ready_at;
+    if (time <= now) continue;
+    // Whose lease lapses may also be told of for another topic, or before it is due.
+    if (record.lease && record.lease->locked_until > now) {
+      take_earlier(bounds.earliest, record.lease->locked_until);
+    }
+    if (!selects(topics, record.message->topic.str()) && !record.lease) continue;
+    take_earlier(bounds.earliest, time);
+    const bool can_be_next = record.lease || (is_head(row) && !partition_has_owner(row));
+    if (can_be_next && selects(topics, record.message->topic.str())) {
+      take_earlier(bounds.latest, time);
+    }
+  }
+  return bounds;
+}
+
 bool NaiveQueue::adopt_deliveries(std::span<const ClaimedMessage> claimed) {
   std::vector<DeliveryNumber> numbers{last_delivery_};
   for (const ClaimedMessage& message : claimed) {

@@ -76,6 +76,14 @@ class NaiveQueue {
   [[nodiscard]] bool adopt_deliveries(std::span<const ClaimedMessage> claimed);
   /// Whether this delivery could be settled.
   [[nodiscard]] bool is_held(const Delivery& delivery) const;
+  /// Between which times the next due time must lie: the earlier counts messages behind others of
+  /// their partition, the later does not.
+  struct DueBounds {
+    std::optional<TimePoint> earliest;
+    std::optional<TimePoint> latest;
+  };
+  [[nodiscard]] DueBounds next_due(const TopicSelection& topics, TimePoint now) const;
+
   /// Whether `reap` would bury something.
   [[nodiscard]] bool burial_due(int max_deliveries, TimePoint now) const;
 

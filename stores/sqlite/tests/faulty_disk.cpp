@@ -15,7 +15,7 @@ constexpr const char* kName = "oncebox-faulty-disk";
 constexpr int kNever = -1;
 
 std::atomic<int> countdown_to_fault = kNever;
-std::atomic<int> fault_code = SQLITE_IOERR;
+std::atomic<FaultyDisk::Fault> fault_kind = FaultyDisk::Fault::io_error;
 std::atomic<bool> fault_struck = false;
 
 // Strikes once: the disk works again after it, as after a bad sector was moved.
@@ -28,6 +28,10 @@ bool strikes() {
     }
   }
   return false;
+}
+
+int code_for(int io_error) {
+  return fault_kind == FaultyDisk::Fault::disk_full ? SQLITE_FULL : io_error;
 }
 
 struct File {
@@ -47,14 +51,15 @@ int read_file(sqlite3_file* file, void* to, int bytes, sqlite3_int64 offset) {
   return below(file)->pMethods->xRead(below(file), to, bytes, offset);
 }
 int write_file(sqlite3_file* file, const void* from, int bytes, sqlite3_int64 offset) {
-  if (strikes()) return fault_code == SQLITE_FULL ? SQLITE_FULL : SQLITE_IOERR_WRITE;
+  const bool counts = fault_kind != FaultyDisk::Fault::flush_error;
+  if (counts && strikes()) return code_for(SQLITE_IOERR_WRITE);
   return below(file)->pMethods->xWrite(below(file), from, bytes, offset);
 }
 int truncate_file(sqlite3_file* file, sqlite3_int64 bytes) {
   return below(file)->pMethods->xTruncate(below(file), bytes);
 }
 int sync_file(sqlite3_file* file, int flags) {
-  if (strikes()) return fault_code == SQLITE_FULL ? SQLITE_FULL : SQLITE_IOERR_FSYNC;
+  if (strikes()) return code_for(SQLITE_IOERR_FSYNC);
   return below(file)->pMethods->xSync(below(file), flags);
 }
 int file_size(sqlite3_file* file, sqlite3_int64* bytes) {
@@ -141,7 +146,7 @@ std::string FaultyDisk::vfs() {
 
 FaultyDisk::FaultyDisk(int countdown, Fault fault) {
   fault_struck = false;
-  fault_code = fault == Fault::disk_full ? SQLITE_FULL : SQLITE_IOERR;
+  fault_kind = fault;
   countdown_to_fault = countdown;
 }
 

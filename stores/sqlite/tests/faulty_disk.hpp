@@ -9,8 +9,9 @@ namespace oncebox::sqlite {
 class FaultyDisk {
  public:
   enum class Fault {
-    io_error,   ///< as if the disk were broken
-    disk_full,  ///< as if no space were left
+    io_error,     ///< as if the disk were broken
+    disk_full,    ///< as if no space were left
+    flush_error,  ///< as if the disk were broken, noticed at a flush; only flushes are counted
   };
 
   /// Registers the layer, once, and answers its name for `Options::vfs`.

@@ -3,6 +3,7 @@
 #include "oncebox/error.hpp"
 #include "oncebox/sqlite/sqlite_store.hpp"
 #include "oncebox/testing/fake_clock.hpp"
+#include "peer_process.hpp"
 #include "temporary_folder.hpp"
 
 namespace oncebox::sqlite {
@@ -10,10 +11,11 @@ namespace {
 
 /// A space is a file in a folder of its own. Every handle has its own connections and threads, as
 /// another process would.
-class SqliteHarness final : public conformance::Harness {
+class SqliteHarness : public conformance::Harness {
  public:
   [[nodiscard]] std::shared_ptr<Store> open() override {
-    return std::make_shared<SqliteStore>(Options{.path = folder_.file("oncebox.db"),
+    return std::make_shared<SqliteStore>(Options{.path = path(),
+                                                 .busy_timeout = std::chrono::seconds{60},
                                                  .readers = 1,
                                                  .max_payload_bytes = std::size_t{17} << 20,
                                                  .vfs = FaultyDisk::vfs()},
@@ -35,15 +37,31 @@ class SqliteHarness final : public conformance::Harness {
     }
   }
 
+ protected:
+  [[nodiscard]] std::string path() const { return folder_.file("oncebox.db"); }
+
  private:
   TemporaryFolder folder_;
   testing::FakeClock clock_;
+};
+
+/// The same while another process writes to the file all the time.
+class SharedSqliteHarness final : public SqliteHarness {
+ private:
+  PeerProcess peer_{std::string(ONCEBOX_SQLITE_PEER) + " " + path()};
 };
 
 }  // namespace
 }  // namespace oncebox::sqlite
 
 std::vector<oncebox::conformance::StoreUnderTest> oncebox::conformance::stores_under_test() {
-  return {
+  std::vector<StoreUnderTest> stores{
       {.name = "sqlite", .make_harness = [] { return std::make_unique<sqlite::SqliteHarness>(); }}};
+#ifndef ONCEBOX_SANITIZED
+  // A sanitizer sees nothing of the other process, and everything takes it several times as long.
+  stores.push_back({.name = "sqliteBesideAnotherProcess", .make_harness = [] {
+                      return std::make_unique<sqlite::SharedSqliteHarness>();
+                    }});
+#endif
+  return stores;
 }

@@ -1,0 +1,250 @@
+#include "oncebox/sqlite/sqlite_store.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "connection.hpp"
+#include "oncebox/error.hpp"
+#include "oncebox/testing/fake_clock.hpp"
+#include "schema.hpp"
+#include "temporary_folder.hpp"
+
+namespace oncebox::sqlite {
+namespace {
+
+using namespace std::chrono_literals;
+
+Message message(const std::string& id, std::string payload = "{}") {
+  return {.key = {"shop", id}, .topic = "order.created", .payload = std::move(payload)};
+}
+
+class SqliteStoreTest : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::string path() const { return folder_.file("oncebox.db"); }
+  [[nodiscard]] Options options(SchemaDeployment deployment = SchemaDeployment::on) const {
+    return {.path = path(), .schema_deployment = deployment};
+  }
+
+  /// The error with which a store cannot be opened.
+  [[nodiscard]] Error opening_error(const Options& options) const {
+    try {
+      const SqliteStore store(options);
+    } catch (const Error& error) {
+      return error;
+    }
+    ADD_FAILURE() << "the store was opened";
+    return {ErrorCode::internal, "none"};
+  }
+
+  void set_version(int version) {
+    Connection connection({.path = path()});
+    connection.execute("UPDATE oncebox_schema SET version = " + std::to_string(version));
+  }
+
+  const TemporaryFolder folder_;
+};
+
+TEST_F(SqliteStoreTest, OpeningCreatesTheSchemaAndMigratingAgainChangesNothing) {
+  RecordProperty("requirement", "IBX-114,IBX-116,IBX-117");
+  SqliteStore store(options());
+  store.inbox().enqueue(message("a"));
+  const MigrationResult again = store.migrate();
+  EXPECT_EQ(again.from_version, kSchemaVersion);
+  EXPECT_EQ(again.to_version, kSchemaVersion);
+  EXPECT_TRUE(store.inbox().find({"shop", "a"}));
+  EXPECT_EQ(store.health().status, HealthStatus::healthy);
+}
+
+TEST_F(SqliteStoreTest, ClaimsGoByAnIndex) {
+  RecordProperty("requirement", "IBX-122,IBX-125");
+  const SqliteStore store(options());
+  Connection connection({.path = path()});
+  const auto plan = [&](const std::string& sql) {
+    std::string text;
+    Statement statement = connection.prepare("EXPLAIN QUERY PLAN " + sql);
+    while (statement.step()) text += std::string(statement.text(3)) + "\n";
+    return text;
+  };
+  EXPECT_NE(plan("SELECT id FROM oncebox_inbox_state WHERE stage = 1 AND topic = 1 AND rank = 0 "
+                 "AND eligible_at <= 5 ORDER BY eligible_at, enqueue_order")
+                .find("COVERING INDEX oncebox_inbox_exposed"),
+            std::string::npos);
+  EXPECT_NE(plan("SELECT id FROM oncebox_inbox_state WHERE stage = 3 AND locked_until <= 5")
+                .find("INDEX oncebox_inbox_leased"),
+            std::string::npos);
+  EXPECT_NE(plan("SELECT id FROM oncebox_inbox_message WHERE key = x'00'")
+                .find("INDEX oncebox_inbox_message_key"),
+            std::string::npos);
+}
+
+TEST_F(SqliteStoreTest, WithDeploymentOffAMissingSchemaIsAClearErrorAndNothingIsCreated) {
+  RecordProperty("requirement", "IBX-115");
+  const Error error = opening_error(options(SchemaDeployment::off));
+  EXPECT_EQ(error.code(), ErrorCode::conflict);
+  EXPECT_NE(std::string(error.what()).find("migrate"), std::string::npos) << error.what();
+  Connection connection({.path = path()});
+  EXPECT_EQ(schema_version(connection), 0);
+}
+
+TEST_F(SqliteStoreTest, WithDeploymentOffACurrentSchemaIsUsedAndAnOlderOneRefused) {
+  RecordProperty("requirement", "IBX-115");
+  {
+    const SqliteStore store(options());
+  }
+  {
+    const SqliteStore store(options(SchemaDeployment::off));
+  }
+  set_version(kSchemaVersion - 1);
+  EXPECT_EQ(opening_error(options(SchemaDeployment::off)).code(), ErrorCode::conflict);
+}
+
+TEST_F(SqliteStoreTest, NewerSchemaIsRefused) {
+  RecordProperty("requirement", "IBX-116");
+  {
+    const SqliteStore store(options());
+  }
+  set_version(kSchemaVersion + 1);
+  for (const auto deployment : {SchemaDeployment::on, SchemaDeployment::off}) {
+    const Error error = opening_error(options(deployment));
+    EXPECT_EQ(error.code(), ErrorCode::conflict);
+    EXPECT_NE(std::string(error.what()).find("newer"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(SqliteStoreTest, ManyCanCreateTheSchemaAtOnce) {
+  RecordProperty("requirement", "IBX-116");
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([this, i] {
+      SqliteStore store(options());
+      store.inbox().enqueue(message(std::to_string(i)));
+    });
+  }
+  threads.clear();
+  SqliteStore store(options());
+  EXPECT_EQ(store.inbox_operator().count({}), 8U);
+}
+
+TEST_F(SqliteStoreTest, TablesOfOthersInTheSameFileAreLeftAlone) {
+  {
+    Connection connection({.path = path()});
+    connection.execute("CREATE TABLE orders (id INTEGER); INSERT INTO orders VALUES (7)");
+  }
+  {
+    SqliteStore store(options());
+    store.inbox().enqueue(message("a"));
+  }
+  Connection connection({.path = path()});
+  EXPECT_EQ(connection.query_integer("SELECT id FROM orders"), 7);
+}
+
+TEST_F(SqliteStoreTest, FileThatIsNoDatabaseIsCorrupt) {
+  std::ofstream(path()) << std::string(10'000, 'x');
+  EXPECT_EQ(opening_error(options()).code(), ErrorCode::corrupt);
+}
+
+TEST_F(SqliteStoreTest, PathThatCannotBeOpenedIsNotFound) {
+  EXPECT_EQ(opening_error({.path = folder_.file("no/such/folder/x.db")}).code(),
+            ErrorCode::not_found);
+}
+
+TEST_F(SqliteStoreTest, KeyWhoseStorageKeyBelongsToAnotherIsRefused) {
+  RecordProperty("requirement", "IBX-001");
+  SqliteStore store(options());
+  store.inbox().enqueue(message("a"));
+  {
+    // Nobody can make two keys collide; a stored key that changed has the same effect.
+    Connection connection({.path = path()});
+    connection.execute("UPDATE oncebox_inbox_message SET message_id = 'b'");
+  }
+  try {
+    store.inbox().enqueue(message("a"));
+    ADD_FAILURE() << "taken for another message";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+  }
+  EXPECT_FALSE(store.inbox().find({"shop", "a"}));
+}
+
+TEST_F(SqliteStoreTest, PayloadAboveTheLimitIsInvalid) {
+  SqliteStore store({.path = path(), .max_payload_bytes = 10});
+  EXPECT_THROW(store.inbox().enqueue(message("a", std::string(11, 'x'))), Error);
+  EXPECT_EQ(store.inbox().enqueue(message("a", std::string(10, 'x'))).status,
+            EnqueueStatus::accepted);
+}
+
+TEST_F(SqliteStoreTest, FileStopsGrowingUnderASteadyLoadWithRetention) {
+  RecordProperty("requirement", "IBX-098,IBX-101");
+  const testing::FakeClock clock;
+  SqliteStore store(options(), clock);
+  const OwnerToken owner = OwnerToken::generate();
+  const auto run_period = [&](int period) {
+    std::vector<Message> messages;
+    for (int i = 0; i < 500; ++i) {
+      messages.push_back(
+          message(std::to_string(period) + "-" + std::to_string(i), std::string(500, 'x')));
+    }
+    store.inbox().enqueue(messages);
+    std::vector<Settlement> settlements;
+    for (const ClaimedMessage& claimed : store.inbox().claim({.owner = owner, .limit = 500})) {
+      settlements.push_back({.delivery = delivery_of(claimed)});
+    }
+    store.inbox().settle(settlements);
+    while (store.inbox_operator().cleanup({.done_retention = 0s}).total() > 0) {
+    }
+  };
+  const auto pages = [&] {
+    Connection connection({.path = path()});
+    return connection.query_integer("PRAGMA page_count");
+  };
+  for (int period = 0; period < 3; ++period) run_period(period);
+  const auto after_three = pages();
+  for (int period = 3; period < 30; ++period) run_period(period);
+  EXPECT_LE(pages(), after_three + after_three / 10);
+  EXPECT_EQ(store.inbox_operator().stats().total().done, 0U);
+}
+
+TEST_F(SqliteStoreTest, FileShrinksAfterALargeBacklogIsGone) {
+  RecordProperty("requirement", "IBX-098,IBX-101");
+  SqliteStore store(options());
+  for (int batch = 0; batch < 30; ++batch) {
+    std::vector<Message> messages;
+    for (int i = 0; i < 100; ++i) {
+      messages.push_back(message(std::to_string(batch * 100 + i), std::string(10'000, 'x')));
+    }
+    store.inbox().enqueue(messages);
+  }
+  for (int i = 0; i < 3'000; ++i) {
+    store.inbox().mark({.key = {"shop", std::to_string(i)}, .as = MarkAs::processed});
+  }
+  Connection connection({.path = path()});
+  const auto before = connection.query_integer("PRAGMA page_count");
+  while (store.inbox_operator().cleanup({.done_retention = 0s, .limit = 100}).total() > 0) {
+  }
+  EXPECT_LT(connection.query_integer("PRAGMA page_count"), before / 2);
+}
+
+TEST_F(SqliteStoreTest, CountOfDoneMessagesStaysTrueThroughEveryChange) {
+  SqliteStore store(options());
+  const OwnerToken owner = OwnerToken::generate();
+  const auto done = [&] { return store.inbox_operator().stats().total().done; };
+  store.inbox().enqueue(std::vector{message("a"), message("b"), message("c")});
+  std::vector<Settlement> settlements;
+  for (const ClaimedMessage& claimed : store.inbox().claim({.owner = owner, .limit = 2})) {
+    settlements.push_back({.delivery = delivery_of(claimed)});
+  }
+  store.inbox().settle(settlements);
+  EXPECT_EQ(done(), 2U);
+  store.inbox().mark({.key = {"shop", "c"}, .as = MarkAs::processed});
+  store.inbox().mark({.key = {"shop", "c"}, .as = MarkAs::processed});
+  EXPECT_EQ(done(), 3U);
+  store.inbox_operator().cleanup({.done_retention = 0s, .limit = 2});
+  EXPECT_EQ(done(), 1U);
+}
+
+}  // namespace
+}  // namespace oncebox::sqlite
