@@ -56,7 +56,8 @@ endfunction()
 
 # oncebox_add_example(<name> SOURCES <file>... [LINK <target>...])
 #
-# Adds the executable example_<name> and runs it as the ctest test example.<name>.
+# Adds the executable example_<name> and runs it as the ctest test example.<name>, which fails
+# unless it prints what stands in <name>.out beside it.
 function(oncebox_add_example name)
   if(NOT ONCEBOX_BUILD_EXAMPLES)
     return()
@@ -71,6 +72,10 @@ function(oncebox_add_example name)
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples")
   set(test "${ONCEBOX_TEST_PREFIX}example.${name}")
-  add_test(NAME ${test} COMMAND ${target})
+  add_test(NAME ${test}
+    COMMAND "${CMAKE_COMMAND}"
+      -D "PROGRAM=$<TARGET_FILE:${target}>"
+      -D "EXPECTED=${CMAKE_CURRENT_SOURCE_DIR}/${name}.out"
+      -P "${PROJECT_SOURCE_DIR}/cmake/run_and_compare.cmake")
   set_tests_properties(${test} PROPERTIES TIMEOUT 60)
 endfunction()

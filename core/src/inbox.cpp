@@ -19,6 +19,18 @@ std::size_t size_in_bytes(const Message& message) {
   return bytes;
 }
 
+/// For an inbox that nobody listens to. Nothing in it has a state, so all of them may share it.
+struct Silence {
+  NullLogger logger;
+  Observer observer;
+  SystemClock clock;
+};
+
+Silence& silence() {
+  static Silence shared;
+  return shared;
+}
+
 }  // namespace
 
 Inbox::Inbox(QueueStore& store, const InboxOptions& options, Logger& logger, Observer& observer,
@@ -29,6 +41,9 @@ Inbox::Inbox(Store& store, const InboxOptions& options, Logger& logger, Observer
              const Clock& clock)
     : Inbox(store.inbox(), options, logger, observer, clock,
             store.capabilities().max_payload_bytes) {}
+
+Inbox::Inbox(Store& store, const InboxOptions& options)
+    : Inbox(store, options, silence().logger, silence().observer, silence().clock) {}
 
 Inbox::Inbox(QueueStore& store, const InboxOptions& options, Logger& logger, Observer& observer,
              const Clock& clock, std::size_t max_payload_bytes)

@@ -364,6 +364,14 @@ TEST_F(InboxGroupTest, KnownPayloadLimitIsCheckedBeforeTheStoreIsAsked) {
   EXPECT_FALSE(logged("store call failed"));
 }
 
+TEST_F(InboxGroupTest, InboxThatNobodyListensToTakesMessagesIn) {
+  Inbox inbox(store_);
+  EXPECT_EQ(inbox.enqueue(message("evt-1")).status, EnqueueStatus::accepted);
+  EXPECT_EQ(inbox.enqueue(message("evt-1")).status, EnqueueStatus::duplicate);
+  expect_error(ErrorCode::invalid_argument,
+               [&] { inbox.enqueue(message("evt-2", std::string(101, 'x'))); });
+}
+
 TEST_F(InboxGroupTest, CallbackGetsTheOutcome) {
   std::optional<EnqueueOutcome> answered;
   inbox_.enqueue_then(message("evt-1"),

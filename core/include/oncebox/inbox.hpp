@@ -60,6 +60,8 @@ class Inbox {
   /// reaches the store.
   Inbox(Store& store, const InboxOptions& options, Logger& logger, Observer& observer,
         const Clock& clock);
+  /// The same without log and observer, on the machine's clock.
+  explicit Inbox(Store& store, const InboxOptions& options = {});
 
   /// Stops, as `stop` does.
   ~Inbox() = default;

@@ -1,0 +1,108 @@
+// A worker with retries and dead letters, and an operator who brings a dead message back.
+//
+// usage: example_worker [STORE-URL]
+
+#include <atomic>
+#include <chrono>
+#include <iostream>
+#include <semaphore>
+#include <sstream>
+
+#include "example_store.hpp"
+#include "oncebox/dispatcher.hpp"
+#include "oncebox/inbox.hpp"
+
+using namespace std::chrono_literals;
+
+struct Invoice {
+  std::string customer;
+  int cents = 0;
+};
+
+// Whatever it throws means that the payload is no invoice: no retry would help.
+template <>
+struct oncebox::PayloadCodec<Invoice> {
+  static Invoice decode(const Payload& payload) {
+    std::istringstream text(payload.bytes());
+    Invoice invoice;
+    if (!(text >> invoice.customer >> invoice.cents)) throw std::invalid_argument("no invoice");
+    return invoice;
+  }
+};
+
+namespace {
+
+using namespace oncebox;
+
+/// Lets the program wait until messages are done or dead, as it is recorded in the store.
+class FinishedMessages final : public Observer {
+ public:
+  void on_settle(const Settlement& settlement, SettleOutcome outcome) noexcept override {
+    const bool retried = std::holds_alternative<Abandon>(settlement.verdict);
+    if (outcome == SettleOutcome::settled && !retried) finished_.release();
+  }
+  void wait_for(int messages) {
+    for (; messages > 0; --messages) {
+      if (!finished_.try_acquire_for(30s)) throw std::runtime_error("nothing happens");
+    }
+  }
+
+ private:
+  std::counting_semaphore<> finished_{0};
+};
+
+void print_all(QueueOperator& queue) {
+  for (const MessageRecord& record : queue.list({}).records) {
+    std::cout << "  " << record.key << ' ' << to_string(record.status) << ", deliveries "
+              << record.history.deliveries
+              << ", last error: " << record.history.last_error.value_or("-") << '\n';
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const ExampleStore store(argc, argv);
+  Inbox inbox(*store);
+  for (const std::string text : {"ann 4200", "bob 1300", "cyd 900", "dee 700", "eve a lot"}) {
+    inbox.enqueue({.key = {"shop", text.substr(0, 3)}, .topic = "invoice.send", .payload = text});
+  }
+
+  std::atomic<bool> cyd_has_an_address = false;
+  const auto send = [&](const Invoice& invoice, HandlerContext& context) {
+    const bool first_time = context.message().history.attempt == 0;
+    if (invoice.customer == "bob" && first_time) throw RetryAfter(20ms, "the mail server is busy");
+    if (invoice.customer == "cyd" && !cyd_has_an_address) throw PermanentFailure("no address");
+    if (invoice.customer == "dee") throw std::runtime_error("the mail server hung up");
+  };
+  Handlers handlers;
+  handlers.on<Invoice>("invoice.send", send,
+                       {.max_concurrency = 2, .rate = RateLimit{.count = 100, .per = 1s}});
+
+  // The policy of this topic; all others keep the default one.
+  RetryPolicies retries;
+  retries.set("invoice.*", {.backoff = FixedDelay{20ms}, .max_attempts = 3});
+
+  const SystemClock clock;
+  TextLogger logger(std::cerr, clock);
+  FinishedMessages finished;
+  Dispatcher dispatcher(store->inbox(), handlers, {.workers = 2, .retries = retries}, logger,
+                        finished, clock);
+  dispatcher.start();
+  finished.wait_for(5);
+  std::cout << "handled or given up:\n";
+  print_all(store->inbox_operator());
+
+  // The operator has found out where Cyd lives. Revived messages get all their attempts anew.
+  cyd_has_an_address = true;
+  const MessageFilter without_address{.error_contains = "no address"};
+  store->inbox_operator().revive_matching(without_address, {.reason = "address added"}, 100);
+  finished.wait_for(1);
+  dispatcher.stop();
+  const auto cyd = store->inbox().find({"shop", "cyd"});
+  std::cout << cyd->key << " is " << to_string(cyd->status) << '\n';
+
+  const RunningStats stats = dispatcher.stats();
+  std::cout << "handled " << stats.handled << ", retried " << stats.retried << ", dead "
+            << stats.dead << '\n';
+}
