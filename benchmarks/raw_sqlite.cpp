@@ -95,8 +95,8 @@ struct RawSqlite::Impl {
   Handle insert_topic = prepare("INSERT OR IGNORE INTO oncebox_topic (id, name) VALUES (1, ?1)");
   Handle insert_message = prepare(
       "INSERT INTO oncebox_inbox_message "
-      "(id, key, source, message_id, first_seen_at, payload, headers, hash_algorithm, hash) "
-      "VALUES (?1, ?2, ?3, ?4, ?5, ?6, NULL, NULL, NULL) ON CONFLICT (key) DO NOTHING");
+      "(id, segment, key, source, message_id, first_seen_at, payload) "
+      "VALUES (?1, ?1 >> 16, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (segment, key) DO NOTHING");
   Handle insert_state = prepare(
       "INSERT INTO oncebox_inbox_state (id, stage, topic, rank, eligible_at, enqueue_order, "
       "attempt, deliveries, lapses, content_version, claimed_version, duplicates, last_seen_at, "

@@ -48,15 +48,17 @@ BEGIN;
 DROP INDEX oncebox_inbox_message_key;
 INSERT INTO oncebox_topic (id, name) VALUES (1, 'payment.received');
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
-INSERT INTO oncebox_inbox_message (id, key, source, message_id, first_seen_at, payload)
-SELECT i, randomblob(16), 'StripeWebhook', 'old-' || i, {now}, zeroblob(200) FROM n;
+INSERT INTO oncebox_inbox_message (
+  id, segment, key, source, message_id, first_seen_at, payload)
+SELECT i, i >> 16, randomblob(16), 'StripeWebhook', 'old-' || i, {now}, zeroblob(200) FROM n;
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
 INSERT INTO oncebox_inbox_state (
   id, stage, topic, rank, eligible_at, enqueue_order, attempt, deliveries, lapses,
   content_version, claimed_version, duplicates, last_seen_at, finished_at, backoff_until, revivals)
 SELECT i, 4, 1, 0, {now}, i, 0, 1, 0, 1, 1, 0, {now}, {now} + 86400000 + i, 0, 0 FROM n;
-CREATE UNIQUE INDEX oncebox_inbox_message_key ON oncebox_inbox_message (key);
-UPDATE oncebox_counter SET last_id = {count} WHERE queue = 'inbox';
+CREATE UNIQUE INDEX oncebox_inbox_message_key ON oncebox_inbox_message (segment, key);
+UPDATE oncebox_counter SET last_id = {count}, segment = {count} >> 16, segment_keys = {count} & 65535
+ WHERE queue = 'inbox';
 INSERT INTO oncebox_done_count (queue, topic, count) VALUES ('inbox', 1, {count});
 COMMIT;
 PRAGMA wal_checkpoint(TRUNCATE);

@@ -48,6 +48,7 @@ std::unique_ptr<Store> open_sqlite(StoreUrl& url) {
   take_number(url, "readers", options.readers);
   take_number(url, "cache_bytes", options.cache_bytes);
   take_number(url, "checkpoint_bytes", options.checkpoint_bytes);
+  take_number(url, "keys_per_segment", options.keys_per_segment);
   take_number(url, "max_waiting_calls", options.max_waiting_calls);
   take_number(url, "max_payload_bytes", options.max_payload_bytes);
   url.require_no_more_parameters();

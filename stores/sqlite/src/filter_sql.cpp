@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "key_index.hpp"
 #include "oncebox/sql/storage_key.hpp"
 
 namespace oncebox::sqlite {
@@ -28,13 +29,15 @@ std::string_view stages_of(Status status) {
 
 }  // namespace
 
-FilterSql::FilterSql(const MessageFilter& filter) {
+FilterSql::FilterSql(const MessageFilter& filter, std::string_view queue) {
+  if (filter.source && filter.message_id) {
+    // First, because the subquery takes the key as the first parameter.
+    const sql::StorageKey key = sql::storage_key(MessageKey{*filter.source, *filter.message_id});
+    require(fmt::format("m.id IN ({})", ids_of_key(queue)),
+            Value(std::vector<std::uint8_t>(key.begin(), key.end())));
+  }
   require_statuses(filter.statuses);
   if (filter.topic) require_topic(*filter.topic);
-  if (filter.source && filter.message_id) {
-    const sql::StorageKey key = sql::storage_key(MessageKey{*filter.source, *filter.message_id});
-    require("m.key = ?", Value(std::vector<std::uint8_t>(key.begin(), key.end())));
-  }
   if (filter.source) require("m.source = ?", Value(filter.source->str()));
   if (filter.message_id) require("m.message_id = ?", Value(filter.message_id->str()));
   if (filter.partition_key) require("s.partition_key = ?", Value(filter.partition_key->str()));
@@ -53,7 +56,9 @@ void FilterSql::require(std::string_view condition) {
 void FilterSql::require(std::string_view condition, Value value) {
   values_.push_back(std::move(value));
   std::string numbered(condition);
-  numbered.replace(numbered.find('?'), 1, fmt::format("?{}", values_.size()));
+  const std::size_t mark = numbered.find('?');
+  const bool is_numbered = mark + 1 < numbered.size() && numbered[mark + 1] == '1';
+  if (!is_numbered) numbered.replace(mark, 1, fmt::format("?{}", values_.size()));
   require(numbered);
 }
 

@@ -14,7 +14,8 @@ namespace oncebox::sqlite {
 /// parameters.
 class FilterSql {
  public:
-  explicit FilterSql(const MessageFilter& filter);
+  /// `queue` is "inbox" or "outbox".
+  FilterSql(const MessageFilter& filter, std::string_view queue);
 
   /// Adds a condition in which the text `?` stands for `value`.
   void require(std::string_view condition, std::int64_t value);

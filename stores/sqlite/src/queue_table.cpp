@@ -20,13 +20,12 @@ std::string for_queue(std::string_view queue, std::string_view sql) {
 }  // namespace
 
 QueueTable::Statements::Statements(Connection& connection, std::string_view queue)
-    : find_key(connection.prepare(select_rows(queue, ListPayloads::include, "WHERE m.key = ?1"))),
-      find_id(connection.prepare(select_rows(queue, ListPayloads::include, "WHERE m.id = ?1"))),
+    : find_id(connection.prepare(select_rows(queue, ListPayloads::include, "WHERE m.id = ?1"))),
       insert_message(connection.prepare(for_queue(queue, R"sql(
 INSERT INTO oncebox_{queue}_message (
-  id, key, source, message_id, first_seen_at, payload, headers, hash_algorithm, hash)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-ON CONFLICT (key) DO NOTHING)sql"))),
+  id, key, source, message_id, first_seen_at, payload, headers, hash_algorithm, hash, segment)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+ON CONFLICT (segment, key) DO NOTHING)sql"))),
       insert_state(connection.prepare(sqlite::insert_state(queue))),
       insert_accepted(connection.prepare(for_queue(queue, R"sql(
 INSERT INTO oncebox_{queue}_state (
@@ -47,10 +46,11 @@ UPDATE oncebox_{queue}_state
           for_queue(queue, "DELETE FROM oncebox_{queue}_message WHERE id = ?1"))),
       delete_state(
           connection.prepare(for_queue(queue, "DELETE FROM oncebox_{queue}_state WHERE id = ?1"))),
-      load_counters(connection.prepare(
-          "SELECT last_id, last_delivery FROM oncebox_counter WHERE queue = ?1")),
-      save_counters(connection.prepare(
-          "UPDATE oncebox_counter SET last_id = ?2, last_delivery = ?3 WHERE queue = ?1")),
+      load_counters(connection.prepare(R"sql(
+SELECT last_id, last_delivery, segment, segment_keys FROM oncebox_counter WHERE queue = ?1)sql")),
+      save_counters(connection.prepare(R"sql(
+UPDATE oncebox_counter SET last_id = ?2, last_delivery = ?3, segment = ?4, segment_keys = ?5
+ WHERE queue = ?1)sql")),
       add_done(connection.prepare(R"sql(
 INSERT INTO oncebox_done_count (queue, topic, count) VALUES (?1, ?2, ?3)
 ON CONFLICT (queue, topic) DO UPDATE SET count = count + ?3)sql")),
@@ -98,11 +98,13 @@ UPDATE oncebox_{queue}_state SET stage = 2
       set_stage(connection.prepare(
           for_queue(queue, "UPDATE oncebox_{queue}_state SET stage = ?2 WHERE id = ?1"))) {}
 
-QueueTable::QueueTable(Connection& connection, std::string_view queue, TopicNumbers& topics)
+QueueTable::QueueTable(Connection& connection, std::string_view queue, TopicNumbers& topics,
+                       std::size_t keys_per_segment)
     : connection_(connection),
       queue_(queue),
       topics_(topics),
       lanes_(connection, queue),
+      keys_(connection, queue, keys_per_segment),
       sql_(connection, queue) {}
 
 void QueueTable::begin_call() {
@@ -120,6 +122,8 @@ void QueueTable::end_call() {
     sql_.save_counters.bind(1, std::string_view(queue_))
         .bind(2, counters_->last_id)
         .bind(3, counters_->last_delivery)
+        .bind(4, counters_->segment)
+        .bind(5, counters_->segment_keys)
         .run();
   }
 }
@@ -136,17 +140,18 @@ QueueTable::Counters& QueueTable::counters() {
     if (!load.bind(1, std::string_view(queue_)).step()) {
       throw Error(ErrorCode::corrupt, "the counters of a queue are missing");
     }
-    counters_ = Counters{.last_id = load.integer(0), .last_delivery = load.integer(1)};
+    counters_ = Counters{.last_id = load.integer(0),
+                         .last_delivery = load.integer(1),
+                         .segment = load.integer(2),
+                         .segment_keys = load.integer(3)};
   }
   return *counters_;
 }
 
 std::optional<QueueRow> QueueTable::find(const MessageKey& key) {
-  const sql::StorageKey storage_key = sql::storage_key(key);
-  Statement& find = sql_.find_key;
-  const ResetLater reset(find);
-  if (!find.bind_blob(1, storage_key).step()) return std::nullopt;
-  QueueRow row = read_row(find, topics_.names());
+  const std::optional<std::int64_t> id = keys_.find(sql::storage_key(key), counters().segment);
+  if (!id) return std::nullopt;
+  QueueRow row = get(*id);
   if (row.key != key) {
     throw Error(ErrorCode::corrupt, "two message keys share a storage key; the message is refused");
   }
@@ -162,9 +167,13 @@ QueueRow QueueTable::get(std::int64_t id) {
   return read_row(find, topics_.names());
 }
 
-bool QueueTable::insert_message(std::int64_t id, const MessageKey& key, const Message* message,
-                                const std::optional<ContentHash>& hash, TimePoint now) {
-  const sql::StorageKey storage_key = sql::storage_key(key);
+std::optional<std::int64_t> QueueTable::insert_message(const MessageKey& key,
+                                                       const sql::StorageKey& storage_key,
+                                                       const Message* message,
+                                                       const std::optional<ContentHash>& hash,
+                                                       TimePoint now) {
+  Counters& numbers = counters();
+  const std::int64_t id = numbers.last_id + 1;
   const std::optional<std::string> headers =
       message != nullptr ? sql::to_json(message->headers) : std::nullopt;
   Statement& insert = sql_.insert_message;
@@ -174,7 +183,8 @@ bool QueueTable::insert_message(std::int64_t id, const MessageKey& key, const Me
       .bind(3, std::string_view(key.source.str()))
       .bind(4, std::string_view(key.message_id.str()))
       .bind(5, now)
-      .bind(7, headers);
+      .bind(7, headers)
+      .bind(10, numbers.segment);
   if (message != nullptr) {
     insert.bind_blob(6, message->payload.bytes());
   } else {
@@ -186,18 +196,23 @@ bool QueueTable::insert_message(std::int64_t id, const MessageKey& key, const Me
     insert.bind_null(8).bind_null(9);
   }
   insert.run();
-  return connection_.changes() == 1;
+  if (connection_.changes() == 0) return std::nullopt;
+  numbers.changed = true;
+  numbers.last_id = id;
+  if (++numbers.segment_keys >= static_cast<std::int64_t>(keys_.keys_per_segment())) {
+    ++numbers.segment;
+    numbers.segment_keys = 0;
+  }
+  return id;
 }
 
 bool QueueTable::insert(const Message& message, TimePoint now) {
-  Counters& numbers = counters();
-  const std::int64_t id = numbers.last_id + 1;
-  if (!insert_message(id, message.key, &message, message.hash, now)) {
-    return false;
-  }
-  numbers.last_id = id;
-  numbers.changed = true;
-  sql_.insert_accepted.bind(1, id)
+  const sql::StorageKey storage_key = sql::storage_key(message.key);
+  if (keys_.find_in_full(storage_key, counters().segment)) return false;
+  const std::optional<std::int64_t> id =
+      insert_message(message.key, storage_key, &message, message.hash, now);
+  if (!id) return false;
+  sql_.insert_accepted.bind(1, *id)
       .bind(2, static_cast<int>(message.partition_key ? Stage::blocked : Stage::exposed))
       .bind(3, topics_.number_of(message.topic))
       .bind(4, -message.priority.value())
@@ -217,13 +232,13 @@ bool QueueTable::insert(const Message& message, TimePoint now) {
 
 QueueRow QueueTable::insert_seen(const MessageKey& key, const std::optional<ContentHash>& hash,
                                  TimePoint now) {
-  Counters& numbers = counters();
-  QueueRow row{.id = ++numbers.last_id, .key = key, .stage = Stage::seen, .state = {}};
-  numbers.changed = true;
+  const std::optional<std::int64_t> id =
+      insert_message(key, sql::storage_key(key), nullptr, hash, now);
+  if (!id) throw Error(ErrorCode::internal, "a key that was not found cannot be inserted");
+  QueueRow row{.id = *id, .key = key, .stage = Stage::seen, .state = {}};
   row.state.hash = hash;
   row.state.history.first_seen_at = now;
   row.state.history.last_seen_at = now;
-  (void)insert_message(row.id, key, nullptr, hash, now);
   bind_state(sql_.insert_state, row.id, row.stage, 0, row.state);
   sql_.insert_state.run();
   return row;

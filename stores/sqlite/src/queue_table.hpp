@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "connection.hpp"
+#include "key_index.hpp"
 #include "queue_lanes.hpp"
 #include "queue_row.hpp"
 #include "topic_names.hpp"
@@ -23,7 +24,12 @@ namespace oncebox::sqlite {
 /// transaction; each call is framed by `begin_call` and `end_call`.
 class QueueTable {
  public:
-  QueueTable(Connection& connection, std::string_view queue, TopicNumbers& topics);
+  QueueTable(Connection& connection, std::string_view queue, TopicNumbers& topics,
+             std::size_t keys_per_segment);
+
+  /// What happened to the transactions of the calls so far.
+  void committed() noexcept { keys_.committed(); }
+  void rolled_back() noexcept { keys_.rolled_back(); }
 
   void begin_call();
   /// Writes what was gathered during the call: counters, and who is now first in a partition.
@@ -88,24 +94,29 @@ class QueueTable {
   struct Counters {
     std::int64_t last_id = 0;
     std::int64_t last_delivery = 0;
+    std::int64_t segment = 0;
+    std::int64_t segment_keys = 0;
     bool changed = false;
   };
 
   struct Statements {
     Statements(Connection& connection, std::string_view queue);
 
-    Statement find_key, find_id, insert_message, insert_state, insert_accepted, update_state,
-        update_content, touch, delete_message, delete_state, load_counters, save_counters, add_done,
-        lane_rows, listed_rows, lease, acknowledge, lapsed, expired, done_until, dead_until,
-        partition_first, partition_exposed, set_stage;
+    Statement find_id, insert_message, insert_state, insert_accepted, update_state, update_content,
+        touch, delete_message, delete_state, load_counters, save_counters, add_done, lane_rows,
+        listed_rows, lease, acknowledge, lapsed, expired, done_until, dead_until, partition_first,
+        partition_exposed, set_stage;
   };
 
   class LaneMerge;
   using LanesByRank = std::map<std::int64_t, std::vector<std::int64_t>>;
 
   Counters& counters();
-  bool insert_message(std::int64_t id, const MessageKey& key, const Message* message,
-                      const std::optional<ContentHash>& hash, TimePoint now);
+  /// The id of the new row; nothing when the key is in the current segment.
+  std::optional<std::int64_t> insert_message(const MessageKey& key,
+                                             const sql::StorageKey& storage_key,
+                                             const Message* message,
+                                             const std::optional<ContentHash>& hash, TimePoint now);
   [[nodiscard]] LanesByRank lanes_by_rank(const TopicSelection& topics);
   [[nodiscard]] std::vector<std::int64_t> best_ids(const ClaimRequest& request, TimePoint now);
   void settle_partition(const std::string& key);
@@ -118,6 +129,7 @@ class QueueTable {
   const std::string queue_;
   TopicNumbers& topics_;
   LaneWalk lanes_;
+  KeyIndex keys_;
   Statements sql_;
   std::optional<Counters> counters_;
   std::map<std::int64_t, std::int64_t> done_added_;         ///< by topic, during this call

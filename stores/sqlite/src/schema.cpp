@@ -18,6 +18,7 @@ namespace {
 constexpr const char* kQueueTables = R"sql(
 CREATE TABLE oncebox_{queue}_message (
   id             INTEGER PRIMARY KEY,  -- in the order in which the keys were first stored
+  segment        INTEGER NOT NULL,     -- the part of the index of keys; see key_index.hpp
   key            BLOB NOT NULL,        -- 16 bytes that stand for (source, message_id)
   source         TEXT NOT NULL,
   message_id     TEXT NOT NULL,
@@ -28,7 +29,7 @@ CREATE TABLE oncebox_{queue}_message (
   hash           BLOB
 ) STRICT;
 
-CREATE UNIQUE INDEX oncebox_{queue}_message_key ON oncebox_{queue}_message (key);
+CREATE UNIQUE INDEX oncebox_{queue}_message_key ON oncebox_{queue}_message (segment, key);
 
 CREATE TABLE oncebox_{queue}_state (
   id              INTEGER PRIMARY KEY,  -- the message
@@ -71,7 +72,8 @@ CREATE INDEX oncebox_{queue}_partition
   ON oncebox_{queue}_state (partition_key, stage, enqueue_order)
   WHERE partition_key IS NOT NULL AND stage IN (1, 2, 3);
 
-INSERT INTO oncebox_counter (queue, last_id, last_delivery) VALUES ('{queue}', 0, 0);
+INSERT INTO oncebox_counter (queue, last_id, last_delivery, segment, segment_keys)
+VALUES ('{queue}', 0, 0, 0, 0);
 )sql";
 
 constexpr const char* kSharedTables = R"sql(
@@ -82,7 +84,9 @@ INSERT INTO oncebox_schema (version) VALUES (0);
 CREATE TABLE oncebox_counter (
   queue         TEXT PRIMARY KEY,
   last_id       INTEGER NOT NULL,
-  last_delivery INTEGER NOT NULL
+  last_delivery INTEGER NOT NULL,
+  segment       INTEGER NOT NULL,  -- where new keys go
+  segment_keys  INTEGER NOT NULL   -- how many went there
 ) STRICT;
 
 CREATE TABLE oncebox_topic (

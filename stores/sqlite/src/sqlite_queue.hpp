@@ -11,6 +11,7 @@
 #include "oncebox/clock.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_store.hpp"
+#include "oncebox/sqlite/sqlite_store.hpp"
 #include "queue_table.hpp"
 #include "reader_pool.hpp"
 #include "writer.hpp"
@@ -31,7 +32,10 @@ struct StoreParts {
 class SqliteQueue final : public QueueStore, public QueueOperator {
  public:
   /// `queue` is "inbox" or "outbox".
-  SqliteQueue(const StoreParts& parts, std::string_view queue, std::size_t max_payload_bytes);
+  SqliteQueue(const StoreParts& parts, std::string_view queue, const Options& options);
+
+  /// How a transaction of the writer ended; called on its thread.
+  void on_ending(Writer::Ending ending) noexcept;
 
   /// Tells the listeners that another process may have brought work.
   void notify() const noexcept { listeners_.notify(); }
@@ -73,14 +77,9 @@ class SqliteQueue final : public QueueStore, public QueueOperator {
   auto write(Flush flush, Work work) {
     return parts_.writer.run(flush, [&] {
       table_.begin_call();
-      try {
-        auto answer = work(parts_.clock.now());
-        table_.end_call();
-        return answer;
-      } catch (...) {
-        parts_.topics.forget();  // a savepoint takes back what was numbered under it
-        throw;
-      }
+      auto answer = work(parts_.clock.now());
+      table_.end_call();
+      return answer;
     });
   }
 

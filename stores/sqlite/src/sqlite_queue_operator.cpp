@@ -38,7 +38,7 @@ std::int64_t id_of(const Cursor& cursor, ListOrder order) {
 
 MessagePage SqliteQueue::do_list(const ListRequest& request) {
   const bool oldest_first = request.order == ListOrder::oldest_first;
-  FilterSql filter(request.filter);
+  FilterSql filter(request.filter, name_);
   if (request.after) {
     filter.require(oldest_first ? "m.id > ?" : "m.id < ?", id_of(*request.after, request.order));
   }
@@ -65,7 +65,7 @@ MessagePage SqliteQueue::do_list(const ListRequest& request) {
 }
 
 std::size_t SqliteQueue::do_count(const MessageFilter& filter) {
-  const FilterSql conditions(filter);
+  const FilterSql conditions(filter, name_);
   const std::string sql = fmt::format(
       "SELECT count(*) FROM oncebox_{0}_message m JOIN oncebox_{0}_state s ON s.id = m.id {1}",
       name_, conditions.where());
@@ -119,7 +119,7 @@ std::vector<std::int64_t> SqliteQueue::dead_matching(const MessageFilter& filter
   if (!wants_dead) return {};
   MessageFilter only_dead = filter;
   only_dead.statuses = {Status::dead};
-  const FilterSql conditions(only_dead);
+  const FilterSql conditions(only_dead, name_);
   Statement found = parts_.connection.prepare(fmt::format(
       "SELECT m.id FROM oncebox_{0}_message m JOIN oncebox_{0}_state s ON s.id = m.id {1} "
       "ORDER BY m.id LIMIT {2}",

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_set>
 #include <utility>
@@ -31,12 +33,19 @@ ClaimedMessage take_claimed(QueueRow& row) {
 
 }  // namespace
 
-SqliteQueue::SqliteQueue(const StoreParts& parts, std::string_view queue,
-                         std::size_t max_payload_bytes)
+SqliteQueue::SqliteQueue(const StoreParts& parts, std::string_view queue, const Options& options)
     : parts_(parts),
       name_(queue),
-      max_payload_bytes_(max_payload_bytes),
-      table_(parts.connection, queue, parts.topics) {}
+      max_payload_bytes_(options.max_payload_bytes),
+      table_(parts.connection, queue, parts.topics, options.keys_per_segment) {}
+
+void SqliteQueue::on_ending(Writer::Ending ending) noexcept {
+  if (ending == Writer::Ending::committed) {
+    table_.committed();
+  } else {
+    table_.rolled_back();
+  }
+}
 
 std::vector<MarkOutcome> SqliteQueue::do_mark(std::span<const Mark> marks) {
   auto outcomes = write(Flush::required, [&](TimePoint now) {
@@ -233,7 +242,8 @@ void SqliteQueue::do_listen(std::weak_ptr<WorkListener> listener) {
 
 std::vector<std::optional<MessageRecord>> SqliteQueue::do_find(std::span<const MessageKey> keys) {
   return parts_.readers.run([&](Connection& reader) {
-    Statement find = reader.prepare(select_rows(name_, ListPayloads::include, "WHERE m.key = ?1"));
+    Statement find = reader.prepare(select_rows(
+        name_, ListPayloads::include, fmt::format("WHERE m.id IN ({})", ids_of_key(name_))));
     TopicNames topics(reader);
     std::vector<std::optional<MessageRecord>> records;
     records.reserve(keys.size());

@@ -54,6 +54,7 @@ const Options& validated(const Options& options) {
                    std::chrono::minutes{10});
   require_in_range("checkpoint_bytes", options.checkpoint_bytes, kPageBytes, std::size_t{1} << 32);
   require_in_range("max_waiting_calls", options.max_waiting_calls, 1, 1'000'000);
+  require_in_range("keys_per_segment", options.keys_per_segment, 1, std::size_t{1} << 24);
   require_in_range("max_payload_bytes", options.max_payload_bytes, 1, limits::kMaxClaimBytes);
   return options;
 }
@@ -95,14 +96,21 @@ struct SqliteStore::Impl {
         connection(open_writer(options)),
         readers(connection_options(options, Access::read_only), options.readers),
         topics(*connection),
-        writer(*connection, options.max_waiting_calls),
+        writer(*connection, options.max_waiting_calls,
+               [this](Writer::Ending ending) { on_ending(ending); }),
         parts{*connection, writer, readers, topics, clock},
-        inbox(parts, "inbox", options.max_payload_bytes),
-        outbox(parts, "outbox", options.max_payload_bytes),
+        inbox(parts, "inbox", options),
+        outbox(parts, "outbox", options),
         keys(*connection, writer, readers, clock) {
     for (SqliteQueue* queue : {&inbox, &outbox}) {
       queue->on_first_listener([this] { std::call_once(watching, [this] { start_watching(); }); });
     }
+  }
+
+  void on_ending(Writer::Ending ending) noexcept {
+    if (ending == Writer::Ending::rolled_back) topics.forget();
+    inbox.on_ending(ending);
+    outbox.on_ending(ending);
   }
 
   void start_watching() {

@@ -32,15 +32,9 @@ void TopicNames::remember(std::int64_t number, const Topic& topic) {
 }
 
 TopicNumbers::TopicNumbers(Connection& connection)
-    : connection_(connection),
-      names_(connection),
+    : names_(connection),
       find_(connection.prepare("SELECT id FROM oncebox_topic WHERE name = ?1")),
-      insert_(connection.prepare("INSERT INTO oncebox_topic (name) VALUES (?1) RETURNING id")) {
-  sqlite3_rollback_hook(
-      connection.handle(), [](void* self) { static_cast<TopicNumbers*>(self)->forget(); }, this);
-}
-
-TopicNumbers::~TopicNumbers() { sqlite3_rollback_hook(connection_.handle(), nullptr, nullptr); }
+      insert_(connection.prepare("INSERT INTO oncebox_topic (name) VALUES (?1) RETURNING id")) {}
 
 std::int64_t TopicNumbers::number_of(const Topic& topic) {
   if (const auto known = numbers_.find(topic); known != numbers_.end()) return known->second;

@@ -30,9 +30,6 @@ class TopicNames {
 class TopicNumbers {
  public:
   explicit TopicNumbers(Connection& connection);
-  ~TopicNumbers();
-  TopicNumbers(const TopicNumbers&) = delete;
-  TopicNumbers& operator=(const TopicNumbers&) = delete;
 
   /// The number of a topic; a new one gets the next.
   [[nodiscard]] std::int64_t number_of(const Topic& topic);
@@ -42,7 +39,6 @@ class TopicNumbers {
   void forget() noexcept;
 
  private:
-  Connection& connection_;
   TopicNames names_;
   Statement find_;
   Statement insert_;

@@ -1,13 +1,15 @@
 #include "writer.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "oncebox/error.hpp"
 
 namespace oncebox::sqlite {
 
-Writer::Writer(Connection& connection, std::size_t max_waiting_calls)
+Writer::Writer(Connection& connection, std::size_t max_waiting_calls, OnEnding on_ending)
     : connection_(connection),
+      on_ending_(std::move(on_ending)),
       begin_(connection.prepare("BEGIN IMMEDIATE")),
       commit_(connection.prepare("COMMIT")),
       savepoint_(connection.prepare("SAVEPOINT one_call")),
@@ -31,10 +33,12 @@ std::vector<std::exception_ptr> Writer::commit(std::span<Call* const> calls) {
     std::vector<std::exception_ptr> failures = run_each(calls);
     finish(flush);
     last_commit_failed_ = false;
+    on_ending_(Ending::committed);
     return failures;
   } catch (...) {
     last_commit_failed_ = true;
     roll_back();
+    on_ending_(Ending::rolled_back);
     if (calls.size() > 1) throw;
     return {std::current_exception()};  // as it was thrown
   }
@@ -72,6 +76,7 @@ std::exception_ptr Writer::run_in_savepoint(Call& call) {
     if (!connection_.in_transaction()) throw;
     failure = std::current_exception();
     roll_back_to_.run();
+    on_ending_(Ending::rolled_back);
   }
   release_.run();
   return failure;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
@@ -20,8 +21,13 @@ enum class Flush { required, may_wait };
 /// next transaction; each has a savepoint of its own, so one that fails takes nothing with it.
 class Writer {
  public:
+  /// How a transaction ended, told on the writer's thread before the calls are answered. Must not
+  /// throw.
+  enum class Ending { committed, rolled_back };
+  using OnEnding = std::function<void(Ending)>;
+
   /// The connection is borrowed; nobody else may use it any more.
-  Writer(Connection& connection, std::size_t max_waiting_calls);
+  Writer(Connection& connection, std::size_t max_waiting_calls, OnEnding on_ending);
 
   /// Runs `work()` on the writer's thread inside a transaction and answers its result when that has
   /// committed. When `work` or the commit throws, nothing of it has happened, except after
@@ -63,6 +69,7 @@ class Writer {
   void mend_log();
 
   Connection& connection_;
+  OnEnding on_ending_;
   Statement begin_;
   Statement commit_;
   Statement savepoint_;

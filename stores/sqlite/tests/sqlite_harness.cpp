@@ -13,10 +13,13 @@ namespace {
 /// another process would.
 class SqliteHarness : public conformance::Harness {
  public:
+  explicit SqliteHarness(std::size_t keys_per_segment) : keys_per_segment_(keys_per_segment) {}
+
   [[nodiscard]] std::shared_ptr<Store> open() override {
     return std::make_shared<SqliteStore>(Options{.path = path(),
                                                  .busy_timeout = std::chrono::seconds{60},
                                                  .readers = 1,
+                                                 .keys_per_segment = keys_per_segment_,
                                                  .max_payload_bytes = std::size_t{17} << 20,
                                                  .vfs = FaultyDisk::vfs()},
                                          clock_);
@@ -41,12 +44,19 @@ class SqliteHarness : public conformance::Harness {
   [[nodiscard]] std::string path() const { return folder_.file("oncebox.db"); }
 
  private:
+  const std::size_t keys_per_segment_;
   TemporaryFolder folder_;
   testing::FakeClock clock_;
 };
 
+// A segment is full after a few keys, so that tests with a handful of messages have several.
+constexpr std::size_t kFewKeys = 2;
+
 /// The same while another process writes to the file all the time.
 class SharedSqliteHarness final : public SqliteHarness {
+ public:
+  SharedSqliteHarness() : SqliteHarness(Options{}.keys_per_segment) {}
+
  private:
   PeerProcess peer_{std::string(ONCEBOX_SQLITE_PEER) + " " + path()};
 };
@@ -56,7 +66,8 @@ class SharedSqliteHarness final : public SqliteHarness {
 
 std::vector<oncebox::conformance::StoreUnderTest> oncebox::conformance::stores_under_test() {
   std::vector<StoreUnderTest> stores{
-      {.name = "sqlite", .make_harness = [] { return std::make_unique<sqlite::SqliteHarness>(); }}};
+      {.name = "sqlite",
+       .make_harness = [] { return std::make_unique<sqlite::SqliteHarness>(sqlite::kFewKeys); }}};
 #ifndef ONCEBOX_SANITIZED
   // A sanitizer sees nothing of the other process, and everything takes it several times as long.
   stores.push_back({.name = "sqliteBesideAnotherProcess", .make_harness = [] {

@@ -52,7 +52,7 @@ class SqliteKeysTest : public ::testing::Test {
     connection_.execute("PRAGMA journal_mode = WAL");
     migrate(connection_);
     readers_.emplace(options(path_, Access::read_only), 1);
-    writer_.emplace(connection_, 100);
+    writer_.emplace(connection_, 100, [](Writer::Ending) {});
     keys_.emplace(connection_, *writer_, *readers_, clock_);
   }
 

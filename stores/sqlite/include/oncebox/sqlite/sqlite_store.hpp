@@ -27,6 +27,10 @@ struct Options {
   std::size_t cache_bytes = std::size_t{16} << 20;
   /// How much is written to the log before it is copied into the database file.
   std::size_t checkpoint_bytes = std::size_t{16} << 20;
+  /// The keys of messages are indexed in segments of so many, so that taking a message in costs the
+  /// same however many are stored; see decision 0008. Takes about 2 bytes of memory for each stored
+  /// message.
+  std::size_t keys_per_segment = 65'536;
   /// Calls that may wait for the writer; more fail as `overloaded`.
   std::size_t max_waiting_calls = 10'000;
   std::size_t max_payload_bytes = std::size_t{16} << 20;
