@@ -258,12 +258,15 @@ void work_on_full_disk(const std::string& disk, Ledger& ledger) {
   constexpr std::size_t kBallastBytes = std::size_t{1} << 20;
   write_file(ballast, kBallastBytes);
 
-  Worker worker(disk + "/oncebox.db", ledger);
+  const std::string database = disk + "/oncebox.db";
+  Worker worker(database, ledger);
   int n = offer_until_full(worker, 8'000, 1, 1);
   n = offer_until_full(worker, 1, 3, n);
   write_file(filler, 2 * kBallastBytes);
   note("full");
   if (worker.queue().find(key_of("filling-1")) && worker.unfinished() > 0) note("read");
+  sqlite::SqliteStore newcomer({.path = database});
+  if (newcomer.inbox().find(key_of("filling-1"))) note("read-by-another");
   worker.start();
   worker.progress().wait_until([&] { return worker.progress().failed(); });
   note("failed");
@@ -281,8 +284,12 @@ void fill(const std::string& folder, Ledger& ledger) {
   std::filesystem::create_directory(disk);
   mount_small_disk(disk, kDiskBytes);
   work_on_full_disk(disk, ledger);
-  // The disk is gone with this process.
-  std::filesystem::copy_file(disk + "/oncebox.db", folder + "/oncebox.db");
+  // The disk is gone with this process. There may be no room to copy all of the log into the
+  // database, so it belongs to it.
+  for (const char* file : {"/oncebox.db", "/oncebox.db-wal"}) {
+    if (std::filesystem::exists(disk + file))
+      std::filesystem::copy_file(disk + file, folder + file);
+  }
 }
 
 int run(const std::vector<std::string>& arguments) {

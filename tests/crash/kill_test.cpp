@@ -11,6 +11,8 @@
 
 #include "audit.hpp"
 #include "crash_fixture.hpp"
+#include "oncebox/sqlite/sqlite_store.hpp"
+#include "workload.hpp"
 
 namespace oncebox::crash {
 namespace {
@@ -87,13 +89,41 @@ TEST_F(KilledProcess, LosesNothingAndLeavesNoMessageWithTwoHolders) {
 }
 
 TEST_F(KilledProcess, LosesNothingWhileAnotherProcessWorksOnTheSameFile) {
-  RecordProperty("requirement", "IBX-013, IBX-072, IBX-105, IBX-106, R-14, R-15, R-25");
+  RecordProperty("requirement", "IBX-013, IBX-105, IBX-106, R-14, R-15, R-25");
   kill_again_and_again(2, kills());
   expect_sound(database());
   audit(database(), runs(), Expect::unfinished_work);
   drain();
   expect_sound(database());
   audit(database(), runs(), Expect::everything_ended);
+}
+
+TEST_F(KilledProcess, MessageThatKillsItsWorkersEndsDead) {
+  RecordProperty("requirement", "R-10");
+  {
+    sqlite::SqliteStore store({.path = database()});
+    store.inbox().enqueue({.key = key_of("killer"), .topic = topic_of(Plan::kills_its_worker)});
+    for (int n = 1; n <= 10; ++n) {
+      store.inbox().enqueue(
+          {.key = key_of(fmt::format("bystander-{}", n)), .topic = topic_of(Plan::succeeds)});
+    }
+  }
+  int deaths = 0;
+  for (bool died = true; died && deaths <= kMaxDeliveries;) {
+    const std::size_t run = new_run();
+    died = was_killed(run_to_the_end(worker({"drain", database(), ledger(run)}), run));
+    if (died) ++deaths;
+  }
+  EXPECT_EQ(deaths, kMaxDeliveries);
+
+  sqlite::SqliteStore store({.path = database()});
+  const auto killer = store.inbox().find(key_of("killer"));
+  ASSERT_TRUE(killer);
+  EXPECT_EQ(to_string(killer->status), "dead");
+  EXPECT_EQ(killer->history.last_error, fmt::format("lease expired {} times", kMaxDeliveries));
+  EXPECT_EQ(killer->history.deliveries, kMaxDeliveries);
+  EXPECT_EQ(killer->history.attempt, 0);
+  EXPECT_EQ(store.inbox_operator().count({.statuses = {Status::done}}), 10U);
 }
 
 }  // namespace

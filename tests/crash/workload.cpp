@@ -24,20 +24,14 @@ std::uint64_t hash_of(const std::string& id) {
   return hash ^ (hash >> 32);
 }
 
+// Slow ones are rare: a few of them keep all workers busy for as long as a process lives.
 Plan plan_for(std::uint64_t hash) {
-  switch (hash % 32) {
-    case 0:
-      return Plan::fails;
-    case 1:
-      return Plan::fails_for_good;
-    case 2:
-      return Plan::succeeds_slowly;
-    case 3:
-    case 4:
-      return Plan::stumbles;
-    default:
-      return Plan::succeeds;
-  }
+  const std::uint64_t draw = hash % 256;
+  if (draw < 1) return Plan::succeeds_slowly;
+  if (draw < 8) return Plan::fails;
+  if (draw < 16) return Plan::fails_for_good;
+  if (draw < 32) return Plan::stumbles;
+  return Plan::succeeds;
 }
 
 }  // namespace
@@ -64,8 +58,8 @@ Message message_of(const std::string& id, TimePoint now) {
   Message message{.key = key_of(id),
                   .topic = topic_of(plan_for(hash)),
                   .payload = id + std::string(hash % 2'000, 'x'),
-                  .priority = static_cast<int>(hash / 64 % 3) - 1};
-  if (hash / 256 % 8 == 0) message.due_at = now + kScheduledIn;
+                  .priority = static_cast<int>(hash / 256 % 3) - 1};
+  if (hash / 1'024 % 8 == 0) message.due_at = now + kScheduledIn;
   if (id.starts_with("ordered")) {
     message.partition_key = id.substr(0, id.rfind('-'));
     message.priority = 0;
