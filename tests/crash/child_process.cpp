@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <stdexcept>
@@ -16,6 +17,7 @@ namespace oncebox::crash {
 ChildProcess::ChildProcess(const std::vector<std::string>& command) {
   std::vector<std::string> words = command;
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   const int error = posix_spawnp(&pid_, arguments[0], nullptr, nullptr, arguments.data(), environ);

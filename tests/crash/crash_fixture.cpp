@@ -52,6 +52,7 @@ void CrashFixture::drain() {
 
 std::vector<WorkerRun> CrashFixture::runs() const {
   std::vector<WorkerRun> runs;
+  runs.reserve(killed_at_.size());
   for (std::size_t run = 0; run < killed_at_.size(); ++run) {
     runs.push_back({.events = events(run), .killed_at = killed_at_[run]});
   }

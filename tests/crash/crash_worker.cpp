@@ -196,8 +196,10 @@ void produce_in_order(Worker& worker, const Shift& shift) {
 void work(const std::string& database, Ledger& ledger, const Shift& shift) {
   Worker worker(database, ledger);
   worker.start();
+  constexpr unsigned kProducers = 3;
   std::vector<std::jthread> producers;
-  for (unsigned thread = 0; thread < 3; ++thread) {
+  producers.reserve(kProducers + 1);
+  for (unsigned thread = 0; thread < kProducers; ++thread) {
     producers.emplace_back([&, thread] { produce(worker, shift, thread); });
   }
   producers.emplace_back([&] { produce_in_order(worker, shift); });

@@ -18,6 +18,7 @@ namespace oncebox::crash {
 namespace {
 
 unsigned number_from_environment(const char* name, unsigned otherwise) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment.
   const char* const text = std::getenv(name);
   return text != nullptr ? static_cast<unsigned>(std::stoul(text)) : otherwise;
 }
