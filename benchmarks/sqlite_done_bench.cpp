@@ -57,7 +57,8 @@ INSERT INTO oncebox_inbox_state (
   content_version, claimed_version, duplicates, last_seen_at, finished_at, backoff_until, revivals)
 SELECT i, 4, 1, 0, {now}, i, 0, 1, 0, 1, 1, 0, {now}, {now} + 86400000 + i, 0, 0 FROM n;
 CREATE UNIQUE INDEX oncebox_inbox_message_key ON oncebox_inbox_message (segment, key);
-UPDATE oncebox_counter SET last_id = {count}, segment = {count} >> 16, segment_keys = {count} & 65535
+UPDATE oncebox_counter
+   SET last_id = {count}, segment = {count} >> 16, segment_keys = {count} & 65535
  WHERE queue = 'inbox';
 INSERT INTO oncebox_done_count (queue, topic, count) VALUES ('inbox', 1, {count});
 COMMIT;

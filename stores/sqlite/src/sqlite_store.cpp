@@ -71,8 +71,10 @@ ConnectionOptions connection_options(const Options& options, Access access) {
 // Opens the connection that writes, with a current schema.
 std::unique_ptr<Connection> open_writer(const Options& options) {
   auto connection = std::make_unique<Connection>(connection_options(options, Access::read_write));
-  // Has an effect on a new file only.
-  connection->execute("PRAGMA auto_vacuum = INCREMENTAL");
+  // Has an effect on a new file only, but would write to any: a process must be able to start, if
+  // only to read, while the disk is full.
+  const bool is_new = connection->query_integer("PRAGMA page_count") == 0;
+  if (is_new) connection->execute("PRAGMA auto_vacuum = INCREMENTAL");
   if (connection->query_text("PRAGMA journal_mode = WAL") != "wal") {
     throw Error(ErrorCode::unsupported,
                 fmt::format("\"{}\" cannot have a write-ahead log; it must lie on a local disk",

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/message.hpp"
+
+namespace oncebox::crash {
+
+/// Nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share.
+using Instant = std::int64_t;
+[[nodiscard]] Instant instant_now();
+
+/// What a worker process has done or has been told, in the order in which it happened.
+enum class EventKind {
+  offered,   ///< a message is about to be enqueued
+  answered,  ///< `word` is the outcome of the enqueue
+  refused,   ///< `word` is the code of the error
+  claimed,   ///< the store handed the message out, until `locked_until`
+  extended,  ///< the store prolonged the lease, until `locked_until`
+  settling,  ///< the store is about to be told `word`, a verdict
+  settled,   ///< `word` is the outcome of the settlement
+  begun,     ///< a handler begins
+  ended,     ///< the handler has done its work, and nobody was told yet
+  noted,     ///< `word` is what happened
+};
+
+struct Event {
+  EventKind kind = EventKind::noted;
+  std::string id = "-";  ///< of the message
+  std::string word = "-";
+  std::uint64_t delivery = 0;
+  TimePoint locked_until{};  ///< by the store's clock
+  int deliveries = 0;        ///< of the message so far, with this one
+  int attempt = 0;
+  Instant at = 0;
+};
+
+/// Writes events to a file that outlives the process. A line is in the kernel's hands when `add`
+/// returns, so that no SIGKILL can take it back. Safe to use from any thread.
+class Ledger {
+ public:
+  explicit Ledger(const std::string& path);
+  ~Ledger();
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+
+  /// Stamps the event. Aborts the process when it cannot be written: a ledger with gaps proves
+  /// nothing.
+  void add(Event event);
+
+ private:
+  int file_;
+};
+
+/// The events of one process. A last line that a SIGKILL has cut off is left out: what it would
+/// have told had not happened yet.
+[[nodiscard]] std::vector<Event> read_ledger(const std::string& path);
+
+}  // namespace oncebox::crash

@@ -1,0 +1,91 @@
+#include "recording_queue.hpp"
+
+#include <array>
+#include <utility>
+
+namespace oncebox::crash {
+
+namespace {
+
+const char* name_of(const Verdict& verdict) {
+  constexpr std::array<const char*, std::variant_size_v<Verdict>> kNames{"ack", "abandon", "fail",
+                                                                         "release"};
+  return kNames.at(verdict.index());
+}
+
+Event event_of(EventKind kind, const Delivery& delivery) {
+  return {.kind = kind,
+          .id = delivery.key.message_id.str(),
+          .delivery = static_cast<std::uint64_t>(delivery.number.value_or(DeliveryNumber{}))};
+}
+
+}  // namespace
+
+std::vector<EnqueueOutcome> RecordingQueue::do_enqueue(std::span<const Message> messages,
+                                                       const EnqueueOptions& options) {
+  return below_.enqueue(messages, options);
+}
+
+std::vector<ObserveOutcome> RecordingQueue::do_observe(std::span<const Observation> observations) {
+  return below_.observe(observations);
+}
+
+std::vector<MarkOutcome> RecordingQueue::do_mark(std::span<const Mark> marks) {
+  return below_.mark(marks);
+}
+
+std::vector<ClaimedMessage> RecordingQueue::do_claim(const ClaimRequest& request) {
+  std::vector<ClaimedMessage> claimed = below_.claim(request);
+  for (const ClaimedMessage& message : claimed) {
+    ledger_.add({.kind = EventKind::claimed,
+                 .id = message.message.key.message_id.str(),
+                 .delivery = static_cast<std::uint64_t>(message.delivery),
+                 .locked_until = message.locked_until,
+                 .deliveries = message.history.deliveries,
+                 .attempt = message.history.attempt});
+  }
+  return claimed;
+}
+
+std::vector<SettleOutcome> RecordingQueue::do_settle(std::span<const Settlement> settlements) {
+  for (const Settlement& settlement : settlements) {
+    Event event = event_of(EventKind::settling, settlement.delivery);
+    event.word = name_of(settlement.verdict);
+    ledger_.add(std::move(event));
+  }
+  std::vector<SettleOutcome> outcomes = below_.settle(settlements);
+  for (std::size_t i = 0; i < settlements.size(); ++i) {
+    Event event = event_of(EventKind::settled, settlements[i].delivery);
+    event.word = to_string(outcomes[i]);
+    ledger_.add(std::move(event));
+  }
+  return outcomes;
+}
+
+std::vector<ExtendOutcome> RecordingQueue::do_extend(std::span<const LeaseExtension> extensions) {
+  std::vector<ExtendOutcome> outcomes = below_.extend(extensions);
+  for (std::size_t i = 0; i < extensions.size(); ++i) {
+    if (!outcomes[i].locked_until) continue;
+    Event event = event_of(EventKind::extended, extensions[i].delivery);
+    event.locked_until = *outcomes[i].locked_until;
+    ledger_.add(std::move(event));
+  }
+  return outcomes;
+}
+
+ReapResult RecordingQueue::do_reap(const ReapRequest& request) { return below_.reap(request); }
+
+std::optional<TimePoint> RecordingQueue::do_next_due(const TopicSelection& topics) {
+  return below_.next_due(topics);
+}
+
+void RecordingQueue::do_listen(std::weak_ptr<WorkListener> listener) {
+  below_.listen(std::move(listener));
+}
+
+std::vector<std::optional<MessageRecord>> RecordingQueue::do_find(
+    std::span<const MessageKey> keys) {
+  return below_.find(keys);
+}
+
+}  // namespace oncebox::crash
