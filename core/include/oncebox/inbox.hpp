@@ -33,7 +33,8 @@ struct InboxOptions {
   /// Turn it off where senders change what they sent under an id, or hash in a way of their own
   /// under the name "sha256" and only sometimes tell.
   MissingHash missing_hash = MissingHash::sha256_of_payload;
-  GroupCommitOptions group_commit = {};
+  /// Two committers: while one batch is stored, the next is already on its way to the store.
+  GroupCommitOptions group_commit = {.committers = 2};
 };
 
 /// Takes messages in from webhooks, brokers and other services, and recognises what was seen
