@@ -133,8 +133,8 @@ void run_latency(Report& report) {
 
   sqlite::SqliteStore other({.path = path});
   const Quantiles across = measure_latency(other.outbox(), store.outbox(), kSamples);
-  report.add_time("dispatcher/enqueue-to-handler/other-process/p50", across.p50_us);
-  report.add_time("dispatcher/enqueue-to-handler/other-process/p99", across.p99_us);
+  report.add_time("dispatcher/enqueue-to-handler/other-handle/p50", across.p50_us);
+  report.add_time("dispatcher/enqueue-to-handler/other-handle/p99", across.p99_us);
 }
 
 double peak_memory_mib() {

@@ -151,6 +151,8 @@ std::size_t RawSqlite::claim_and_acknowledge(std::size_t batch) {
   const std::int64_t now = SystemClock::current().time_since_epoch().count();
   std::vector<Impl::Claimed> claimed;
   claimed.reserve(batch);
+  // As the store does: a claim need not be flushed.
+  sqlite3_exec(raw.database.get(), "PRAGMA synchronous = NORMAL", nullptr, nullptr, nullptr);
   raw.run(raw.begin);
   Impl::bind_blob(raw.claim, 1, owner);
   sqlite3_bind_int64(raw.claim.get(), 2, now + 30'000);
@@ -170,6 +172,7 @@ std::size_t RawSqlite::claim_and_acknowledge(std::size_t batch) {
     sqlite3_reset(raw.read.get());
   }
   raw.run(raw.commit);
+  sqlite3_exec(raw.database.get(), "PRAGMA synchronous = FULL", nullptr, nullptr, nullptr);
   if (claimed.empty()) return 0;
 
   raw.run(raw.begin);

@@ -41,8 +41,10 @@ Reply receive(Inbox& inbox, const Webhook& webhook) {
     if (outcome.hash_mismatch) std::cout << "warning: " << webhook.id << " has changed\n";
     return {.text = std::string(to_string(outcome.status))};
   } catch (const Error& error) {
-    // 503 makes the sender try again later; 400 tells it that this will never do.
-    return {.status = error.retryable() ? 503 : 400, .text = error.what()};
+    // 400 tells the sender that this will never do; 503 makes it try again later.
+    const bool its_fault =
+        error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::out_of_range;
+    return {.status = its_fault ? 400 : 503, .text = error.what()};
   }
 }
 

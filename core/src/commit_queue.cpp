@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <exception>
-#include <thread>
+#include <new>
 #include <utility>
 
 #include "oncebox/limits.hpp"
@@ -123,25 +123,7 @@ std::size_t CommitQueue::size() const {
 
 void CommitQueue::run() noexcept {
   for (CommitTickets batch = next_batch(); !batch.empty(); batch = next_batch()) {
-    const std::size_t answered = batch.size();
     commit_batch_(batch);
-    await_return(answered);
-  }
-}
-
-// Callers that were just answered tend to come back at once. Without a moment for them to do so the
-// next batch holds the quickest of them alone, and costs a flush as well. After a lone caller
-// nobody is waited for, and nobody waits for a clock: this only lets those run who can, while they
-// come.
-void CommitQueue::await_return(std::size_t answered) const {
-  constexpr int kPatience = 20;
-  if (answered == 1) return;
-  std::size_t queued = size();
-  for (int idle_turns = 0; idle_turns < kPatience && queued < answered;) {
-    std::this_thread::yield();
-    const std::size_t now_queued = size();
-    idle_turns = now_queued > queued ? 0 : idle_turns + 1;
-    queued = now_queued;
   }
 }
 
@@ -180,6 +162,9 @@ CommitFailure CommitFailure::current() {
     throw;
   } catch (const Error& error) {
     return {error.code(), error.what(), error.retryable()};
+  } catch (const std::bad_alloc&) {
+    // Every item gets it, and may come again: the memory may be there then.
+    return {ErrorCode::unavailable, "no memory for the commit", true};
   } catch (const std::exception& error) {
     return {ErrorCode::internal, fmt::format("the commit failed: {}", error.what()), false};
   } catch (...) {

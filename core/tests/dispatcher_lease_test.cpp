@@ -43,6 +43,37 @@ TEST_F(DispatcherLeaseTest, LeasesOfRunningAndWaitingMessagesAreExtended) {
   EXPECT_EQ(begun_.get().size(), 3U);
 }
 
+TEST_F(DispatcherLeaseTest, LeasesAreKeptWhileALargeBacklogIsReaped) {
+  RecordProperty("requirement", "IBX-072");
+  handle_at_the_gate();
+  enqueue_many(1);
+  std::vector<Message> expiring;
+  for (int i = 0; i < 4'500; ++i) {
+    expiring.push_back(message("old" + std::to_string(i), "stock.low"));
+    expiring.back().expires_at = clock_.now() + seconds{1};
+  }
+  queue().enqueue(expiring);
+  // Each step of the reaper takes a third of the lease; no claim does its work for it.
+  std::atomic<int> claims = 0;
+  std::atomic<int> reaps = 0;
+  probe_.set_plan([&](std::string_view call) {
+    if (call == "reap" && reaps++ < 5) clock_.advance(seconds{10});
+    return call == "claim" && claims++ > 0 ? testing::Fault::before : testing::Fault::none;
+  });
+  const auto ending = start({.workers = 1,
+                             .batch_size = 1,
+                             .lease = seconds{30},
+                             .reap_interval = seconds{5},
+                             .no_handler = NoHandlerPolicy::ignore});
+  ASSERT_TRUE(wait_for_begun(1));
+  advance(seconds{6});
+  ASSERT_TRUE(probe_.wait_for_calls("reap", 5));
+  EXPECT_EQ(dispatcher_->stats().leases_lost, 0U);
+  EXPECT_EQ(record("m0").history.lapses, 0);
+  gate_.open();
+  EXPECT_TRUE(wait_for_status("m0", Status::done));
+}
+
 TEST_F(DispatcherLeaseTest, AHandlerIsToldThatItsLeaseIsLost) {
   Watched<bool> told;
   handlers_.on("order.*", [&](const ClaimedMessage&, HandlerContext& context) {
@@ -131,6 +162,10 @@ class DispatcherRedeliveryTest : public DispatcherLeaseTest {
     queue().mark({.key = {"shop", "m"}, .as = MarkAs::processing});
     dispatcher_->wake();
     ASSERT_TRUE(wait_until([&] { return record("m").history.deliveries == deliveries + 1; }));
+    // The next claim begins when the dispatcher has taken note of what this one brought.
+    const int claims = probe_.calls("claim");
+    dispatcher_->wake();
+    ASSERT_TRUE(probe_.wait_for_calls("claim", claims + 1));
   }
 };
 

@@ -24,6 +24,24 @@ class DispatcherStopTest : public DispatcherTest {
 constexpr StopOptions kAtOnce{.finish_within = Duration::zero(),
                               .interrupt_within = Duration::zero()};
 
+TEST_F(DispatcherStopTest, TheLongestTimeThereIsIsNotMistakenForNone) {
+  std::atomic<bool> interrupted = false;
+  handlers_.on("order.*", [&](const ClaimedMessage&, HandlerContext& context) {
+    begun_.change([](int& begun) { ++begun; });
+    gate_.pass();
+    interrupted = context.stop_token().stop_requested();
+  });
+  enqueue_many(1);
+  const auto ending = start({.workers = 1});
+  ASSERT_TRUE(begun_.wait_for(1));
+  std::jthread opener([&] {
+    EXPECT_TRUE(wait_until([&] { return dispatcher_->stats().running == 1; }));
+    gate_.open();
+  });
+  EXPECT_TRUE(dispatcher_->stop({.finish_within = Duration::max()}).complete());
+  EXPECT_FALSE(interrupted);
+}
+
 TEST_F(DispatcherStopTest, WhatRunsIsFinishedAndWhatWaitsIsReleased) {
   handle_at_the_gate();
   enqueue_many(5);

@@ -320,6 +320,22 @@ TEST_F(InboxGroupTest, SingleMessagesOfManyCallersShareOneTransaction) {
   EXPECT_EQ(gate_.calls("enqueue"), 2);
 }
 
+TEST_F(InboxGroupTest, MessagesAreStoredInTheOrderOfCallsThatDoNotWait) {
+  RecordProperty("requirement", "R-29");
+  Inbox inbox(store_);
+  std::vector<std::future<EnqueueOutcome>> futures;
+  for (int i = 0; i < 2'000; ++i) {
+    Message ordered = message("ordered-" + std::to_string(i));
+    ordered.partition_key = "account-1";
+    futures.push_back(inbox.enqueue_future(std::move(ordered)));
+  }
+  for (auto& future : futures) future.get();
+  const auto page = store_.inbox_operator().list({.limit = 1'000});
+  for (std::size_t i = 0; i < page.records.size(); ++i) {
+    ASSERT_EQ(page.records[i].key.message_id.str(), "ordered-" + std::to_string(i));
+  }
+}
+
 TEST_F(InboxGroupTest, BadDueTimeFailsAloneBeforeItJoinsAGroup) {
   enqueue_held(inbox_);
   auto good = inbox_.enqueue_future(message("evt-1"));

@@ -43,9 +43,9 @@ class HandlerContext {
   [[nodiscard]] const ClaimedMessage& message() const noexcept { return message_; }
 
   /// Requested when the dispatcher has waited long enough while it stops, and when the lease was
-  /// lost. A handler that takes long should look at it and throw anything: the message is then
-  /// released without counting an attempt. A handler that returns has handled its message, however
-  /// late.
+  /// lost. A handler that takes long should look at it and throw anything but `PermanentFailure`
+  /// and `RetryAfter`: the message is then released without counting an attempt. One that returns
+  /// has handled its message, however late.
   [[nodiscard]] const std::stop_token& stop_token() const noexcept { return stop_; }
 
   /// Somebody else may be handling this message now; what this handler answers will have no effect.

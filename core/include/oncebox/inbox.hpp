@@ -33,8 +33,9 @@ struct InboxOptions {
   /// Turn it off where senders change what they sent under an id, or hash in a way of their own
   /// under the name "sha256" and only sometimes tell.
   MissingHash missing_hash = MissingHash::sha256_of_payload;
-  /// Two committers: while one batch is stored, the next is already on its way to the store.
-  GroupCommitOptions group_commit = {.committers = 2};
+  /// With more than one committer messages of one partition may be stored in another order than
+  /// that of the calls that do not wait.
+  GroupCommitOptions group_commit = {};
 };
 
 /// Takes messages in from webhooks, brokers and other services, and recognises what was seen
@@ -90,7 +91,8 @@ class Inbox {
   // For those who leave it to workers ------------------------------------------------------------
 
   // Single messages throw `overloaded` at once when too many wait already, and `unavailable` after
-  // `stop`. Messages whose calls overlap may be stored in any order.
+  // `stop`. Messages are stored in the order of the calls, also of those that do not wait; calls of
+  // different threads at one time in any.
 
   /// Takes a message in and waits until that is durable.
   EnqueueOutcome enqueue(Message message);

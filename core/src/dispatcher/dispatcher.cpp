@@ -208,15 +208,18 @@ void Dispatcher::Impl::begin_to_stop() {
 }
 
 StopResult Dispatcher::Impl::stop(const StopOptions& options) {
-  const auto finish_at = std::chrono::steady_clock::now() + options.finish_within;
+  const Duration finish_within = std::clamp(options.finish_within, Duration{0}, limits::kMaxDelay);
+  const Duration interrupt_within =
+      std::clamp(options.interrupt_within, Duration{0}, limits::kMaxDelay);
+  const auto finish_at = std::chrono::steady_clock::now() + finish_within;
   begin_to_stop();
   if (is_own_thread()) {
-    if (options.finish_within <= Duration::zero()) workers_.interrupt_all();
+    if (finish_within == Duration::zero()) workers_.interrupt_all();
     return rest();
   }
   if (!table_.wait_quiet_until(finish_at)) {
     workers_.interrupt_all();
-    table_.wait_quiet_until(finish_at + options.interrupt_within);
+    table_.wait_quiet_until(finish_at + interrupt_within);
   }
   const StopResult result = rest();
   if (!result.complete()) {

@@ -94,6 +94,7 @@ void InFlightTable::address(std::span<InFlight* const> messages,
 std::vector<InFlight*> InFlightTable::release(std::span<InFlight* const> messages,
                                               std::span<const Settlement> settlements) {
   std::vector<InFlight*> again;
+  again.reserve(messages.size());  // nothing may fail half-way
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < messages.size(); ++i) {
     InFlight& message = *messages[i];

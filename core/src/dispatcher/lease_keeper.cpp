@@ -30,16 +30,18 @@ void LeaseKeeper::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     SteadyTime deadline = since_round_.at(round_);
     const bool reaps = settings_.reap_interval && reaping_;
+    if (!reaps) more_to_reap_ = false;
     if (reaps) deadline = std::min(deadline, since_reap_.at(*settings_.reap_interval));
-    signal_.wait_until(kLook, deadline);
+    if (!more_to_reap_) signal_.wait_until(kLook, deadline);
 
     if (const auto rounds = since_round_.elapsed() / round_; rounds > 0) {
       since_round_.restart();
       renew(static_cast<unsigned>(std::min<Duration::rep>(rounds, 2)));
     }
-    if (reaps && since_reap_.elapsed() >= *settings_.reap_interval) {
+    // A large backlog is reaped in steps, so that leases are kept meanwhile.
+    if (reaps && (more_to_reap_ || since_reap_.elapsed() >= *settings_.reap_interval)) {
       since_reap_.restart();
-      reap();
+      more_to_reap_ = reap_step();
     }
   }
 }
@@ -74,12 +76,13 @@ void LeaseKeeper::on_lost(const Renewal& renewal, const MessageKey& key) {
   parts_.workers.interrupt(renewal);
 }
 
-void LeaseKeeper::reap() try {
+bool LeaseKeeper::reap_step() try {
+  if (!reaping_) return false;
   const ReapRequest request{.max_deliveries = settings_.max_deliveries};
-  while (reaping_ && parts_.store.reap(request).total() == request.limit) {
-  }
+  return parts_.store.reap(request).total() == request.limit;
 } catch (const std::exception&) {
   ++parts_.counters.failed_store_calls;
+  return false;
 }
 
 }  // namespace oncebox::dispatcher

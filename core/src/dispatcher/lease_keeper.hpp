@@ -71,7 +71,8 @@ class LeaseKeeper {
 
   void renew(unsigned rounds);
   void on_lost(const Renewal& renewal, const MessageKey& key);
-  void reap();
+  /// Answers whether there is more to reap.
+  [[nodiscard]] bool reap_step();
 
   const Parts parts_;
   const Settings settings_;
@@ -82,6 +83,7 @@ class LeaseKeeper {
   std::atomic<bool> reaping_ = true;
   Stopwatch since_round_;
   Stopwatch since_reap_;
+  bool more_to_reap_ = false;
 };
 
 }  // namespace oncebox::dispatcher

@@ -51,6 +51,9 @@ InFlight* ReadyQueue::pop() {
 std::vector<InFlight*> ReadyQueue::extract(const std::function<bool(const InFlight&)>& chosen) {
   std::vector<InFlight*> extracted;
   std::vector<InFlight*> kept;
+  // There before the first is taken out: one that was and found no room would be lost.
+  extracted.reserve(slots_.size());
+  kept.reserve(slots_.size());
   const std::lock_guard lock(mutex_);
   while (InFlight* message = try_pop()) {
     (chosen(*message) ? extracted : kept).push_back(message);
@@ -61,6 +64,7 @@ std::vector<InFlight*> ReadyQueue::extract(const std::function<bool(const InFlig
 
 std::vector<InFlight*> ReadyQueue::close() {
   std::vector<InFlight*> rest;
+  rest.reserve(slots_.size());
   const std::lock_guard lock(mutex_);
   closed_ = true;
   while (InFlight* message = try_pop()) rest.push_back(message);

@@ -12,31 +12,32 @@ namespace oncebox::sqlite {
 
 namespace {
 
-// Numbers in the text, not parameters: only so can SQLite choose a partial index.
-std::string_view stages_of(Status status) {
+// The stages of a status, each in the words by which SQLite finds its partial index: numbers, no
+// parameters, and the condition of the index itself.
+std::vector<std::string_view> stages_of(Status status) {
   switch (status) {
     case Status::seen:
-      return "0";
+      return {"stage = 0 AND stage IN (0, 2, 6)"};
     case Status::processing:
-      return "1, 2, 3, 6";
+      return {"stage = 1", "stage = 2 AND stage IN (0, 2, 6)", "stage = 3",
+              "stage = 6 AND stage IN (0, 2, 6)"};
     case Status::done:
-      return "4";
+      return {"stage = 4 AND stage IN (4, 5)"};
     case Status::dead:
-      return "5";
+      return {"stage = 5 AND stage IN (4, 5)"};
   }
-  return "";
+  return {};
 }
 
 }  // namespace
 
 FilterSql::FilterSql(const MessageFilter& filter, std::string_view queue) {
   if (filter.source && filter.message_id) {
-    // First, because the subquery takes the key as the first parameter.
     const sql::StorageKey key = sql::storage_key(MessageKey{*filter.source, *filter.message_id});
-    require(fmt::format("m.id IN ({})", ids_of_key(queue)),
+    require(fmt::format("m.id IN ({})", ids_of_key(queue, "?")),
             Value(std::vector<std::uint8_t>(key.begin(), key.end())));
   }
-  require_statuses(filter.statuses);
+  require_statuses(filter.statuses, queue);
   if (filter.topic) require_topic(*filter.topic);
   if (filter.source) require("m.source = ?", Value(filter.source->str()));
   if (filter.message_id) require("m.message_id = ?", Value(filter.message_id->str()));
@@ -56,9 +57,7 @@ void FilterSql::require(std::string_view condition) {
 void FilterSql::require(std::string_view condition, Value value) {
   values_.push_back(std::move(value));
   std::string numbered(condition);
-  const std::size_t mark = numbered.find('?');
-  const bool is_numbered = mark + 1 < numbered.size() && numbered[mark + 1] == '1';
-  if (!is_numbered) numbered.replace(mark, 1, fmt::format("?{}", values_.size()));
+  numbered.replace(numbered.find('?'), 1, fmt::format("?{}", values_.size()));
   require(numbered);
 }
 
@@ -66,20 +65,18 @@ void FilterSql::require(std::string_view condition, std::int64_t value) {
   require(condition, Value(value));
 }
 
-void FilterSql::require_statuses(const std::vector<Status>& statuses) {
+// A union of what the partial indexes hold, so that what is done is not looked at unless it is
+// asked for.
+void FilterSql::require_statuses(const std::vector<Status>& statuses, std::string_view queue) {
   if (statuses.empty()) return;
-  if (statuses.size() == 1 && statuses.front() != Status::processing) {
-    const Status status = statuses.front();
-    require(fmt::format("s.stage = {}", stages_of(status)));
-    if (status == Status::done || status == Status::dead) require("s.stage IN (4, 5)");
-    return;
-  }
-  std::string stages;
+  std::string ids;
   for (const Status status : statuses) {
-    stages += stages.empty() ? "" : ", ";
-    stages += stages_of(status);
+    for (const std::string_view stage : stages_of(status)) {
+      ids += ids.empty() ? "" : " UNION ALL ";
+      ids += fmt::format("SELECT id FROM oncebox_{}_state WHERE {}", queue, stage);
+    }
   }
-  require(fmt::format("s.stage IN ({})", stages));
+  require(fmt::format("s.id IN ({})", ids));
 }
 
 void FilterSql::require_topic(const TopicPattern& pattern) {

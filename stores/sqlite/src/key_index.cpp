@@ -105,7 +105,7 @@ void KeyIndex::rolled_back() noexcept {
   dropped_ = false;
 }
 
-std::string ids_of_key(std::string_view queue) {
+std::string ids_of_key(std::string_view queue, std::string_view parameter) {
   return fmt::format(R"sql(
   WITH RECURSIVE part (segment) AS (
     SELECT min(segment) FROM oncebox_{0}_message
@@ -114,8 +114,8 @@ std::string ids_of_key(std::string_view queue) {
              WHERE later.segment > part.segment)
       FROM part WHERE part.segment IS NOT NULL)
   SELECT keyed.id FROM part CROSS JOIN oncebox_{0}_message keyed
-      ON keyed.segment = part.segment AND keyed.key = ?1)sql",
-                     queue);
+      ON keyed.segment = part.segment AND keyed.key = {1})sql",
+                     queue, parameter);
 }
 
 }  // namespace oncebox::sqlite

@@ -35,6 +35,11 @@ class KeyIndex {
   /// The message under a key anywhere.
   [[nodiscard]] std::optional<std::int64_t> find(const sql::StorageKey& key, std::int64_t current);
 
+  /// Reads the full segments now, so that the first call need not.
+  void load(std::int64_t current) {
+    if (loaded_ < current) load_until(current);
+  }
+
   /// What was read since the last call of either was committed, or was taken back: a segment that
   /// became full in a transaction that did not last is not full.
   void committed() noexcept;
@@ -61,8 +66,8 @@ class KeyIndex {
   bool dropped_ = false;                ///< a segment, since the last commit
 };
 
-/// The ids of messages under the key `?1`, in whatever segment: a subquery for calls that only
-/// read, which look into every segment.
-[[nodiscard]] std::string ids_of_key(std::string_view queue);
+/// The ids of messages under the key that `parameter` stands for, in whatever segment: a subquery
+/// for calls that only read, which look into every segment.
+[[nodiscard]] std::string ids_of_key(std::string_view queue, std::string_view parameter);
 
 }  // namespace oncebox::sqlite

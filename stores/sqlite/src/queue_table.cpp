@@ -107,6 +107,19 @@ QueueTable::QueueTable(Connection& connection, std::string_view queue, TopicNumb
       keys_(connection, queue, keys_per_segment),
       sql_(connection, queue) {}
 
+void QueueTable::load_keys() {
+  connection_.execute("BEGIN");
+  try {
+    begin_call();
+    keys_.load(counters().segment);
+    connection_.execute("COMMIT");
+    keys_.committed();
+  } catch (...) {
+    if (connection_.in_transaction()) connection_.execute("ROLLBACK");
+    throw;
+  }
+}
+
 void QueueTable::begin_call() {
   counters_.reset();
   done_added_.clear();
@@ -300,6 +313,7 @@ std::uint64_t QueueTable::next_enqueue_order() {
 
 std::vector<std::int64_t> QueueTable::ids(Statement& statement) {
   std::vector<std::int64_t> found;
+  const ResetLater reset(statement);
   while (statement.step()) found.push_back(statement.integer(0));
   return found;
 }

@@ -27,6 +27,11 @@ class QueueTable {
   QueueTable(Connection& connection, std::string_view queue, TopicNumbers& topics,
              std::size_t keys_per_segment);
 
+  /// Makes the filter of the keys, in a transaction of its own that only reads: with millions of
+  /// messages it takes seconds, in which others must be able to write. Called before the first
+  /// call.
+  void load_keys();
+
   /// What happened to the transactions of the calls so far.
   void committed() noexcept { keys_.committed(); }
   void rolled_back() noexcept { keys_.rolled_back(); }

@@ -66,6 +66,8 @@ CREATE INDEX oncebox_{queue}_leased
   ON oncebox_{queue}_state (locked_until) WHERE stage = 3;
 CREATE INDEX oncebox_{queue}_finished
   ON oncebox_{queue}_state (stage, finished_at) WHERE stage IN (4, 5);
+CREATE INDEX oncebox_{queue}_other
+  ON oncebox_{queue}_state (stage, topic) WHERE stage IN (0, 2, 6);
 CREATE INDEX oncebox_{queue}_expiring
   ON oncebox_{queue}_state (expires_at) WHERE stage IN (1, 2) AND expires_at IS NOT NULL;
 CREATE INDEX oncebox_{queue}_partition
@@ -141,6 +143,13 @@ constexpr std::array<void (*)(Connection&), kSchemaVersion> kMigrations{create_v
                           version, kSchemaVersion));
 }
 
+[[noreturn]] void refuse_older(const std::string& what) {
+  throw Error(ErrorCode::conflict,
+              fmt::format("the database has {}, this library needs schema version {}, and schema "
+                          "deployment is off: migrate the database first",
+                          what, kSchemaVersion));
+}
+
 }  // namespace
 
 int schema_version(Connection& connection) {
@@ -170,16 +179,14 @@ MigrationResult migrate(Connection& connection) {
   }
 }
 
+void refuse_missing_schema() { refuse_older("no Oncebox schema"); }
+
 void require_current_schema(Connection& connection) {
   const int version = schema_version(connection);
   if (version == kSchemaVersion) return;
   if (version > kSchemaVersion) refuse_newer(version);
-  throw Error(
-      ErrorCode::conflict,
-      fmt::format("the database has {}, this library needs schema version {}, and schema "
-                  "deployment is off: migrate the database first",
-                  version == 0 ? "no Oncebox schema" : fmt::format("schema version {}", version),
-                  kSchemaVersion));
+  if (version == 0) refuse_missing_schema();
+  refuse_older(fmt::format("schema version {}", version));
 }
 
 }  // namespace oncebox::sqlite

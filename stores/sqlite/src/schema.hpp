@@ -14,6 +14,9 @@ inline constexpr int kSchemaVersion = 1;
 /// Brings the schema to `kSchemaVersion` in one transaction. Throws `conflict` when it is newer.
 MigrationResult migrate(Connection& connection);
 
+/// Throws the `conflict` of a file that has no tables of ours.
+[[noreturn]] void refuse_missing_schema();
+
 /// Throws `conflict`, saying what to do, unless the file has exactly this version.
 void require_current_schema(Connection& connection);
 

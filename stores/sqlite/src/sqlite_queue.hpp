@@ -23,6 +23,7 @@ struct StoreParts {
   Connection& connection;  ///< the writer's
   Writer& writer;
   ReaderPool& readers;
+  ReaderPool& own_reader;  ///< for workers and health, which must not wait for an operator's report
   TopicNumbers& topics;
   const Clock& clock;
 };

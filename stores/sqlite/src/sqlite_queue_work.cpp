@@ -37,7 +37,9 @@ SqliteQueue::SqliteQueue(const StoreParts& parts, std::string_view queue, const 
     : parts_(parts),
       name_(queue),
       max_payload_bytes_(options.max_payload_bytes),
-      table_(parts.connection, queue, parts.topics, options.keys_per_segment) {}
+      table_(parts.connection, queue, parts.topics, options.keys_per_segment) {
+  table_.load_keys();
+}
 
 void SqliteQueue::on_ending(Writer::Ending ending) noexcept {
   if (ending == Writer::Ending::committed) {
@@ -231,7 +233,7 @@ ReapResult SqliteQueue::do_reap(const ReapRequest& request) {
 
 std::optional<TimePoint> SqliteQueue::do_next_due(const TopicSelection& topics) {
   const TimePoint now = parts_.clock.now();
-  return parts_.readers.run(
+  return parts_.own_reader.run(
       [&](Connection& reader) { return read_next_due(reader, name_, topics, now); });
 }
 
@@ -243,7 +245,7 @@ void SqliteQueue::do_listen(std::weak_ptr<WorkListener> listener) {
 std::vector<std::optional<MessageRecord>> SqliteQueue::do_find(std::span<const MessageKey> keys) {
   return parts_.readers.run([&](Connection& reader) {
     Statement find = reader.prepare(select_rows(
-        name_, ListPayloads::include, fmt::format("WHERE m.id IN ({})", ids_of_key(name_))));
+        name_, ListPayloads::include, fmt::format("WHERE m.id IN ({})", ids_of_key(name_, "?1"))));
     TopicNames topics(reader);
     std::vector<std::optional<MessageRecord>> records;
     records.reserve(keys.size());

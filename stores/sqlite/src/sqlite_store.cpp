@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 
 #include "connection.hpp"
 #include "file_watch.hpp"
+#include "library.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 #include "reader_pool.hpp"
@@ -21,8 +23,6 @@ namespace oncebox::sqlite {
 
 namespace {
 
-// STRICT tables; RETURNING and row values came before.
-constexpr int kOldestLibrary = 3'037'000;
 constexpr std::size_t kPageBytes = 4'096;
 
 const Clock& system_clock() {
@@ -30,21 +30,8 @@ const Clock& system_clock() {
   return clock;
 }
 
-void require_library() {
-  // The program may run with another library than it was built with.
-  if (sqlite3_libversion_number() < kOldestLibrary) {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("the SQLite library is version {}; 3.37.0 or newer is needed",
-                            sqlite3_libversion()));
-  }
-  if (sqlite3_threadsafe() == 0) {
-    throw Error(ErrorCode::unsupported,
-                "the SQLite library was built without threads (SQLITE_THREADSAFE=0)");
-  }
-}
-
 const Options& validated(const Options& options) {
-  require_library();
+  require_usable(running_library());
   if (options.path.empty() || options.path.starts_with(':')) {
     throw Error(ErrorCode::invalid_argument,
                 "a SQLite store needs the path of a file; for one in memory use \"memory:\"");
@@ -54,7 +41,8 @@ const Options& validated(const Options& options) {
                    std::chrono::minutes{10});
   require_in_range("checkpoint_bytes", options.checkpoint_bytes, kPageBytes, std::size_t{1} << 32);
   require_in_range("max_waiting_calls", options.max_waiting_calls, 1, 1'000'000);
-  require_in_range("keys_per_segment", options.keys_per_segment, 1, std::size_t{1} << 24);
+  require_in_range("keys_per_segment", options.keys_per_segment, 1, std::size_t{1} << 20);
+  require_in_range("cache_bytes", options.cache_bytes, 0, std::size_t{1} << 40);
   require_in_range("max_payload_bytes", options.max_payload_bytes, 1, limits::kMaxClaimBytes);
   return options;
 }
@@ -68,9 +56,13 @@ ConnectionOptions connection_options(const Options& options, Access access) {
           .vfs = options.vfs};
 }
 
-// Opens the connection that writes, with a current schema.
+// Opens the connection that writes, with a current schema. Without deployment nothing is created
+// or changed before the schema is known to be there.
 std::unique_ptr<Connection> open_writer(const Options& options) {
+  const bool deploys = options.schema_deployment == SchemaDeployment::on;
+  if (!deploys && !std::filesystem::exists(options.path)) refuse_missing_schema();
   auto connection = std::make_unique<Connection>(connection_options(options, Access::read_write));
+  if (!deploys) require_current_schema(*connection);
   // Has an effect on a new file only, but would write to any: a process must be able to start, if
   // only to read, while the disk is full.
   const bool is_new = connection->query_integer("PRAGMA page_count") == 0;
@@ -80,13 +72,11 @@ std::unique_ptr<Connection> open_writer(const Options& options) {
                 fmt::format("\"{}\" cannot have a write-ahead log; it must lie on a local disk",
                             options.path));
   }
+  // A long read lets the log grow; afterwards it is to shrink again.
+  connection->execute(fmt::format("PRAGMA journal_size_limit = {}", 4 * options.checkpoint_bytes));
   connection->execute(fmt::format("PRAGMA wal_autocheckpoint = {}",
                                   std::max(options.checkpoint_bytes / kPageBytes, std::size_t{1})));
-  if (options.schema_deployment == SchemaDeployment::on) {
-    if (schema_version(*connection) != kSchemaVersion) migrate(*connection);
-  } else {
-    require_current_schema(*connection);
-  }
+  if (deploys && schema_version(*connection) != kSchemaVersion) migrate(*connection);
   return connection;
 }
 
@@ -97,10 +87,11 @@ struct SqliteStore::Impl {
       : options(validated(store_options)),
         connection(open_writer(options)),
         readers(connection_options(options, Access::read_only), options.readers),
+        own_reader(connection_options(options, Access::read_only), 1),
         topics(*connection),
         writer(*connection, options.max_waiting_calls,
                [this](Writer::Ending ending) { on_ending(ending); }),
-        parts{*connection, writer, readers, topics, clock},
+        parts{*connection, writer, readers, own_reader, topics, clock},
         inbox(parts, "inbox", options),
         outbox(parts, "outbox", options),
         keys(*connection, writer, readers, clock) {
@@ -125,6 +116,7 @@ struct SqliteStore::Impl {
   const Options options;
   std::unique_ptr<Connection> connection;
   ReaderPool readers;
+  ReaderPool own_reader;
   TopicNumbers topics;
   Writer writer;
   StoreParts parts;
@@ -163,7 +155,7 @@ MigrationResult SqliteStore::migrate() {
 Health SqliteStore::health() noexcept {
   try {
     const int version =
-        impl_->readers.run([](Connection& reader) { return schema_version(reader); });
+        impl_->own_reader.run([](Connection& reader) { return schema_version(reader); });
     if (version != kSchemaVersion) {
       return {HealthStatus::unavailable, "the schema was changed by another program"};
     }

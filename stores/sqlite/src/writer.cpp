@@ -7,6 +7,21 @@
 
 namespace oncebox::sqlite {
 
+namespace {
+
+// Else it is the call's own fault, and the next one may succeed.
+bool is_trouble_of_the_store(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return error.retryable();
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace
+
 Writer::Writer(Connection& connection, std::size_t max_waiting_calls, OnEnding on_ending)
     : connection_(connection),
       on_ending_(std::move(on_ending)),
@@ -36,7 +51,7 @@ std::vector<std::exception_ptr> Writer::commit(std::span<Call* const> calls) {
     on_ending_(Ending::committed);
     return failures;
   } catch (...) {
-    last_commit_failed_ = true;
+    last_commit_failed_ = is_trouble_of_the_store(std::current_exception());
     roll_back();
     on_ending_(Ending::rolled_back);
     if (calls.size() > 1) throw;

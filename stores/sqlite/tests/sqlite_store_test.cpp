@@ -4,10 +4,14 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "connection.hpp"
+#include "filter_sql.hpp"
+#include "library.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/testing/fake_clock.hpp"
 #include "schema.hpp"
@@ -76,9 +80,18 @@ TEST_F(SqliteStoreTest, ClaimsGoByAnIndex) {
   EXPECT_NE(plan("SELECT id FROM oncebox_inbox_state WHERE stage = 3 AND locked_until <= 5")
                 .find("INDEX oncebox_inbox_leased"),
             std::string::npos);
-  EXPECT_NE(plan("SELECT id FROM oncebox_inbox_message WHERE key = x'00'")
+  EXPECT_NE(plan("SELECT id FROM oncebox_inbox_message WHERE segment = 1 AND key = x'00'")
                 .find("INDEX oncebox_inbox_message_key"),
             std::string::npos);
+  for (const Status status : {Status::seen, Status::processing, Status::done, Status::dead}) {
+    const FilterSql filter({.statuses = {status}}, "inbox");
+    const std::string text = plan("SELECT s.id FROM oncebox_inbox_state s " + filter.where());
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      const bool scans_table = line.starts_with("SCAN") && line.find("INDEX") == std::string::npos;
+      EXPECT_FALSE(scans_table) << text;
+    }
+  }
 }
 
 TEST_F(SqliteStoreTest, WithDeploymentOffAMissingSchemaIsAClearErrorAndNothingIsCreated) {
@@ -86,8 +99,18 @@ TEST_F(SqliteStoreTest, WithDeploymentOffAMissingSchemaIsAClearErrorAndNothingIs
   const Error error = opening_error(options(SchemaDeployment::off));
   EXPECT_EQ(error.code(), ErrorCode::conflict);
   EXPECT_NE(std::string(error.what()).find("migrate"), std::string::npos) << error.what();
+  EXPECT_FALSE(std::filesystem::exists(path()));
+}
+
+TEST_F(SqliteStoreTest, WithDeploymentOffAFileOfOthersIsLeftAsItIs) {
+  RecordProperty("requirement", "IBX-115");
+  {
+    Connection connection({.path = path()});
+    connection.execute("CREATE TABLE orders (id INTEGER)");
+  }
+  EXPECT_EQ(opening_error(options(SchemaDeployment::off)).code(), ErrorCode::conflict);
   Connection connection({.path = path()});
-  EXPECT_EQ(schema_version(connection), 0);
+  EXPECT_EQ(connection.query_text("PRAGMA journal_mode"), "delete");
 }
 
 TEST_F(SqliteStoreTest, WithDeploymentOffACurrentSchemaIsUsedAndAnOlderOneRefused) {
@@ -168,6 +191,20 @@ TEST_F(SqliteStoreTest, KeyWhoseStorageKeyBelongsToAnotherIsRefused) {
     EXPECT_EQ(error.code(), ErrorCode::corrupt);
   }
   EXPECT_FALSE(store.inbox().find({"shop", "a"}));
+}
+
+TEST(SqliteLibrary, TooOldOrWithoutThreadsIsUnsupported) {
+  EXPECT_NO_THROW(require_usable(running_library()));
+  EXPECT_NO_THROW(require_usable({.version = 3'037'000, .has_threads = true}));
+  for (const Library& library : {Library{.version = 3'036'001, .has_threads = true},
+                                 Library{.version = 3'045'000, .has_threads = false}}) {
+    try {
+      require_usable(library);
+      ADD_FAILURE() << "taken for usable: " << library.version;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    }
+  }
 }
 
 TEST_F(SqliteStoreTest, PayloadAboveTheLimitIsInvalid) {

@@ -58,7 +58,6 @@ class CommitQueue {
 
  private:
   void run() noexcept;
-  void await_return(std::size_t answered) const;
   CommitTickets next_batch();
   void require_room_for(const CommitTickets& tickets) const;
 

@@ -13,7 +13,8 @@ namespace oncebox {
 ///   `memory:?max_messages=1000&max_payload_bytes=65536`.
 ///
 /// - `sqlite:PATH` is a file, made if it is not there. Its parameters are the fields of
-///   `sqlite::Options`: `sqlite:/var/lib/shop/once.db?schema_deployment=off&busy_timeout_ms=500`.
+///   `sqlite::Options`, the timeout in milliseconds:
+///   `sqlite:/var/lib/shop/once.db?schema_deployment=off&busy_timeout_ms=500`.
 ///
 /// Throws `invalid_argument` for a URL that cannot be read, `unsupported` for a scheme that this
 /// build does not have, naming those it has, and whatever the backend throws when it cannot be
