@@ -12,40 +12,42 @@ namespace oncebox::sqlite {
 namespace {
 
 // In the order in which `select_rows` names them.
+namespace column {
 enum Column : int {
-  kId,
-  kSource,
-  kMessageId,
-  kFirstSeenAt,
-  kHeaders,
-  kHashAlgorithm,
-  kHash,
-  kTopic,
-  kStage,
-  kRank,
-  kEligibleAt,
-  kEnqueueOrder,
-  kAttempt,
-  kDeliveries,
-  kLapses,
-  kContentVersion,
-  kClaimedVersion,
-  kDuplicates,
-  kLastSeenAt,
-  kOwner,
-  kDelivery,
-  kLockedUntil,
-  kFinishedAt,
-  kDueAt,
-  kExpiresAt,
-  kBackoffUntil,
-  kPartitionKey,
-  kRevivals,
-  kRevivedAt,
-  kRevivalReason,
-  kLastError,
-  kPayload,
+  id,
+  source,
+  message_id,
+  first_seen_at,
+  headers,
+  hash_algorithm,
+  hash,
+  topic,
+  stage,
+  rank,
+  eligible_at,
+  enqueue_order,
+  attempt,
+  deliveries,
+  lapses,
+  content_version,
+  claimed_version,
+  duplicates,
+  last_seen_at,
+  owner,
+  delivery,
+  locked_until,
+  finished_at,
+  due_at,
+  expires_at,
+  backoff_until,
+  partition_key,
+  revivals,
+  revived_at,
+  revival_reason,
+  last_error,
+  payload,
 };
+}  // namespace column
 
 constexpr std::string_view kSelect = R"sql(
 SELECT m.id, m.source, m.message_id, m.first_seen_at, m.headers, m.hash_algorithm, m.hash,
@@ -92,39 +94,42 @@ OwnerToken owner_from(std::string_view bytes) {
 }
 
 MessageHistory read_history(const Statement& row) {
-  return {.attempt = row.small_integer(kAttempt),
-          .deliveries = row.small_integer(kDeliveries),
-          .lapses = row.small_integer(kLapses),
-          .duplicates = row.small_integer(kDuplicates),
-          .content_version = row.small_integer(kContentVersion),
-          .first_seen_at = row.time(kFirstSeenAt),
-          .last_seen_at = row.time(kLastSeenAt),
-          .last_error = row.optional_text(kLastError)};
+  return {.attempt = row.small_integer(column::attempt),
+          .deliveries = row.small_integer(column::deliveries),
+          .lapses = row.small_integer(column::lapses),
+          .duplicates = row.small_integer(column::duplicates),
+          .content_version = row.small_integer(column::content_version),
+          .first_seen_at = row.time(column::first_seen_at),
+          .last_seen_at = row.time(column::last_seen_at),
+          .last_error = row.optional_text(column::last_error)};
 }
 
 MessageState read_state(const Statement& row) {
-  MessageState state{.status = status_of(static_cast<Stage>(row.small_integer(kStage))),
-                     .priority = Priority(-row.small_integer(kRank)),
-                     .due_at = row.optional_time(kDueAt),
-                     .expires_at = row.optional_time(kExpiresAt),
-                     .backoff_until = row.time(kBackoffUntil),
-                     .eligible_at = row.time(kEligibleAt),
-                     .history = read_history(row),
-                     .claimed_version = row.small_integer(kClaimedVersion),
-                     .finished_at = row.optional_time(kFinishedAt),
-                     .revivals = {.count = row.small_integer(kRevivals),
-                                  .last_at = row.optional_time(kRevivedAt),
-                                  .last_reason = row.optional_text(kRevivalReason)},
-                     .enqueue_order = static_cast<std::uint64_t>(row.integer(kEnqueueOrder))};
-  if (!row.is_null(kHash)) {
-    state.hash.emplace(std::string(row.text(kHashAlgorithm)), std::string(row.blob(kHash)));
+  MessageState state{
+      .status = status_of(static_cast<Stage>(row.small_integer(column::stage))),
+      .priority = Priority(-row.small_integer(column::rank)),
+      .due_at = row.optional_time(column::due_at),
+      .expires_at = row.optional_time(column::expires_at),
+      .backoff_until = row.time(column::backoff_until),
+      .eligible_at = row.time(column::eligible_at),
+      .history = read_history(row),
+      .claimed_version = row.small_integer(column::claimed_version),
+      .finished_at = row.optional_time(column::finished_at),
+      .revivals = {.count = row.small_integer(column::revivals),
+                   .last_at = row.optional_time(column::revived_at),
+                   .last_reason = row.optional_text(column::revival_reason)},
+      .enqueue_order = static_cast<std::uint64_t>(row.integer(column::enqueue_order))};
+  if (!row.is_null(column::hash)) {
+    state.hash.emplace(std::string(row.text(column::hash_algorithm)),
+                       std::string(row.blob(column::hash)));
   }
-  if (!row.is_null(kPartitionKey)) state.partition_key.emplace(row.text(kPartitionKey));
-  if (!row.is_null(kOwner)) {
-    state.lease =
-        MessageLease{.owner = owner_from(row.blob(kOwner)),
-                     .delivery = DeliveryNumber{static_cast<std::uint64_t>(row.integer(kDelivery))},
-                     .locked_until = row.time(kLockedUntil)};
+  if (!row.is_null(column::partition_key))
+    state.partition_key.emplace(row.text(column::partition_key));
+  if (!row.is_null(column::owner)) {
+    state.lease = MessageLease{
+        .owner = owner_from(row.blob(column::owner)),
+        .delivery = DeliveryNumber{static_cast<std::uint64_t>(row.integer(column::delivery))},
+        .locked_until = row.time(column::locked_until)};
   }
   return state;
 }
@@ -148,16 +153,16 @@ std::string select_listed_rows(std::string_view queue) {
 }
 
 QueueRow read_row(const Statement& statement, TopicNames& topics) {
-  QueueRow row{.id = statement.integer(kId),
-               .key = {statement.text(kSource), statement.text(kMessageId)},
-               .stage = static_cast<Stage>(statement.small_integer(kStage)),
+  QueueRow row{.id = statement.integer(column::id),
+               .key = {statement.text(column::source), statement.text(column::message_id)},
+               .stage = static_cast<Stage>(statement.small_integer(column::stage)),
                .state = read_state(statement)};
-  if (!statement.is_null(kTopic)) {
-    row.content = Content{.topic = topics.name_of(statement.integer(kTopic)),
-                          .payload = statement.blob(kPayload),
+  if (!statement.is_null(column::topic)) {
+    row.content = Content{.topic = topics.name_of(statement.integer(column::topic)),
+                          .payload = statement.blob(column::payload),
                           .headers = {}};
-    if (!statement.is_null(kHeaders)) {
-      row.content->headers = sql::headers_from_json(statement.text(kHeaders));
+    if (!statement.is_null(column::headers)) {
+      row.content->headers = sql::headers_from_json(statement.text(column::headers));
     }
   }
   return row;

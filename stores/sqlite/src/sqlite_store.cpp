@@ -30,7 +30,7 @@ const Clock& system_clock() {
   return clock;
 }
 
-const Options& validated(const Options& options) {
+Options validated(Options options) {
   require_usable(running_library());
   if (options.path.empty() || options.path.starts_with(':')) {
     throw Error(ErrorCode::invalid_argument,

@@ -35,9 +35,9 @@ class Writer {
   template <class Work>
   auto run(Flush flush, Work work) {
     struct Running final : Call {
-      Running(Flush wanted, Work& call) : Call(wanted), work_(call) {}
-      void run() override { result.emplace(work_()); }
-      Work& work_;
+      Running(Flush wanted, Work& call) : Call(wanted), to_run(call) {}
+      void run() override { result.emplace(to_run()); }
+      Work& to_run;
       std::optional<decltype(work())> result;
     };
     Running call(flush, work);
