@@ -5,39 +5,17 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <functional>
 
 #include "oncebox/error.hpp"
 #include "oncebox/testing/fake_clock.hpp"
 #include "schema.hpp"
+#include "temporary_folder.hpp"
 
 namespace oncebox::sqlite {
 namespace {
 
 using namespace std::chrono_literals;
-
-/// A directory of its own, removed with everything in it.
-class ScratchDirectory {
- public:
-  ScratchDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "oncebox.XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    path_ = pattern;
-  }
-  ScratchDirectory(const ScratchDirectory&) = delete;
-  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
-  ~ScratchDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-
-  [[nodiscard]] std::string file(std::string_view name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 ConnectionOptions options(const std::string& path, Access access) {
   return {.path = path, .access = access};
@@ -46,7 +24,7 @@ ConnectionOptions options(const std::string& path, Access access) {
 class SqliteKeysTest : public ::testing::Test {
  protected:
   SqliteKeysTest()
-      : path_(directory_.file("keys.db")),
+      : path_(folder_.file("keys.db")),
         connection_(options(path_, Access::read_write)),
         raw_(options(path_, Access::read_write)) {
     connection_.execute("PRAGMA journal_mode = WAL");
@@ -87,7 +65,7 @@ class SqliteKeysTest : public ::testing::Test {
   }
 
  private:
-  const ScratchDirectory directory_;
+  const TemporaryFolder folder_;
   const std::string path_;
   testing::FakeClock clock_;
   Connection connection_;
