@@ -22,4 +22,15 @@ std::vector<Message> make_messages(std::size_t count, std::size_t first) {
   return messages;
 }
 
+std::size_t claim_and_acknowledge(QueueStore& queue, const OwnerToken& owner, std::size_t batch) {
+  const std::vector<ClaimedMessage> claimed = queue.claim({.owner = owner, .limit = batch});
+  std::vector<Settlement> settlements;
+  settlements.reserve(claimed.size());
+  for (const ClaimedMessage& message : claimed) {
+    settlements.push_back({.delivery = delivery_of(message), .verdict = Ack{}});
+  }
+  queue.settle(settlements);
+  return claimed.size();
+}
+
 }  // namespace oncebox::bench

@@ -38,17 +38,6 @@ double enqueue_in_batches(std::span<const Message> messages, std::size_t batch, 
   });
 }
 
-std::size_t claim_and_acknowledge(QueueStore& queue, const OwnerToken& owner, std::size_t batch) {
-  const std::vector<ClaimedMessage> claimed = queue.claim({.owner = owner, .limit = batch});
-  std::vector<Settlement> settlements;
-  settlements.reserve(claimed.size());
-  for (const ClaimedMessage& message : claimed) {
-    settlements.push_back({.delivery = delivery_of(message), .verdict = Ack{}});
-  }
-  queue.settle(settlements);
-  return claimed.size();
-}
-
 // Enqueues in batches of one size and drains in the same.
 void run_batches(BenchFolder& folder, std::size_t batch, std::size_t count, Rates& rates) {
   const std::vector<Message> messages = make_messages(count);

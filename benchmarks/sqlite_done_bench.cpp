@@ -100,17 +100,10 @@ class Bench {
  private:
   std::size_t drain() {
     std::size_t handled = 0;
-    for (;;) {
-      const auto claimed = store_->inbox().claim({.owner = owner_, .limit = kBatch});
-      if (claimed.empty()) return handled;
-      std::vector<Settlement> settlements;
-      settlements.reserve(claimed.size());
-      for (const ClaimedMessage& message : claimed) {
-        settlements.push_back({.delivery = delivery_of(message), .verdict = Ack{}});
-      }
-      store_->inbox().settle(settlements);
-      handled += claimed.size();
+    while (const std::size_t count = claim_and_acknowledge(store_->inbox(), owner_, kBatch)) {
+      handled += count;
     }
+    return handled;
   }
 
   std::unique_ptr<sqlite::SqliteStore> store_;

@@ -8,7 +8,6 @@
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "bench_folder.hpp"
 #include "bench_messages.hpp"
@@ -42,12 +41,7 @@ void run(Report& report) {
       for (std::size_t batch = 0; batch < kBatchesPerRetention; ++batch) {
         store.inbox().enqueue(make_messages(kBatch, first));
         first += kBatch;
-        std::vector<Settlement> settlements;
-        for (const ClaimedMessage& message :
-             store.inbox().claim({.owner = owner, .limit = kBatch})) {
-          settlements.push_back({.delivery = delivery_of(message), .verdict = Ack{}});
-        }
-        store.inbox().settle(settlements);
+        claim_and_acknowledge(store.inbox(), owner, kBatch);
         clock.advance(std::chrono::seconds{1});
         store.inbox_operator().cleanup({.done_retention = retention, .limit = kBatch});
       }
