@@ -1,13 +1,10 @@
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <charconv>
 #include <unordered_set>
 #include <utility>
 
 #include "memory_queue.hpp"
-#include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
+#include "oncebox/list_cursor.hpp"
 
 namespace oncebox::memory {
 
@@ -23,26 +20,6 @@ MessageFilter::Subject subject_of(const Row& row) {
           .finished_at = row.state.finished_at};
 }
 
-constexpr char order_letter(ListOrder order) {
-  return order == ListOrder::oldest_first ? 'o' : 'n';
-}
-
-Cursor cursor_after(const Row& row, ListOrder order) {
-  return Cursor(fmt::format("{}{}", order_letter(order), row.row_id));
-}
-
-std::uint64_t row_id_of(const Cursor& cursor, ListOrder order) {
-  const std::string& text = cursor.str();
-  std::uint64_t row_id = 0;
-  if (!text.empty() && text.front() == order_letter(order)) {
-    const char* const last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data() + 1, last, row_id);
-    if (error == std::errc{} && end == last) return row_id;
-  }
-  throw Error(ErrorCode::invalid_argument,
-              "this cursor was not given by a list in this order; begin without one");
-}
-
 // Fills the page from rows that come in the order of the list.
 template <class Iterator>
 MessagePage collect(Iterator row, const Iterator& end, const ListRequest& request) {
@@ -51,7 +28,7 @@ MessagePage collect(Iterator row, const Iterator& end, const ListRequest& reques
   for (; row != end; ++row) {
     if (!request.filter.matches(subject_of(*row))) continue;
     if (page.records.size() == request.limit) {
-      page.next = cursor_after(*last, request.order);
+      page.next = list_cursor(last->row_id, request.order);
       break;
     }
     page.records.push_back(to_record(*row, request.payloads));
@@ -64,7 +41,7 @@ MessagePage collect(Iterator row, const Iterator& end, const ListRequest& reques
 
 MessagePage MemoryQueue::do_list(const ListRequest& request) {
   std::optional<std::uint64_t> after;
-  if (request.after) after = row_id_of(*request.after, request.order);
+  if (request.after) after = number_of(*request.after, request.order);
   const std::lock_guard lock(mutex_);
   RowsById& rows = index_.rows_by_id();
   if (request.order == ListOrder::oldest_first) {

@@ -1,46 +1,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "filter_sql.hpp"
-#include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
+#include "oncebox/list_cursor.hpp"
 #include "queue_report.hpp"
 #include "sqlite_queue.hpp"
 
 namespace oncebox::sqlite {
 
-namespace {
-
-constexpr char order_letter(ListOrder order) {
-  return order == ListOrder::oldest_first ? 'o' : 'n';
-}
-
-Cursor cursor_after(std::int64_t id, ListOrder order) {
-  return Cursor(fmt::format("{}{}", order_letter(order), id));
-}
-
-std::int64_t id_of(const Cursor& cursor, ListOrder order) {
-  const std::string& text = cursor.str();
-  std::int64_t id = 0;
-  if (!text.empty() && text.front() == order_letter(order)) {
-    const char* const last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data() + 1, last, id);
-    if (error == std::errc{} && end == last && id >= 0) return id;
-  }
-  throw Error(ErrorCode::invalid_argument,
-              "this cursor was not given by a list in this order; begin without one");
-}
-
-}  // namespace
-
 MessagePage SqliteQueue::do_list(const ListRequest& request) {
   const bool oldest_first = request.order == ListOrder::oldest_first;
   FilterSql filter(request.filter, name_);
   if (request.after) {
-    filter.require(oldest_first ? "m.id > ?" : "m.id < ?", id_of(*request.after, request.order));
+    filter.require(oldest_first ? "m.id > ?" : "m.id < ?",
+                   static_cast<std::int64_t>(number_of(*request.after, request.order)));
   }
   // One more than asked for tells whether there is a next page.
   const std::string conditions = fmt::format("{} ORDER BY m.id {} LIMIT {}", filter.where(),
@@ -53,7 +29,7 @@ MessagePage SqliteQueue::do_list(const ListRequest& request) {
     std::int64_t last = 0;
     while (rows.step()) {
       if (page.records.size() == request.limit) {
-        page.next = cursor_after(last, request.order);
+        page.next = list_cursor(static_cast<std::uint64_t>(last), request.order);
         break;
       }
       const QueueRow row = read_row(rows, topics);
