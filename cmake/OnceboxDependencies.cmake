@@ -18,6 +18,9 @@ oncebox_find_dependency(fmt 9.1 CONFIG)
 if(ONCEBOX_WITH_SQLITE)
   oncebox_find_dependency(SQLite3 3.37)
 endif()
+if(ONCEBOX_WITH_POSTGRESQL)
+  oncebox_find_dependency(PostgreSQL 14)
+endif()
 
 # Header-only, included by sources only: a consumer needs neither.
 find_package(Boost 1.81 CONFIG REQUIRED)

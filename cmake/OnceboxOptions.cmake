@@ -18,6 +18,7 @@ set(ONCEBOX_TEST_PREFIX "" CACHE STRING
 # CMakeLists.txt adds its folder and stores/open registers it. The memory store needs nothing and
 # is always built.
 option(ONCEBOX_WITH_SQLITE "Build the SQLite store" ON)
+option(ONCEBOX_WITH_POSTGRESQL "Build the PostgreSQL store" ON)
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)

@@ -1,0 +1,337 @@
+#include "connection.hpp"
+
+#include <fmt/format.h>
+#include <libpq-fe.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <map>
+#include <utility>
+
+#include "oncebox/error.hpp"
+#include "sql_error.hpp"
+
+namespace oncebox::postgresql {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kOldestServer = 130'000;
+
+// Our statements look rows up by an index and touch few of them. The planner cannot know that: the
+// statistics of a table that is empty at one moment and full at the next are always wrong. So we
+// tell it. Reports, which look at everything, take this back.
+constexpr std::string_view kSettings = R"sql(
+SELECT set_config('plan_cache_mode', 'force_generic_plan', {local}),
+       set_config('enable_seqscan', 'off', {local}),
+       set_config('enable_bitmapscan', 'off', {local}),
+       set_config('enable_hashjoin', 'off', {local}),
+       set_config('enable_mergejoin', 'off', {local}),
+       set_config('enable_sort', 'off', {local}),
+       set_config('jit', 'off', {local}),
+       set_config('default_transaction_isolation', 'read committed', {local}),
+       set_config('bytea_output', 'hex', {local}))sql";
+
+std::string trimmed(const char* text) {
+  std::string line(text != nullptr ? text : "");
+  while (!line.empty() && (line.back() == '\n' || line.back() == ' ')) line.pop_back();
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
+}
+
+std::string_view field(const PGresult* result, int name) {
+  const char* const text = PQresultErrorField(result, name);
+  return text != nullptr ? std::string_view(text) : std::string_view();
+}
+
+// What libpq reads out of the URL, with our defaults where it says nothing. libpq's own complaint
+// about a URL may quote the part with the password, so it is not repeated.
+std::map<std::string, std::string> connection_keywords(const Options& options) {
+  std::map<std::string, std::string> keywords{
+      {"fallback_application_name", "oncebox"},
+      {"connect_timeout", std::to_string(options.connect_timeout.count())},
+      {"keepalives_idle", "10"},
+      {"keepalives_interval", "5"},
+      {"keepalives_count", "3"},
+      {"tcp_user_timeout", std::to_string(options.call_timeout.count())},
+  };
+  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> parsed(
+      PQconninfoParse(options.connection.c_str(), nullptr), &PQconninfoFree);
+  if (!parsed) {
+    throw Error(ErrorCode::invalid_argument,
+                "libpq cannot read the connection URL; it looks like "
+                "postgresql://user@host:5432/database?sslmode=verify-full, with special characters "
+                "in it percent-escaped");
+  }
+  for (const PQconninfoOption* option = parsed.get(); option->keyword != nullptr; ++option) {
+    if (option->val != nullptr) keywords[option->keyword] = option->val;
+  }
+  keywords["client_encoding"] = "UTF8";
+  return keywords;
+}
+
+// libpq gives no SQLSTATE for a connection that was not made; the server's words, which are not
+// translated before the session begins, tell what a retry cannot change.
+[[noreturn]] void throw_not_connected(const std::string& why) {
+  const auto says = [&](std::string_view words) { return why.find(words) != std::string::npos; };
+  const std::string text = fmt::format("cannot connect to PostgreSQL: {}", why);
+  if (says("too many clients") || says("too many connections") ||
+      says("remaining connection slots")) {
+    throw Error(ErrorCode::overloaded,
+                text + "; lower max_connections here or raise it on the server");
+  }
+  if (says("password authentication failed") || says("no password supplied") ||
+      (says("role \"") && says("does not exist")) || says("no pg_hba.conf entry") ||
+      says("certificate verify failed") || says("does not match host name") ||
+      says("server does not support SSL")) {
+    throw Error(ErrorCode::invalid_argument, text);
+  }
+  if (says("database \"") && says("does not exist")) throw Error(ErrorCode::not_found, text);
+  throw Error(ErrorCode::unavailable, text);
+}
+
+int milliseconds_until(Deadline deadline) {
+  const auto left =
+      std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+  return static_cast<int>(std::clamp<milliseconds::rep>(left, 0, INT_MAX));
+}
+
+}  // namespace
+
+void Connection::Finish::operator()(pg_conn* connection) const noexcept { PQfinish(connection); }
+
+Connection::Connection(const Options& options) : pooling_(options.pooling) {
+  connect(options);
+  set_up(options);
+}
+
+Connection::~Connection() = default;
+
+void Connection::connect(const Options& options) {
+  std::vector<const char*> names;
+  std::vector<const char*> values;
+  const std::map<std::string, std::string> keywords = connection_keywords(options);
+  for (const auto& [name, value] : keywords) {
+    names.push_back(name.c_str());
+    values.push_back(value.c_str());
+  }
+  names.push_back(nullptr);
+  values.push_back(nullptr);
+  connection_.reset(PQconnectdbParams(names.data(), values.data(), 0));
+  if (!connection_) throw std::bad_alloc();
+  if (PQstatus(connection_.get()) != CONNECTION_OK) {
+    throw_not_connected(trimmed(PQerrorMessage(connection_.get())));
+  }
+  if (PQserverVersion(connection_.get()) < kOldestServer) {
+    throw Error(ErrorCode::unsupported, "the PostgreSQL server is older than version 13");
+  }
+}
+
+void Connection::set_up(const Options& options) {
+  PQsetNoticeReceiver(connection_.get(), &Connection::note_warning, this);
+  if (PQsetnonblocking(connection_.get(), 1) != 0 || PQenterPipelineMode(connection_.get()) != 1) {
+    throw Error(ErrorCode::internal, "libpq refuses the pipeline mode");
+  }
+  if (pooling_ == Pooling::transaction) return;
+  const Deadline deadline = std::chrono::steady_clock::now() + options.call_timeout;
+  run_text(fmt::format(fmt::runtime(kSettings), fmt::arg("local", "false")),
+           Exchange::changes_nothing, deadline);
+  // A statement that nobody waits for any more must not hold its locks for ever.
+  run_text(fmt::format("SELECT set_config('statement_timeout', '{0}', false), "
+                       "set_config('idle_in_transaction_session_timeout', '{0}', false)",
+                       options.call_timeout.count()),
+           Exchange::changes_nothing, deadline);
+}
+
+void Connection::note_warning(void* self, const PGresult* result) {
+  // A commit whose wait for the synchronous standby was cancelled is announced like this and then
+  // answered as if it had succeeded.
+  const std::string_view sqlstate = field(result, PG_DIAG_SQLSTATE);
+  const bool is_warning = field(result, PG_DIAG_SEVERITY_NONLOCALIZED) == "WARNING";
+  auto& connection = *static_cast<Connection*>(self);
+  if (is_warning && (sqlstate == "01000" || sqlstate == "57P01")) {
+    connection.commit_is_doubtful_ = true;
+  }
+}
+
+Result Connection::run(const Statement& statement, const Parameters& parameters, Exchange exchange,
+                       Deadline deadline) {
+  const Command command{&statement, &parameters};
+  return std::move(run_all({&command, 1}, exchange, deadline).front());
+}
+
+Result Connection::run_text(const std::string& sql, Exchange exchange, Deadline deadline) {
+  const Statement statement{"", sql};
+  return run(statement, Parameters(), exchange, deadline);
+}
+
+std::vector<Result> Connection::run_all(std::span<const Command> commands, Exchange exchange,
+                                        Deadline deadline) {
+  static const Statement kBegin{"", "BEGIN"};
+  static const Statement kCommit{"", "COMMIT"};
+  static const Statement kLocalSettings{
+      "", fmt::format(fmt::runtime(kSettings), fmt::arg("local", "true"))};
+  static const Parameters kNone;
+  exchange_ = exchange;
+  commit_is_doubtful_ = false;
+  const bool needs_settings = pooling_ == Pooling::transaction && is_idle();
+  if (!needs_settings) {
+    send(commands);
+    return receive(commands, deadline);
+  }
+  // A session of its own cannot be had, so the settings go with each transaction.
+  const bool is_begin = commands.front().statement->sql.starts_with("BEGIN");
+  std::vector<Command> framed{{is_begin ? commands.front().statement : &kBegin, &kNone},
+                              {&kLocalSettings, &kNone}};
+  framed.insert(framed.end(), commands.begin() + (is_begin ? 1 : 0), commands.end());
+  if (!is_begin) framed.push_back({&kCommit, &kNone});
+  send(framed);
+  std::vector<Result> results = receive(framed, deadline);
+  if (!is_begin) results.pop_back();
+  results.erase(results.begin() + 1);
+  if (!is_begin) results.erase(results.begin());
+  return results;
+}
+
+void Connection::send(std::span<const Command> commands) {
+  being_prepared_.clear();
+  for (const Command& command : commands) queue(command);
+  if (PQpipelineSync(connection_.get()) != 1) lose(trimmed(PQerrorMessage(connection_.get())));
+}
+
+void Connection::queue(const Command& command) {
+  const Statement& statement = *command.statement;
+  const bool prepares = !statement.name.empty() && pooling_ == Pooling::none;
+  const bool is_new = prepares && !prepared_.contains(statement.name);
+  PGconn* const connection = connection_.get();
+  if (is_new &&
+      PQsendPrepare(connection, statement.name.c_str(), statement.sql.c_str(), 0, nullptr) != 1) {
+    lose(trimmed(PQerrorMessage(connection)));
+  }
+  being_prepared_.push_back(is_new ? &statement.name : nullptr);
+
+  const auto values = command.parameters->values();
+  std::vector<const char*> data;
+  std::vector<int> lengths;
+  const std::vector<int> formats(values.size(), 1);
+  for (const std::optional<std::string>& value : values) {
+    data.push_back(value ? value->data() : nullptr);
+    lengths.push_back(value ? static_cast<int>(value->size()) : 0);
+  }
+  const int count = static_cast<int>(values.size());
+  const int sent = prepares ? PQsendQueryPrepared(connection, statement.name.c_str(), count,
+                                                  data.data(), lengths.data(), formats.data(), 1)
+                            : PQsendQueryParams(connection, statement.sql.c_str(), count, nullptr,
+                                                data.data(), lengths.data(), formats.data(), 1);
+  if (sent != 1) lose(trimmed(PQerrorMessage(connection)));
+}
+
+std::vector<Result> Connection::receive(std::span<const Command> commands, Deadline deadline) {
+  std::vector<Result> results;
+  std::optional<Failure> failure;
+  const auto take = [&](PGresult* raw) {
+    Result result(raw);
+    const ExecStatusType status = PQresultStatus(raw);
+    if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) {
+      return std::optional<Result>(std::move(result));
+    }
+    if (status == PGRES_PIPELINE_ABORTED) return std::optional<Result>();
+    const std::string_view severity = field(raw, PG_DIAG_SEVERITY_NONLOCALIZED);
+    std::string text(field(raw, PG_DIAG_MESSAGE_PRIMARY));
+    const std::string sqlstate(field(raw, PG_DIAG_SQLSTATE));
+    if (sqlstate.empty() || severity != "ERROR") {
+      lose(text.empty() ? trimmed(PQerrorMessage(connection_.get())) : text);
+    }
+    if (ends_connection(sqlstate)) is_broken_ = true;
+    if (!failure) failure = Failure{sqlstate, std::move(text)};
+    return std::optional<Result>();
+  };
+  const auto finish_command = [&] {
+    std::optional<Result> last;
+    while (PGresult* raw = next_result(deadline)) last = take(raw);
+    return last;
+  };
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    if (being_prepared_[i] != nullptr && finish_command()) prepared_.insert(*being_prepared_[i]);
+    if (std::optional<Result> result = finish_command()) results.push_back(std::move(*result));
+  }
+  const Result sync(next_result(deadline));  // the mark behind the commands
+  if (failure) throw_sql_error(failure->sqlstate, failure->text);
+  if (results.size() != commands.size()) lose("the server did not answer every command");
+  if (exchange_ == Exchange::commits && commit_is_doubtful_) {
+    throw Error(ErrorCode::outcome_unknown,
+                "PostgreSQL committed without waiting for its synchronous standby");
+  }
+  return results;
+}
+
+pg_result* Connection::next_result(Deadline deadline) {
+  while (PQisBusy(connection_.get()) == 1) wait_for_server(deadline);
+  PGresult* const result = PQgetResult(connection_.get());
+  if (result == nullptr && PQstatus(connection_.get()) != CONNECTION_OK) {
+    lose(trimmed(PQerrorMessage(connection_.get())));
+  }
+  return result;
+}
+
+void Connection::wait_for_server(Deadline deadline) {
+  const int unsent = PQflush(connection_.get());
+  if (unsent < 0) lose(trimmed(PQerrorMessage(connection_.get())));
+  const auto events = static_cast<short>(unsent == 1 ? POLLIN | POLLOUT : POLLIN);
+  pollfd server{.fd = PQsocket(connection_.get()), .events = events, .revents = 0};
+  const int ready = poll(&server, 1, milliseconds_until(deadline));
+  if (ready < 0 && errno == EINTR) return;
+  if (ready == 0) {
+    is_broken_ = true;
+    if (exchange_ == Exchange::commits) lose("no answer within the call's time");
+    throw Error(ErrorCode::timeout, "PostgreSQL did not answer within the call's time");
+  }
+  if ((server.revents & ~POLLOUT) != 0 && PQconsumeInput(connection_.get()) != 1) {
+    lose(trimmed(PQerrorMessage(connection_.get())));
+  }
+}
+
+void Connection::lose(const std::string& why) {
+  is_broken_ = true;
+  if (exchange_ == Exchange::commits) {
+    throw Error(ErrorCode::outcome_unknown,
+                fmt::format("the connection to PostgreSQL was lost while committing: {}", why));
+  }
+  throw Error(ErrorCode::unavailable,
+              fmt::format("the connection to PostgreSQL was lost: {}", why));
+}
+
+bool Connection::is_alive() {
+  if (is_broken_) return false;
+  pollfd server{.fd = PQsocket(connection_.get()), .events = POLLIN, .revents = 0};
+  if (poll(&server, 1, 0) == 0) return true;
+  // The server speaks unasked only to say goodbye, or that a setting has changed.
+  if (PQconsumeInput(connection_.get()) != 1) return false;
+  return PQstatus(connection_.get()) == CONNECTION_OK && PQisBusy(connection_.get()) == 0 &&
+         PQtransactionStatus(connection_.get()) == PQTRANS_IDLE;
+}
+
+bool Connection::is_idle() const { return PQtransactionStatus(connection_.get()) == PQTRANS_IDLE; }
+
+std::vector<std::string> Connection::wait_for_announcements(int wake_fd, Deadline deadline) {
+  exchange_ = Exchange::changes_nothing;
+  std::array<pollfd, 2> waiting{
+      pollfd{.fd = PQsocket(connection_.get()), .events = POLLIN, .revents = 0},
+      pollfd{.fd = wake_fd, .events = POLLIN, .revents = 0}};
+  const int ready = poll(waiting.data(), waiting.size(), milliseconds_until(deadline));
+  if (ready > 0 && waiting[0].revents != 0 && PQconsumeInput(connection_.get()) != 1) {
+    lose(trimmed(PQerrorMessage(connection_.get())));
+  }
+  std::vector<std::string> texts;
+  while (PGnotify* raw = PQnotifies(connection_.get())) {
+    const std::unique_ptr<PGnotify, decltype(&PQfreemem)> announcement(raw, &PQfreemem);
+    texts.emplace_back(fmt::format("{} {}", announcement->relname, announcement->extra));
+  }
+  return texts;
+}
+
+}  // namespace oncebox::postgresql

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "oncebox/postgresql/postgresql_store.hpp"
+#include "parameters.hpp"
+#include "result.hpp"
+
+struct pg_conn;
+struct pgNotify;
+
+namespace oncebox::postgresql {
+
+/// When a call gives up. Every exchange with the server has one.
+using Deadline = std::chrono::steady_clock::time_point;
+
+/// A statement and the name under which a connection prepares it the first time; without a name it
+/// is never prepared.
+struct Statement {
+  std::string name;
+  std::string sql;
+};
+
+/// A statement with its values, borrowed for one exchange.
+struct Command {
+  const Statement* statement;
+  const Parameters* parameters;
+};
+
+/// What it means when the connection is lost before the server has answered.
+enum class Exchange {
+  changes_nothing,  ///< reads, or a part of a transaction that is committed later: `unavailable`
+  commits,          ///< the server may have committed: `outcome_unknown`
+};
+
+/// A connection to the server, used by one thread at a time. Each exchange sends commands together
+/// and waits once for all of their results; outside of a transaction they are one. After an error
+/// nothing of that exchange has happened, unless the code is `outcome_unknown`.
+class Connection {
+ public:
+  /// Connects to the first host that answers. Throws as the store's constructor does.
+  explicit Connection(const Options& options);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  Result run(const Statement& statement, const Parameters& parameters, Exchange exchange,
+             Deadline deadline);
+  std::vector<Result> run_all(std::span<const Command> commands, Exchange exchange,
+                              Deadline deadline);
+
+  /// Runs text that is not worth preparing.
+  Result run_text(const std::string& sql, Exchange exchange, Deadline deadline);
+
+  /// Whether the server has hung up, as far as can be known without asking it.
+  [[nodiscard]] bool is_alive();
+  /// No transaction is open, and the last exchange was complete.
+  [[nodiscard]] bool is_idle() const;
+  /// Whether the connection is to be thrown away.
+  [[nodiscard]] bool is_broken() const noexcept { return is_broken_; }
+
+  /// Waits until the server announces something or `wake_fd` can be read; answers the texts that
+  /// came with announcements. Throws `unavailable` when the connection is lost.
+  [[nodiscard]] std::vector<std::string> wait_for_announcements(int wake_fd, Deadline deadline);
+
+ private:
+  struct Finish {
+    void operator()(pg_conn* connection) const noexcept;
+  };
+  struct Failure {
+    std::string sqlstate;
+    std::string text;
+  };
+
+  void connect(const Options& options);
+  void set_up(const Options& options);
+  void send(std::span<const Command> commands);
+  void queue(const Command& command);
+  std::vector<Result> receive(std::span<const Command> commands, Deadline deadline);
+  /// The next result of the command at hand; null behind its last.
+  [[nodiscard]] pg_result* next_result(Deadline deadline);
+  void wait_for_server(Deadline deadline);
+  [[noreturn]] void lose(const std::string& why);
+
+  static void note_warning(void* self, const pg_result* result);
+
+  std::unique_ptr<pg_conn, Finish> connection_;
+  const Pooling pooling_;
+  std::unordered_set<std::string> prepared_;
+  std::vector<const std::string*> being_prepared_;  ///< in the order in which results will come
+  Exchange exchange_ = Exchange::changes_nothing;
+  bool is_broken_ = false;
+  bool commit_is_doubtful_ = false;
+};
+
+}  // namespace oncebox::postgresql

@@ -1,0 +1,229 @@
+#include "schema.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "oncebox/error.hpp"
+#include "transaction.hpp"
+
+namespace oncebox::postgresql {
+
+namespace {
+
+// What a sender gave stands in the wide `message` table, which is not touched again unless new
+// content comes. What a message's life changes stands in the narrow `work` table for as long as it
+// is not done: there rows come and go quickly and vacuum has little to do. What is done goes to
+// `done`, which only grows until retention removes it. `stage` (see stage.hpp) tells which of the
+// partial indexes a row is in.
+constexpr std::array kQueueTables{
+    R"sql(CREATE SEQUENCE {numbers})sql",
+    R"sql(CREATE SEQUENCE {deliveries})sql",
+    R"sql(
+CREATE TABLE {message} (
+  id             bigint PRIMARY KEY,  -- in the order in which the keys were first stored
+  first_seen_at  timestamptz NOT NULL,
+  due_at         timestamptz,
+  expires_at     timestamptz,
+  key            uuid NOT NULL,       -- 16 bytes that stand for (source, message_id)
+  priority       smallint NOT NULL DEFAULT 0,
+  source         text COLLATE "C" NOT NULL,
+  message_id     text COLLATE "C" NOT NULL,
+  topic          text COLLATE "C",    -- NULL: never enqueued
+  payload        bytea,               -- NULL: never enqueued
+  headers        text,                -- JSON; NULL: none
+  hash_algorithm text,
+  hash           bytea,
+  partition_key  text COLLATE "C"
+))sql",
+    R"sql(CREATE UNIQUE INDEX "{queue}_message_key" ON {message} (key))sql",
+    R"sql(
+CREATE TABLE {work} (
+  id              bigint PRIMARY KEY,  -- the message
+  enqueue_order   bigint NOT NULL,     -- 0: never enqueued
+  eligible_at     timestamptz NOT NULL,
+  last_seen_at    timestamptz NOT NULL,
+  locked_until    timestamptz,
+  delivery        bigint,
+  due_at          timestamptz,
+  expires_at      timestamptz,
+  backoff_until   timestamptz,
+  finished_at     timestamptz,         -- when it became dead
+  revived_at      timestamptz,
+  payload_bytes   integer NOT NULL,
+  attempt         integer NOT NULL,
+  deliveries      integer NOT NULL,
+  lapses          integer NOT NULL,
+  content_version integer NOT NULL,
+  claimed_version integer NOT NULL,
+  duplicates      integer NOT NULL,
+  revivals        integer NOT NULL,
+  stage           smallint NOT NULL,
+  priority        smallint NOT NULL,
+  owner           uuid,
+  topic           text COLLATE "C",
+  partition_key   text COLLATE "C",
+  revival_reason  text,
+  last_error      text
+) WITH (fillfactor = 80, vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0.01,
+        autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0))sql",
+    R"sql(
+CREATE INDEX "{queue}_work_claimable" ON {work} (stage, priority, eligible_at, enqueue_order)
+  WHERE stage IN (1, 7))sql",
+    R"sql(
+CREATE INDEX "{queue}_work_leased" ON {work} (locked_until) WHERE stage = 3)sql",
+    R"sql(
+CREATE INDEX "{queue}_work_expiring" ON {work} (expires_at)
+  WHERE stage IN (1, 2, 7) AND expires_at IS NOT NULL)sql",
+    R"sql(
+CREATE INDEX "{queue}_work_partition" ON {work} (partition_key, enqueue_order)
+  WHERE partition_key IS NOT NULL AND stage IN (1, 2, 3, 7))sql",
+    R"sql(
+CREATE INDEX "{queue}_work_dead" ON {work} (finished_at) WHERE stage = 5)sql",
+    R"sql(
+CREATE TABLE {done} (
+  id              bigint PRIMARY KEY,  -- the message
+  finished_at     timestamptz NOT NULL,
+  last_seen_at    timestamptz NOT NULL,
+  enqueue_order   bigint NOT NULL,
+  attempt         integer NOT NULL,
+  deliveries      integer NOT NULL,
+  lapses          integer NOT NULL,
+  content_version integer NOT NULL,
+  duplicates      integer NOT NULL,
+  revivals        integer NOT NULL,
+  revived_at      timestamptz,
+  revival_reason  text,
+  last_error      text
+))sql",
+    R"sql(CREATE INDEX "{queue}_done_finished" ON {done} (finished_at))sql",
+    // How many became done, so that nobody has to count millions of rows. Each call adds a row of
+    // its own, so that none waits for another; now and then they are added up. No topic: never
+    // enqueued.
+    R"sql(
+CREATE TABLE {done_count} (
+  topic text COLLATE "C",
+  count bigint NOT NULL
+))sql",
+    // The priorities that messages have had, so that a claim knows where to look.
+    R"sql(CREATE TABLE {priority} (priority smallint PRIMARY KEY))sql",
+    R"sql(INSERT INTO {priority} (priority) VALUES (0))sql",
+};
+
+constexpr std::array kSharedTables{
+    R"sql(CREATE TABLE {version} (version integer NOT NULL))sql",
+    R"sql(INSERT INTO {version} (version) VALUES (0))sql",
+    R"sql(
+CREATE TABLE {key} (
+  hash          uuid PRIMARY KEY,  -- 16 bytes that stand for the key
+  first_seen_at timestamptz NOT NULL,
+  last_seen_at  timestamptz NOT NULL,
+  keep_until    timestamptz NOT NULL,
+  lease_until   timestamptz,
+  attempts      integer NOT NULL,
+  status        smallint NOT NULL,
+  lease_id      uuid,
+  key           text COLLATE "C" NOT NULL,
+  owner         text NOT NULL,
+  result        bytea,
+  error         text
+) WITH (fillfactor = 80))sql",
+    R"sql(CREATE INDEX "{prefix}key_keep_until" ON {key} (keep_until))sql",
+};
+
+// All statements that lead from a version to the next one.
+std::vector<std::string> steps_to_version_1(const Names& names) {
+  std::vector<std::string> steps;
+  for (const char* const sql : kSharedTables) steps.push_back(names.fill(sql));
+  for (const char* const queue : {"inbox", "outbox"}) {
+    for (const char* const sql : kQueueTables) steps.push_back(names.fill(sql, queue));
+  }
+  return steps;
+}
+
+// The n-th leads from version n to n + 1.
+constexpr std::array<std::vector<std::string> (*)(const Names&), kSchemaVersion> kMigrations{
+    steps_to_version_1};
+
+void run_each(Transaction& transaction, const std::vector<std::string>& steps) {
+  static const Parameters kNone;
+  std::vector<Statement> statements;
+  statements.reserve(steps.size());
+  for (const std::string& sql : steps) statements.push_back({"", sql});
+  std::vector<Command> commands;
+  commands.reserve(steps.size());
+  for (const Statement& statement : statements) commands.push_back({&statement, &kNone});
+  transaction.run_all(commands);
+}
+
+void run_one(Transaction& transaction, const std::string& sql) { run_each(transaction, {sql}); }
+
+int read_version(Transaction& transaction, const Names& names) {
+  const Statement present{"", "SELECT to_regclass($1::text) IS NOT NULL"};
+  const std::string table = names.fill("{version}");
+  if (!transaction.run(present, Parameters().add(table)).boolean(0, 0)) return 0;
+  const Statement version{"", names.fill("SELECT version FROM {version}")};
+  const Result result = transaction.run(version, Parameters());
+  if (result.rows() != 1) {
+    throw Error(ErrorCode::corrupt, "the table of the schema's version does not have one row");
+  }
+  return result.integer(0, 0);
+}
+
+void create_schema_if_missing(Transaction& transaction, const Names& names) {
+  // CREATE SCHEMA IF NOT EXISTS would need the right to create one even where there is one.
+  const Statement present{
+      "", "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1::text::name)"};
+  if (transaction.run(present, Parameters().add(names.schema())).boolean(0, 0)) return;
+  run_one(transaction, names.fill("CREATE SCHEMA {schema}"));
+}
+
+[[noreturn]] void refuse_newer(int version) {
+  throw Error(ErrorCode::conflict,
+              fmt::format("the database has schema version {}, this library knows {}: use a newer "
+                          "version of Oncebox",
+                          version, kSchemaVersion));
+}
+
+}  // namespace
+
+int schema_version(Connection& connection, const Names& names, Deadline deadline) {
+  Transaction transaction(connection, deadline);
+  const int version = read_version(transaction, names);
+  transaction.commit();
+  return version;
+}
+
+MigrationResult migrate(Connection& connection, const Names& names, Deadline deadline) {
+  Transaction transaction(connection, deadline);
+  const Statement lock{"", "SELECT pg_advisory_xact_lock($1::bigint)"};
+  transaction.run(lock, Parameters().add(names.lock_number("migration")));
+  const int from = read_version(transaction, names);
+  if (from > kSchemaVersion) refuse_newer(from);
+  if (from == 0) create_schema_if_missing(transaction, names);
+  for (int version = from; version < kSchemaVersion; ++version) {
+    run_each(transaction, kMigrations.at(static_cast<std::size_t>(version))(names));
+  }
+  if (from < kSchemaVersion) {
+    run_one(transaction,
+            names.fill(fmt::format("UPDATE {{version}} SET version = {}", kSchemaVersion)));
+  }
+  transaction.commit();
+  return {.from_version = from, .to_version = kSchemaVersion};
+}
+
+void require_current_schema(Connection& connection, const Names& names, Deadline deadline) {
+  const int version = schema_version(connection, names, deadline);
+  if (version == kSchemaVersion) return;
+  if (version > kSchemaVersion) refuse_newer(version);
+  const std::string what =
+      version == 0 ? "no Oncebox schema" : fmt::format("schema version {}", version);
+  throw Error(ErrorCode::conflict,
+              fmt::format("the database has {} in \"{}\", this library needs version {}, and "
+                          "schema deployment is off: migrate the database first",
+                          what, names.schema(), kSchemaVersion));
+}
+
+}  // namespace oncebox::postgresql

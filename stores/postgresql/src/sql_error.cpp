@@ -1,0 +1,60 @@
+#include "sql_error.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace oncebox::postgresql {
+
+namespace {
+
+struct Mapping {
+  std::string_view sqlstate;  // or the beginning of several
+  ErrorCode code;
+  std::string_view what_to_do;
+};
+
+// The first that fits counts.
+constexpr std::array kMappings{
+    Mapping{"08", ErrorCode::unavailable, "the connection was lost; repeat the call"},
+    Mapping{"25006", ErrorCode::unavailable,
+            "the server is read-only, perhaps a standby; with several hosts use "
+            "target_session_attrs=read-write"},
+    Mapping{"25P03", ErrorCode::unavailable, "repeat the call"},
+    Mapping{"28", ErrorCode::invalid_argument, "check user and password of the connection"},
+    Mapping{"3D000", ErrorCode::not_found, "create the database"},
+    Mapping{"3F000", ErrorCode::conflict, "migrate the database first"},
+    Mapping{"40", ErrorCode::unavailable, "repeat the call"},
+    Mapping{"42501", ErrorCode::invalid_argument,
+            "grant the role what docs/postgresql.md lists under permissions"},
+    Mapping{"42P01", ErrorCode::conflict, "migrate the database first"},
+    Mapping{"42703", ErrorCode::conflict, "migrate the database first"},
+    Mapping{"53", ErrorCode::overloaded, "the server is out of a resource; try again later"},
+    Mapping{"54", ErrorCode::invalid_argument, "the request is larger than the server allows"},
+    Mapping{"55P03", ErrorCode::unavailable, "somebody holds a lock; repeat the call"},
+    Mapping{"57014", ErrorCode::timeout, "the statement was cancelled; repeat the call"},
+    Mapping{"57", ErrorCode::unavailable, "the server is not available now; repeat the call"},
+    Mapping{"58", ErrorCode::unavailable, "the server cannot use its disk; see its log"},
+    Mapping{"XX001", ErrorCode::corrupt, "the database is damaged; see the server's log"},
+    Mapping{"XX002", ErrorCode::corrupt, "the database is damaged; see the server's log"},
+};
+
+}  // namespace
+
+void throw_sql_error(std::string_view sqlstate, std::string_view text) {
+  if (sqlstate == "40001" || sqlstate == "40P01") {
+    throw LostAgainstAnother(fmt::format("PostgreSQL: {} ({}); repeat the call", text, sqlstate));
+  }
+  for (const Mapping& mapping : kMappings) {
+    if (!sqlstate.starts_with(mapping.sqlstate)) continue;
+    throw Error(mapping.code,
+                fmt::format("PostgreSQL: {} ({}); {}", text, sqlstate, mapping.what_to_do));
+  }
+  throw Error(ErrorCode::internal, fmt::format("PostgreSQL: {} ({})", text, sqlstate));
+}
+
+bool ends_connection(std::string_view sqlstate) noexcept {
+  return sqlstate == "25006" || sqlstate.starts_with("57P") || sqlstate.starts_with("08");
+}
+
+}  // namespace oncebox::postgresql

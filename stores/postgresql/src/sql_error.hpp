@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "oncebox/error.hpp"
+
+namespace oncebox::postgresql {
+
+/// A statement or transaction that lost against another one, a deadlock or a serialization failure.
+/// Nothing has changed, and repeating the whole transaction is what the database asks for. Handled
+/// inside the store, where it is not repeated for ever.
+class LostAgainstAnother : public Error {
+ public:
+  explicit LostAgainstAnother(const std::string& text) : Error(ErrorCode::unavailable, text) {}
+};
+
+/// The one place that maps what the server says to our codes. `sqlstate` has five characters;
+/// `text` is the server's primary message, which quotes no values of ours.
+[[noreturn]] void throw_sql_error(std::string_view sqlstate, std::string_view text);
+
+/// Whether an error with this code means that the connection should not be used any more, although
+/// it may still be open: the server is shutting down, or became a standby.
+[[nodiscard]] bool ends_connection(std::string_view sqlstate) noexcept;
+
+}  // namespace oncebox::postgresql

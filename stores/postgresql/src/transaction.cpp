@@ -1,0 +1,84 @@
+#include "transaction.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <thread>
+
+namespace oncebox::postgresql {
+
+namespace {
+
+const Statement kBegin{"", "BEGIN"};
+const Statement kCommit{"", "COMMIT"};
+const Statement kRollBack{"", "ROLLBACK"};
+const Parameters kNoParameters;
+
+}  // namespace
+
+void wait_before_repetition(int repetition) {
+  constexpr int kMaxShift = 6;  // 64 ms
+  thread_local std::minstd_rand random{std::random_device{}()};
+  const int longest_us = 1'000 << std::min(repetition, kMaxShift);
+  std::this_thread::sleep_for(
+      std::chrono::microseconds(std::uniform_int_distribution(0, longest_us)(random)));
+}
+
+Transaction::Transaction(Connection& connection, Deadline deadline)
+    : connection_(connection), deadline_(deadline) {}
+
+Transaction::~Transaction() {
+  if (!is_open_ || connection_.is_broken()) return;
+  try {
+    connection_.run(kRollBack, kNoParameters, Exchange::changes_nothing, deadline_);
+  } catch (...) {
+    // The connection is not idle, so it will not be used again, and the server rolls back by
+    // itself when it is closed.
+  }
+}
+
+std::vector<Command> Transaction::begun(std::span<const Command> commands) {
+  std::vector<Command> all;
+  all.reserve(commands.size() + 2);
+  if (!is_open_) all.push_back({&kBegin, &kNoParameters});
+  for (const Command& command : commands) all.push_back(command);
+  return all;
+}
+
+Result Transaction::run(const Statement& statement, const Parameters& parameters) {
+  const Command command{&statement, &parameters};
+  return std::move(run_all({&command, 1}).front());
+}
+
+std::vector<Result> Transaction::run_all(std::span<const Command> commands) {
+  const bool begins = !is_open_;
+  const std::vector<Command> all = begun(commands);
+  is_open_ = true;
+  std::vector<Result> results = connection_.run_all(all, Exchange::changes_nothing, deadline_);
+  if (begins) results.erase(results.begin());
+  return results;
+}
+
+std::vector<Result> Transaction::commit(std::span<const Command> last) {
+  if (!is_open_ && last.empty()) return {};
+  const bool begins = !is_open_;
+  std::vector<Command> all = begun(last);
+  all.push_back({&kCommit, &kNoParameters});
+  is_open_ = true;
+  std::vector<Result> results = connection_.run_all(all, Exchange::commits, deadline_);
+  is_open_ = false;
+  results.pop_back();
+  if (begins) results.erase(results.begin());
+  return results;
+}
+
+Result run_alone(ConnectionPool& pool, const Statement& statement, const Parameters& parameters,
+                 Exchange exchange) {
+  const Deadline deadline = pool.deadline();
+  return repeating([&] {
+    const ConnectionPool::Lease connection = pool.acquire(deadline);
+    return connection->run(statement, parameters, exchange, deadline);
+  });
+}
+
+}  // namespace oncebox::postgresql
