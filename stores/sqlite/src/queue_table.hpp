@@ -57,6 +57,7 @@ class QueueTable {
   void save(QueueRow& row);
   /// Writes payload, headers and hash back.
   void save_content(const QueueRow& row);
+  void save_hash(const QueueRow& row) { save_content(row); }
   /// Notes that a known key came again.
   void touch(const QueueRow& row, TimePoint now, int duplicates);
   void remove(const QueueRow& row);

@@ -13,7 +13,8 @@ namespace oncebox::sql {
 /// - `find(key)`: the row, or nothing; an optional or a pointer to something derived from
 ///   `StoredMessage`;
 /// - `add_seen(key, hash, now)`: the same for a key that is not there, stored as seen;
-/// - `save(row)` and `save_content(row)`: write state, or payload, headers and hash back;
+/// - `save(row)`, `save_content(row)` and `save_hash(row)`: write the state back, or payload,
+///   headers and hash, or only the hash;
 /// - `touch(row, now, duplicates)`: notes that a known key came again, and changes nothing else;
 /// - `next_enqueue_order()`.
 template <class Rows>
@@ -50,7 +51,7 @@ class Intake {
         .hash_mismatch = hashes_differ(known->state.hash, observation.hash)};
     if (observation.hash && !known->state.hash) {
       known->state.hash = observation.hash;
-      rows_.save_content(*known);
+      rows_.save_hash(*known);
     }
     rows_.touch(*known, now_, 0);
     return outcome;
@@ -117,7 +118,11 @@ class Intake {
       row.content->payload = message.payload;
       row.content->headers = message.headers;
     }
-    if (!same || first_hash) rows_.save_content(row);
+    if (!same) {
+      rows_.save_content(row);
+    } else if (first_hash) {
+      rows_.save_hash(row);
+    }
     const bool something_new = !same || !same_topic;
     if (something_new) ++state.history.content_version;
     count_duplicate(state.history);
