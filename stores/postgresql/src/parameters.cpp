@@ -77,6 +77,11 @@ void ArrayValue::add(std::string_view bytes) {
   bytes_ += bytes;
 }
 
+void ArrayValue::add(const Uuid::Bytes& uuid) {
+  begin_element(uuid.size());
+  bytes_.append(uuid.begin(), uuid.end());
+}
+
 void ArrayValue::add(TimePoint time) { add(to_sql_time(time)); }
 
 std::string ArrayValue::take() {
@@ -107,6 +112,11 @@ Parameters& Parameters::add(std::int64_t value) {
 
 Parameters& Parameters::add(std::string_view bytes) {
   values_.emplace_back(std::string(bytes));
+  return *this;
+}
+
+Parameters& Parameters::add(const Uuid::Bytes& uuid) {
+  values_.emplace_back(std::string(uuid.begin(), uuid.end()));
   return *this;
 }
 

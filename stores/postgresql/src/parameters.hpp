@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/uuid.hpp"
 
 namespace oncebox::postgresql {
 
@@ -34,7 +35,9 @@ class ArrayValue {
   void add(std::int16_t value);
   void add(std::int32_t value);
   void add(std::int64_t value);
-  void add(std::string_view bytes);  ///< text, bytea or uuid
+  void add(std::string_view bytes);                            ///< text or bytea
+  void add(const char* text) { add(std::string_view(text)); }  // would else be a boolean
+  void add(const Uuid::Bytes& uuid);
   void add(TimePoint time);
   template <class T>
   void add(const std::optional<T>& value) {
@@ -65,7 +68,9 @@ class Parameters {
   Parameters& add(bool value);
   Parameters& add(std::int32_t value);
   Parameters& add(std::int64_t value);
-  Parameters& add(std::string_view bytes);  ///< text, bytea or uuid
+  Parameters& add(std::string_view bytes);  ///< text or bytea
+  Parameters& add(const char* text) { return add(std::string_view(text)); }
+  Parameters& add(const Uuid::Bytes& uuid);
   Parameters& add(TimePoint time);
   Parameters& add(ArrayValue array);
   template <class T>

@@ -73,12 +73,16 @@ std::vector<Result> Transaction::commit(std::span<const Command> last) {
 }
 
 Result run_alone(ConnectionPool& pool, const Statement& statement, const Parameters& parameters,
-                 Exchange exchange) {
-  const Deadline deadline = pool.deadline();
+                 Exchange exchange, Deadline deadline) {
   return repeating([&] {
     const ConnectionPool::Lease connection = pool.acquire(deadline);
     return connection->run(statement, parameters, exchange, deadline);
   });
+}
+
+Result run_alone(ConnectionPool& pool, const Statement& statement, const Parameters& parameters,
+                 Exchange exchange) {
+  return run_alone(pool, statement, parameters, exchange, pool.deadline());
 }
 
 }  // namespace oncebox::postgresql

@@ -57,16 +57,21 @@ auto repeating(Work work) {
 
 /// Runs `work(transaction)`, which commits it.
 template <class Work>
-auto in_transaction(ConnectionPool& pool, Work work) {
-  const Deadline deadline = pool.deadline();
+auto in_transaction(ConnectionPool& pool, Deadline deadline, Work work) {
   return repeating([&] {
     const ConnectionPool::Lease connection = pool.acquire(deadline);
     Transaction transaction(*connection, deadline);
     return work(transaction);
   });
 }
+template <class Work>
+auto in_transaction(ConnectionPool& pool, Work work) {
+  return in_transaction(pool, pool.deadline(), std::move(work));
+}
 
 /// Runs one statement that is a transaction by itself.
+Result run_alone(ConnectionPool& pool, const Statement& statement, const Parameters& parameters,
+                 Exchange exchange, Deadline deadline);
 Result run_alone(ConnectionPool& pool, const Statement& statement, const Parameters& parameters,
                  Exchange exchange);
 
