@@ -44,7 +44,18 @@ std::string find_postgresql_binaries(const std::string& wanted) {
                                           ": it has no initdb; install the package postgresql, or "
                                           "name the folder of its programs");
   }
-  return std::filesystem::absolute(folder).lexically_normal();
+  return std::filesystem::canonical(folder);
+}
+
+std::string reachable_postgresql_binaries(const std::string& bin, const ServerFolder& folder) {
+  if (bin.starts_with(kPackages)) return bin;
+  if (folder.run({"test", "-x", bin + "/initdb"}).succeeded) return bin;
+  const std::string copy = folder.file("programs");
+  std::filesystem::copy(
+      std::filesystem::path(bin).parent_path(), copy,
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
+  give_to_server_user(copy);
+  return copy + "/" + std::filesystem::path(bin).filename().string();
 }
 
 }  // namespace oncebox::testing

@@ -9,6 +9,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 
 namespace oncebox::testing {
@@ -18,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 struct ProcessState {
-  char state = 0;  // as in proc(5): T is stopped, Z has ended
+  char state = 0;  // as in proc(5): T is stopped (t under a tracer), Z has ended
   int parent = 0;
 };
 
@@ -49,7 +50,7 @@ std::vector<int> children_of(int pid) {
 
 bool is_stopped(int pid) {
   const auto state = state_of(pid);
-  return !state || state->state == 'T' || state->state == 'Z';
+  return !state || std::string_view("TtZ").find(state->state) != std::string_view::npos;
 }
 
 }  // namespace

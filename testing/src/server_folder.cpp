@@ -56,7 +56,7 @@ exec 3<&0
 ) <&3 3<&- &
 )";
 
-void give_to_server_user(const std::string& path) {
+const passwd& server_user() {
   const passwd* user = getpwnam(kServerUser);  // NOLINT(concurrency-mt-unsafe): tests, one thread
   if (user == nullptr) {
     throw Error(ErrorCode::not_found,
@@ -65,7 +65,7 @@ void give_to_server_user(const std::string& path) {
                             "user",
                             kServerUser));
   }
-  if (chown(path.c_str(), user->pw_uid, user->pw_gid) != 0) fail("cannot give away " + path);
+  return *user;
 }
 
 }  // namespace
@@ -92,7 +92,6 @@ int free_port() {
 ServerFolder::ServerFolder(const std::string& name, const std::string& parent)
     : path_(parent + "/oncebox-" + name + "-XXXXXX") {
   if (mkdtemp(path_.data()) == nullptr) fail("cannot make a folder in " + parent);
-  if (!is_root()) return;
   try {
     give_to_server_user(path_);
   } catch (...) {
@@ -133,6 +132,18 @@ void ServerFolder::watch(const std::string& pid_file, const std::string& data_fo
                        {.output_file = "/dev/null", .input = ends[0], .folder = "/"});
   close(ends[0]);
   watcher.wait_for(std::chrono::seconds{10});
+}
+
+void give_to_server_user(const std::string& folder) {
+  if (!is_root()) return;
+  const passwd& user = server_user();
+  const auto give = [&user](const std::string& path) {
+    if (lchown(path.c_str(), user.pw_uid, user.pw_gid) != 0) fail("cannot give away " + path);
+  };
+  give(folder);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    give(entry.path());
+  }
 }
 
 std::string read_text(const std::string& path) {

@@ -42,6 +42,9 @@ class ServerFolder {
   int life_line_ = -1;  // The watcher reads its other end, which ends with us.
 };
 
+/// Makes everything in a folder belong to the user whom servers run under, if that is another one.
+void give_to_server_user(const std::string& folder);
+
 /// The text of a file; empty when there is none.
 [[nodiscard]] std::string read_text(const std::string& path);
 

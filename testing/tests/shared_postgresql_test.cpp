@@ -2,17 +2,22 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
+
+#include "postgresql_binaries.hpp"
+#include "psql.hpp"
+#include "server_folder.hpp"
 
 namespace oncebox::testing {
 namespace {
 
-TEST(SharedPostgresql, IsTheServerOfTheRun) {
-  const std::string url = shared_postgresql_url();
-  EXPECT_TRUE(url.starts_with("postgresql://postgres@127.0.0.1:")) << url;
-  EXPECT_TRUE(url.ends_with("/postgres")) << url;
-  EXPECT_EQ(shared_postgresql_url(), url);
+TEST(SharedPostgresql, IsOneServerOfTheVersionThatTheRunIsFor) {
+  const std::string& url = shared_postgresql_url();
+  EXPECT_EQ(&shared_postgresql_url(), &url);
+  const std::string version = psql(url, "SHOW server_version");
+  const std::string programs =
+      ServerFolder("version").run({find_postgresql_binaries("") + "/postgres", "--version"}).output;
+  EXPECT_EQ("postgres (PostgreSQL) " + version, programs) << url;
 }
 
 }  // namespace

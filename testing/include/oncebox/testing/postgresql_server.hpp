@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,12 @@ namespace oncebox::testing {
 struct PostgresqlSetting {
   std::string name;
   std::string value;
+};
+
+/// Who may come in by TCP: a user with a password, by TLS only.
+struct PostgresqlTls {
+  std::string user = "oncebox";
+  std::string password = "a password";
 };
 
 struct PostgresqlServerOptions {
@@ -27,6 +34,11 @@ struct PostgresqlServerOptions {
   /// Where the data lie, for example a small disk that a test fills. Empty: with the rest, in a
   /// temporary folder.
   std::string folder;
+
+  /// If set, clients come in by TCP only so. The server has a certificate for `localhost` and
+  /// 127.0.0.1 from an authority of its own (`ca_certificate()`), and `url()` has the login in it.
+  /// The socket stays open to the superuser.
+  std::optional<PostgresqlTls> tls;
 };
 
 enum class StopMode {
@@ -57,6 +69,9 @@ class PostgresqlServer {
   [[nodiscard]] int port() const;
   [[nodiscard]] std::string socket_folder() const;
 
+  /// With `tls`: the file of the certificate that vouches for the server's, for `sslrootcert`.
+  [[nodiscard]] std::string ca_certificate() const;
+
   /// Runs SQL as the superuser and answers its rows as `psql -At` prints them: a line for each,
   /// with | between the columns. Throws `unavailable` with the server's message when it fails.
   std::string execute(const std::string& sql, const std::string& database = "postgres");
@@ -78,11 +93,19 @@ class PostgresqlServer {
   /// Whether there is a server process, paused or not.
   [[nodiscard]] bool running() const;
 
+  /// A new server that follows this one. From now on a commit returns when all such servers have
+  /// it, and waits while one of them is down. Needs pg_basebackup among the programs.
+  [[nodiscard]] std::unique_ptr<PostgresqlServer> make_standby();
+
+  /// Makes a standby a server in its own right, which takes writes.
+  void promote();
+
   /// What the server wrote to its log, since it was made.
   [[nodiscard]] std::string log() const;
 
  private:
   class Impl;
+  explicit PostgresqlServer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -1,0 +1,26 @@
+#include "psql.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "oncebox/testing/child_process.hpp"
+
+namespace oncebox::testing {
+
+std::string psql(const std::string& url, const std::string& sql) {
+  std::string output = (std::filesystem::temp_directory_path() / "oncebox-psql-XXXXXX").string();
+  close(mkostemp(output.data(), O_CLOEXEC));
+  ChildProcess process({"psql", "-X", "-w", "-At", "-c", sql, url}, {.output_file = output});
+  process.wait_for(std::chrono::seconds{30});
+  std::ifstream file(output);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::filesystem::remove(output);
+  return text;
+}
+
+}  // namespace oncebox::testing
