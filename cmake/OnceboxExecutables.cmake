@@ -3,7 +3,7 @@ if(ONCEBOX_BUILD_TESTS)
 endif()
 
 # oncebox_add_test(<name> SOURCES <file>... [LINK <target>...] [TIMEOUT <seconds>] [NO_SHUFFLE]
-#   [NEEDS_POSTGRESQL])
+#   [NEEDS_POSTGRESQL [ALSO_ON_POSTGRESQL_18]])
 #
 # Adds the GoogleTest executable test_<name>. Every test in it becomes a ctest test named
 # <prefix><name>.<Suite>.<Test>. In an ordinary build (no sanitizer) one more, <name>.shuffled, runs
@@ -11,11 +11,14 @@ endif()
 # NO_SHUFFLE leaves it out.
 #
 # NEEDS_POSTGRESQL starts a server before them, for shared_postgresql_url() in oncebox::testing.
+# With ALSO_ON_POSTGRESQL_18 they run a second time, on a server of that version, under the names
+# postgresql18.<name>.<Suite>.<Test>, if ONCEBOX_POSTGRESQL_18_BIN is set.
 function(oncebox_add_test name)
   if(NOT ONCEBOX_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_SHUFFLE;NEEDS_POSTGRESQL" "TIMEOUT" "SOURCES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg
+    "NO_SHUFFLE;NEEDS_POSTGRESQL;ALSO_ON_POSTGRESQL_18" "TIMEOUT" "SOURCES;LINK")
   _oncebox_require_parsed(oncebox_add_test "${arg_UNPARSED_ARGUMENTS}")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
@@ -37,6 +40,13 @@ function(oncebox_add_test name)
     add_test(NAME ${shuffled} COMMAND ${target} --gtest_shuffle --gtest_brief=1)
     math(EXPR shuffled_timeout "5 * ${arg_TIMEOUT}")
     set_tests_properties(${shuffled} PROPERTIES TIMEOUT ${shuffled_timeout} ${properties})
+  endif()
+  if(arg_ALSO_ON_POSTGRESQL_18 AND ONCEBOX_POSTGRESQL_18_BIN)
+    _oncebox_postgresql_properties(postgresql18 properties)
+    _oncebox_register_tests(${target} "${ONCEBOX_TEST_PREFIX}postgresql18.${name}"
+      TIMEOUT ${arg_TIMEOUT} PROPERTIES ${properties}
+      # For the servers that they start themselves.
+      ENVIRONMENT_MODIFICATION "ONCEBOX_POSTGRESQL_BIN=set:${ONCEBOX_POSTGRESQL_18_BIN}")
   endif()
 endfunction()
 
