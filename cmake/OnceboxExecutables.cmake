@@ -32,6 +32,7 @@ function(oncebox_add_test name)
   set(properties "")
   if(arg_NEEDS_POSTGRESQL)
     _oncebox_postgresql_properties(postgresql properties)
+    add_dependencies(${target} postgresql_fixture)
   endif()
   _oncebox_register_tests(${target} "${ONCEBOX_TEST_PREFIX}${name}"
     TIMEOUT ${arg_TIMEOUT} PROPERTIES ${properties})

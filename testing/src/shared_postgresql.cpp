@@ -41,8 +41,8 @@ class SharedServer {
 }  // namespace
 
 const std::string& shared_postgresql_url() {
-  static const SharedServer kServer;
-  return kServer.url();
+  static const SharedServer server;
+  return server.url();
 }
 
 }  // namespace oncebox::testing

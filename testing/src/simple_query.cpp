@@ -65,6 +65,7 @@ class Connection {
     if (socket_path.size() >= sizeof(address.sun_path)) fail("too long a path: " + socket_path);
     socket_path.copy(address.sun_path, socket_path.size());
     file_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (file_ < 0) fail("cannot make a socket");
     const timeval limit{.tv_sec = 30, .tv_usec = 0};
     setsockopt(file_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     setsockopt(file_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "psql.hpp"
+#include "program_output.hpp"
 
 namespace oncebox::testing {
 namespace {

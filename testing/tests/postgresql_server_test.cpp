@@ -10,7 +10,7 @@
 
 #include "oncebox/error.hpp"
 #include "oncebox/testing/child_process.hpp"
-#include "psql.hpp"
+#include "program_output.hpp"
 #include "server_certificate.hpp"
 #include "server_folder.hpp"
 
@@ -98,7 +98,8 @@ TEST(PostgresqlServer, WithTlsLetsInTheUserWithThePasswordWhoCanVerifyIt) {
   make_server_certificate(stranger, stranger.path());
   EXPECT_THAT(psql(verified + stranger.file(kCaCertificate), "SELECT 1"),
               HasSubstr("certificate verify failed"));
-  EXPECT_THAT(psql(server.url() + "?sslmode=disable", "SELECT 1"), HasSubstr("no encryption"));
+  EXPECT_THAT(psql(server.url() + "?sslmode=disable", "SELECT 1"),
+              HasSubstr("no pg_hba.conf entry"));
   EXPECT_THAT(psql(server.url() + "?sslmode=require&password=wrong", "SELECT 1"),
               HasSubstr("password authentication failed"));
 }

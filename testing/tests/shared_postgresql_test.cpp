@@ -5,8 +5,7 @@
 #include <string>
 
 #include "postgresql_binaries.hpp"
-#include "psql.hpp"
-#include "server_folder.hpp"
+#include "program_output.hpp"
 
 namespace oncebox::testing {
 namespace {
@@ -15,8 +14,7 @@ TEST(SharedPostgresql, IsOneServerOfTheVersionThatTheRunIsFor) {
   const std::string& url = shared_postgresql_url();
   EXPECT_EQ(&shared_postgresql_url(), &url);
   const std::string version = psql(url, "SHOW server_version");
-  const std::string programs =
-      ServerFolder("version").run({find_postgresql_binaries("") + "/postgres", "--version"}).output;
+  const std::string programs = output_of({find_postgresql_binaries("") + "/postgres", "--version"});
   EXPECT_EQ("postgres (PostgreSQL) " + version, programs) << url;
 }
 

@@ -6,10 +6,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -18,7 +16,6 @@
 #include <fstream>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "oncebox/testing/postgresql_server.hpp"
 #include "process_tree.hpp"
@@ -64,11 +61,16 @@ void stop(const FixtureFiles& files) {
   std::filesystem::remove(files.problem);
 }
 
-// Waits for the order to end, or for the end of the build tree.
-void wait_for_the_end(const FixtureFiles& files) {
+sigset_t order_to_end() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
+  return signals;
+}
+
+// Waits for the order to end, or for the end of the build tree.
+void wait_for_the_end(const FixtureFiles& files) {
+  const sigset_t signals = order_to_end();
   const timespec look_after{.tv_sec = 2, .tv_nsec = 0};
   while (sigtimedwait(&signals, nullptr, &look_after) != SIGTERM) {
     if (!std::filesystem::exists(files.url)) return;
@@ -89,6 +91,7 @@ void keep(const FixtureFiles& files) {
 void detach() {
   setsid();
   const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (nothing < 0) return;
   for (const int output : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(nothing, output);
 }
 
@@ -99,10 +102,8 @@ int start(const FixtureFiles& files) {
     fmt::print(stderr, "cannot write {}\n", files.keeper);
     return EXIT_FAILURE;
   }
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  const sigset_t signals = order_to_end();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const pid_t keeper = fork();
   if (keeper == 0) {
     detach();

@@ -1,4 +1,4 @@
-#include "psql.hpp"
+#include "program_output.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -12,15 +12,19 @@
 
 namespace oncebox::testing {
 
-std::string psql(const std::string& url, const std::string& sql) {
-  std::string output = (std::filesystem::temp_directory_path() / "oncebox-psql-XXXXXX").string();
+std::string output_of(const std::vector<std::string>& command) {
+  std::string output = (std::filesystem::temp_directory_path() / "oncebox-output-XXXXXX").string();
   close(mkostemp(output.data(), O_CLOEXEC));
-  ChildProcess process({"psql", "-X", "-w", "-At", "-c", sql, url}, {.output_file = output});
+  ChildProcess process(command, {.output_file = output});
   process.wait_for(std::chrono::seconds{30});
   std::ifstream file(output);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   std::filesystem::remove(output);
   return text;
+}
+
+std::string psql(const std::string& url, const std::string& sql) {
+  return output_of({"psql", "-X", "-w", "-At", "-c", sql, url});
 }
 
 }  // namespace oncebox::testing
