@@ -51,8 +51,9 @@ enum class StopMode {
 /// the test program is killed. Its superuser is `postgres`, who needs no password.
 ///
 /// It runs under the user of the test; for root, who may not run one, under the user postgres.
-/// Needs the programs of the server, no client library. Calls come from one thread at a time. What
-/// goes wrong is an `oncebox::Error`, whose text has the end of the server's log in it.
+/// Needs the programs of the server, no client library. Calls come from one thread at a time, save
+/// `execute`. What goes wrong is an `oncebox::Error`; when the server does not start, its text has
+/// the log in it.
 class PostgresqlServer {
  public:
   /// Makes the server and starts it. Throws `not_found`, saying which package to install, when
@@ -81,8 +82,7 @@ class PostgresqlServer {
   void stop(StopMode mode = StopMode::fast);
   void restart();
 
-  /// SIGKILL for the server and all of its processes at once, as when the machine dies. Returns
-  /// when they are gone.
+  /// SIGKILL for the server and all of its processes at once. Returns when they are gone.
   void kill();
 
   /// Stops the server and all of its processes where they are, until `resume()`: connections stay
