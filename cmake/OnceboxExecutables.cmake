@@ -2,17 +2,23 @@ if(ONCEBOX_BUILD_TESTS)
   include(GoogleTest)
 endif()
 
-# oncebox_add_test(<name> SOURCES <file>... [LINK <target>...] [TIMEOUT <seconds>] [NO_SHUFFLE])
+# oncebox_add_test(<name> SOURCES <file>... [LINK <target>...] [TIMEOUT <seconds>] [NO_SHUFFLE]
+#   [NEEDS_POSTGRESQL [ALSO_ON_POSTGRESQL_18]])
 #
 # Adds the GoogleTest executable test_<name>. Every test in it becomes a ctest test named
 # <prefix><name>.<Suite>.<Test>. In an ordinary build (no sanitizer) one more, <name>.shuffled, runs
 # all of them in one process in random order, which is what finds tests that lean on each other;
 # NO_SHUFFLE leaves it out.
+#
+# NEEDS_POSTGRESQL starts a server before them, for shared_postgresql_url() in oncebox::testing.
+# With ALSO_ON_POSTGRESQL_18 they run a second time, on a server of that version, under the names
+# postgresql18.<name>.<Suite>.<Test>, if ONCEBOX_POSTGRESQL_18_BIN is set.
 function(oncebox_add_test name)
   if(NOT ONCEBOX_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_SHUFFLE" "TIMEOUT" "SOURCES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg
+    "NO_SHUFFLE;NEEDS_POSTGRESQL;ALSO_ON_POSTGRESQL_18" "TIMEOUT" "SOURCES;LINK")
   _oncebox_require_parsed(oncebox_add_test "${arg_UNPARSED_ARGUMENTS}")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
@@ -22,18 +28,65 @@ function(oncebox_add_test name)
   add_executable(${target} ${arg_SOURCES})
   oncebox_test_defaults(${target})
   target_link_libraries(${target} PRIVATE ${arg_LINK} GTest::gtest_main)
-  gtest_discover_tests(${target}
-    TEST_PREFIX "${ONCEBOX_TEST_PREFIX}${name}."
-    DISCOVERY_MODE PRE_TEST
-    DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT ${arg_TIMEOUT})
 
+  set(properties "")
+  if(arg_NEEDS_POSTGRESQL)
+    _oncebox_postgresql_properties(postgresql properties)
+    add_dependencies(${target} postgresql_fixture)
+  endif()
+  _oncebox_register_tests(${target} "${ONCEBOX_TEST_PREFIX}${name}"
+    TIMEOUT ${arg_TIMEOUT} PROPERTIES ${properties})
   if(ONCEBOX_SANITIZE STREQUAL "" AND NOT arg_NO_SHUFFLE)
     set(shuffled "${ONCEBOX_TEST_PREFIX}${name}.shuffled")
     add_test(NAME ${shuffled} COMMAND ${target} --gtest_shuffle --gtest_brief=1)
     math(EXPR shuffled_timeout "5 * ${arg_TIMEOUT}")
-    set_tests_properties(${shuffled} PROPERTIES TIMEOUT ${shuffled_timeout})
+    set_tests_properties(${shuffled} PROPERTIES TIMEOUT ${shuffled_timeout} ${properties})
   endif()
+  if(arg_ALSO_ON_POSTGRESQL_18 AND ONCEBOX_POSTGRESQL_18_BIN)
+    _oncebox_postgresql_properties(postgresql18 properties)
+    _oncebox_register_tests(${target} "${ONCEBOX_TEST_PREFIX}postgresql18.${name}"
+      TIMEOUT ${arg_TIMEOUT} PROPERTIES ${properties}
+      # For the servers that they start themselves.
+      ENVIRONMENT_MODIFICATION "ONCEBOX_POSTGRESQL_BIN=set:${ONCEBOX_POSTGRESQL_18_BIN}")
+  endif()
+endfunction()
+
+# Every test of a GoogleTest executable becomes a ctest test named <name>.<Suite>.<Test>.
+function(_oncebox_register_tests target name)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "TIMEOUT" "PROPERTIES")
+  gtest_discover_tests(${target}
+    TEST_PREFIX "${name}."
+    DISCOVERY_MODE PRE_TEST
+    DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT ${arg_TIMEOUT} ${arg_PROPERTIES})
+endfunction()
+
+# oncebox_add_postgresql_fixture(<name> [BIN <folder of the server's programs>])
+#
+# Adds the ctest tests <prefix><name>.start and .stop, which ctest runs before and after the tests
+# that need this server, also when only some of them run.
+function(oncebox_add_postgresql_fixture name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "BIN" "")
+  _oncebox_require_parsed(oncebox_add_postgresql_fixture "${arg_UNPARSED_ARGUMENTS}")
+  set(fixture "${ONCEBOX_TEST_PREFIX}${name}")
+  foreach(order start stop)
+    add_test(NAME ${fixture}.${order}
+      COMMAND postgresql_fixture ${order} "${PROJECT_BINARY_DIR}/servers/${name}")
+  endforeach()
+  set_tests_properties(${fixture}.start PROPERTIES FIXTURES_SETUP ${fixture} TIMEOUT 120)
+  set_tests_properties(${fixture}.stop PROPERTIES FIXTURES_CLEANUP ${fixture} TIMEOUT 120)
+  if(arg_BIN)
+    set_tests_properties(${fixture}.start PROPERTIES
+      ENVIRONMENT "ONCEBOX_POSTGRESQL_BIN=${arg_BIN}")
+  endif()
+endfunction()
+
+# The properties of a test that needs the fixture of this name.
+function(_oncebox_postgresql_properties fixture result)
+  set(${result}
+    FIXTURES_REQUIRED "${ONCEBOX_TEST_PREFIX}${fixture}"
+    ENVIRONMENT "ONCEBOX_TEST_POSTGRESQL=${PROJECT_BINARY_DIR}/servers/${fixture}/url"
+    PARENT_SCOPE)
 endfunction()
 
 # oncebox_add_benchmark(<name> SOURCES <file>... [LINK <target>...])

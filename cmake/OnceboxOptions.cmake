@@ -14,6 +14,9 @@ set_property(CACHE ONCEBOX_SANITIZE PROPERTY STRINGS "" address thread)
 set(ONCEBOX_TEST_PREFIX "" CACHE STRING
   "Put before every ctest name, so that several build trees can be tested in one run")
 
+set(ONCEBOX_POSTGRESQL_18_BIN "" CACHE PATH
+  "Programs of a PostgreSQL 18 server, to test on a second version (tools/fetch_postgresql.sh)")
+
 # A backend with a client library of its own has one option here, ONCEBOX_WITH_<BACKEND>; the root
 # CMakeLists.txt adds its folder and stores/open registers it. The memory store needs nothing and
 # is always built.

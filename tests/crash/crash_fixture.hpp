@@ -8,10 +8,14 @@
 #include <vector>
 
 #include "audit.hpp"
-#include "child_process.hpp"
+#include "oncebox/testing/child_process.hpp"
 #include "temporary_folder.hpp"
 
 namespace oncebox::crash {
+
+using testing::ChildProcess;
+using testing::exited_well;
+using testing::was_killed;
 
 /// A database in a folder of its own, and the processes that worked on it.
 class CrashFixture : public ::testing::Test {

@@ -32,6 +32,8 @@ class DevScript(unittest.TestCase):
             (self.bin / name).symlink_to(shutil.which(name))
         for name in ["cmake", "ctest", "ninja", "g++"]:
             self.stand_in(name)
+        self.stand_in("fetch_postgresql.sh")
+        (self.bin / "fetch_postgresql.sh").rename(self.root / "tools/fetch_postgresql.sh")
 
     def stand_in(self, name, output="", status=0):
         """A program that notes how it was called, prints, and exits."""
@@ -120,6 +122,27 @@ class DevScript(unittest.TestCase):
         expected = self.packages("build", "sanitize")
         self.assertEqual(install.split()[-len(expected) :], expected)
         self.assertEqual(len(self.calls_of("apt-get")), 2)
+
+    def test_npm_from_elsewhere_is_good_enough(self):
+        packages = self.packages("build", "test")
+        self.debian(installed=[name for name in packages if name != "npm"], offered=packages)
+        self.stand_in("npm")
+        result = self.dev("test", "--preset", "dev")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.calls_of("apt-get"), [])
+        (self.bin / "npm").unlink()
+        self.dev("test", "--preset", "dev")
+        self.assertTrue(self.calls_of("apt-get")[-1].endswith(" npm"))
+
+    def test_the_second_postgresql_is_fetched_for_the_plain_tests_only(self):
+        self.dev("test", "--preset", "asan")
+        self.assertEqual(self.calls_of("fetch_postgresql.sh"), [])
+        result = self.dev("test", "--preset", "dev")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(
+            self.calls_of("fetch_postgresql.sh"),
+            [f"fetch_postgresql.sh 18 {self.root}/build/postgresql-18"],
+        )
 
     def test_a_failed_installation_says_what_to_run(self):
         self.debian(installed=[], offered=self.packages("build"))

@@ -51,7 +51,8 @@ std::string Names::fill(std::string_view sql, std::string_view queue) const {
       fmt::arg("version", quoted("", "schema")), fmt::arg("key", quoted("", "key")),
       fmt::arg("queue", fmt::format("{}{}", prefix_, queue)), fmt::arg("prefix", prefix_),
       fmt::arg("message", quoted(queue, "message")), fmt::arg("work", quoted(queue, "work")),
-      fmt::arg("done", quoted(queue, "done")), fmt::arg("done_count", quoted(queue, "done_count")),
+      fmt::arg("done", quoted(queue, "done")), fmt::arg("state", quoted(queue, "state")),
+      fmt::arg("done_count", quoted(queue, "done_count")),
       fmt::arg("priority", quoted(queue, "priority")),
       fmt::arg("numbers", quoted(queue, "numbers")),
       fmt::arg("deliveries", quoted(queue, "deliveries")));

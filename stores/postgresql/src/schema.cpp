@@ -78,7 +78,7 @@ CREATE INDEX "{queue}_work_leased" ON {work} (locked_until) WHERE stage = 3)sql"
 CREATE INDEX "{queue}_work_expiring" ON {work} (expires_at)
   WHERE stage IN (1, 2, 7) AND expires_at IS NOT NULL)sql",
     R"sql(
-CREATE INDEX "{queue}_work_partition" ON {work} (partition_key, enqueue_order)
+CREATE INDEX "{queue}_work_partition" ON {work} (partition_key, stage, enqueue_order)
   WHERE partition_key IS NOT NULL AND stage IN (1, 2, 3, 7))sql",
     R"sql(
 CREATE INDEX "{queue}_work_dead" ON {work} (finished_at) WHERE stage = 5)sql",
@@ -99,6 +99,18 @@ CREATE TABLE {done} (
   last_error      text
 ))sql",
     R"sql(CREATE INDEX "{queue}_done_finished" ON {done} (finished_at))sql",
+    // What a message's life has made of it, wherever that stands.
+    R"sql(
+CREATE VIEW {state} AS
+SELECT id, stage, enqueue_order, eligible_at, last_seen_at, owner, delivery, locked_until,
+       finished_at, backoff_until, attempt, deliveries, lapses, content_version, claimed_version,
+       duplicates, revivals, revived_at, revival_reason, last_error
+  FROM {work}
+UNION ALL
+SELECT id, 4::smallint, enqueue_order, finished_at, last_seen_at, NULL, NULL, NULL,
+       finished_at, NULL, attempt, deliveries, lapses, content_version, 0,
+       duplicates, revivals, revived_at, revival_reason, last_error
+  FROM {done})sql",
     // How many became done, so that nobody has to count millions of rows. Each call adds a row of
     // its own, so that none waits for another; now and then they are added up. No topic: never
     // enqueued.

@@ -42,7 +42,8 @@ constexpr std::array kMappings{
 }  // namespace
 
 void throw_sql_error(std::string_view sqlstate, std::string_view text) {
-  if (sqlstate == "40001" || sqlstate == "40P01") {
+  // A unique key is violated only by a row that somebody else has added since we looked.
+  if (sqlstate == "40001" || sqlstate == "40P01" || sqlstate == "23505") {
     throw LostAgainstAnother(fmt::format("PostgreSQL: {} ({}); repeat the call", text, sqlstate));
   }
   for (const Mapping& mapping : kMappings) {

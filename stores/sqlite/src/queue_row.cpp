@@ -153,14 +153,14 @@ std::string select_listed_rows(std::string_view queue) {
 }
 
 QueueRow read_row(const Statement& statement, TopicNames& topics) {
-  QueueRow row{.id = statement.integer(column::id),
-               .key = {statement.text(column::source), statement.text(column::message_id)},
-               .stage = static_cast<Stage>(statement.small_integer(column::stage)),
-               .state = read_state(statement)};
+  QueueRow row{{.id = statement.integer(column::id),
+                .key = {statement.text(column::source), statement.text(column::message_id)},
+                .state = read_state(statement)},
+               static_cast<Stage>(statement.small_integer(column::stage))};
   if (!statement.is_null(column::topic)) {
-    row.content = Content{.topic = topics.name_of(statement.integer(column::topic)),
-                          .payload = statement.blob(column::payload),
-                          .headers = {}};
+    row.content = sql::Content{.topic = topics.name_of(statement.integer(column::topic)),
+                               .payload = statement.blob(column::payload),
+                               .headers = {}};
     if (!statement.is_null(column::headers)) {
       row.content->headers = sql::headers_from_json(statement.text(column::headers));
     }
@@ -232,33 +232,6 @@ void bind_state(Statement& statement, std::int64_t id, Stage stage, std::int64_t
   } else {
     statement.bind_null(21);
   }
-}
-
-Message to_message(const QueueRow& row) {
-  return {.key = row.key,
-          .topic = row.content->topic,
-          .payload = row.content->payload,
-          .headers = row.content->headers,
-          .hash = row.state.hash,
-          .priority = row.state.priority,
-          .partition_key = row.state.partition_key,
-          .due_at = row.state.due_at,
-          .expires_at = row.state.expires_at};
-}
-
-MessageRecord to_record(const QueueRow& row) {
-  const MessageState& state = row.state;
-  MessageRecord record{.key = row.key,
-                       .status = state.status,
-                       .hash = state.hash,
-                       .history = state.history,
-                       .lease = state.lease,
-                       .finished_at = state.finished_at,
-                       .revivals = state.revivals};
-  if (!row.content) return record;
-  record.message = to_message(row);
-  if (state.status == Status::processing && !state.lease) record.eligible_at = state.eligible_at;
-  return record;
 }
 
 std::string_view bytes_of(const Uuid& uuid) noexcept {

@@ -8,26 +8,16 @@
 #include "connection.hpp"
 #include "oncebox/message_state.hpp"
 #include "oncebox/queue_operator.hpp"
+#include "oncebox/sql/stored_message.hpp"
 #include "stage.hpp"
 #include "topic_names.hpp"
 
 /// How a message is laid out in the two tables of a queue, in both directions.
 namespace oncebox::sqlite {
 
-/// What a sender gave, apart from what stands in the state.
-struct Content {
-  Topic topic;
-  Payload payload;
-  Headers headers;
-};
-
 /// One message as the tables have it.
-struct QueueRow {
-  std::int64_t id = 0;
-  MessageKey key;
+struct QueueRow : sql::StoredMessage {
   Stage stage = Stage::seen;
-  MessageState state;
-  std::optional<Content> content = {};  ///< absent: never enqueued
 };
 
 /// The statement that reads rows: `SELECT … FROM … {conditions}`, where `{conditions}` follows the
@@ -49,9 +39,6 @@ struct QueueRow {
 [[nodiscard]] std::string update_state(std::string_view queue);
 void bind_state(Statement& statement, std::int64_t id, Stage stage, std::int64_t topic,
                 const MessageState& state);
-
-[[nodiscard]] Message to_message(const QueueRow& row);
-[[nodiscard]] MessageRecord to_record(const QueueRow& row);
 
 [[nodiscard]] std::string_view bytes_of(const Uuid& uuid) noexcept;
 

@@ -243,12 +243,13 @@ bool QueueTable::insert(const Message& message, TimePoint now) {
   return true;
 }
 
-QueueRow QueueTable::insert_seen(const MessageKey& key, const std::optional<ContentHash>& hash,
-                                 TimePoint now) {
+std::optional<QueueRow> QueueTable::add_seen(const MessageKey& key,
+                                             const std::optional<ContentHash>& hash,
+                                             TimePoint now) {
   const std::optional<std::int64_t> id =
       insert_message(key, sql::storage_key(key), nullptr, hash, now);
   if (!id) throw Error(ErrorCode::internal, "a key that was not found cannot be inserted");
-  QueueRow row{.id = *id, .key = key, .stage = Stage::seen, .state = {}};
+  QueueRow row{{.id = *id, .key = key, .state = {}}, Stage::seen};
   row.state.hash = hash;
   row.state.history.first_seen_at = now;
   row.state.history.last_seen_at = now;
@@ -291,8 +292,8 @@ void QueueTable::save_content(const QueueRow& row) {
   update.run();
 }
 
-void QueueTable::touch(std::int64_t id, TimePoint now, int duplicates) {
-  sql_.touch.bind(1, id)
+void QueueTable::touch(const QueueRow& row, TimePoint now, int duplicates) {
+  sql_.touch.bind(1, row.id)
       .bind(2, now)
       .bind(3, duplicates)
       .bind(4, std::numeric_limits<int>::max())

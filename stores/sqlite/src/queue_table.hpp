@@ -50,15 +50,16 @@ class QueueTable {
   /// Takes in a message that is new; false when its key is known, and then nothing has changed.
   [[nodiscard]] bool insert(const Message& message, TimePoint now);
   /// Adds a key that was only seen. It must be new.
-  QueueRow insert_seen(const MessageKey& key, const std::optional<ContentHash>& hash,
-                       TimePoint now);
+  std::optional<QueueRow> add_seen(const MessageKey& key, const std::optional<ContentHash>& hash,
+                                   TimePoint now);
 
   /// Writes the state of a row back, and where it stands.
   void save(QueueRow& row);
   /// Writes payload, headers and hash back.
   void save_content(const QueueRow& row);
+  void save_hash(const QueueRow& row) { save_content(row); }
   /// Notes that a known key came again.
-  void touch(std::int64_t id, TimePoint now, int duplicates);
+  void touch(const QueueRow& row, TimePoint now, int duplicates);
   void remove(const QueueRow& row);
 
   [[nodiscard]] std::uint64_t next_enqueue_order();

@@ -44,7 +44,6 @@ class SqliteQueue final : public QueueStore, public QueueOperator {
   void on_first_listener(std::function<void()> start) { start_watching_ = std::move(start); }
 
  private:
-  class Intake;
   class Settling;
 
   // QueueStore
@@ -85,6 +84,7 @@ class SqliteQueue final : public QueueStore, public QueueOperator {
   }
 
   // These run on the writer's thread.
+  EnqueueOutcome enqueue_one(const Message& message, const EnqueueOptions& options, TimePoint now);
   [[nodiscard]] std::vector<ClaimedMessage> claim_ready(const ClaimRequest& request, TimePoint now);
   ReapResult reap_some(std::size_t limit, int max_deliveries, TimePoint now);
   SettleOutcome settle_one(const Settlement& settlement, TimePoint now);

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "filter_sql.hpp"
-#include "oncebox/limits.hpp"
 #include "oncebox/list_cursor.hpp"
 #include "queue_report.hpp"
 #include "sqlite_queue.hpp"
@@ -58,10 +57,7 @@ QueueStats SqliteQueue::do_stats() {
 }
 
 void SqliteQueue::revive_row(QueueRow& row, const ReviveOptions& options, TimePoint now) {
-  MessageState& state = row.state;
-  if (state.expired_at(now)) state.expires_at.reset();
-  bring_back(state, state.not_before(now + options.delay),
-             clip_text(options.reason, limits::kMaxReasonBytes), now);
+  sql::revive(row.state, options, now);
   table_.save(row);
 }
 

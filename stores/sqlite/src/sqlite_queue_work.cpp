@@ -10,29 +10,6 @@
 
 namespace oncebox::sqlite {
 
-namespace {
-
-// Moves a leased message out of its row.
-ClaimedMessage take_claimed(QueueRow& row) {
-  MessageState& state = row.state;
-  return {.message = {.key = std::move(row.key),
-                      .topic = std::move(row.content->topic),
-                      .payload = std::move(row.content->payload),
-                      .headers = std::move(row.content->headers),
-                      .hash = std::move(state.hash),
-                      .priority = state.priority,
-                      .partition_key = std::move(state.partition_key),
-                      .due_at = state.due_at,
-                      .expires_at = state.expires_at},
-          .history = std::move(state.history),
-          .owner = state.lease->owner,
-          .delivery = state.lease->delivery,
-          .locked_until = state.lease->locked_until,
-          .eligible_at = state.eligible_at};
-}
-
-}  // namespace
-
 SqliteQueue::SqliteQueue(const StoreParts& parts, std::string_view queue, const Options& options)
     : parts_(parts),
       name_(queue),
@@ -89,7 +66,7 @@ std::vector<ClaimedMessage> SqliteQueue::claim_ready(const ClaimRequest& request
   table_.lease(rows, request.owner, now + request.lease);
   std::vector<ClaimedMessage> claimed;
   claimed.reserve(rows.size());
-  for (QueueRow& row : rows) claimed.push_back(take_claimed(row));
+  for (QueueRow& row : rows) claimed.push_back(sql::take_claimed(row));
   return claimed;
 }
 

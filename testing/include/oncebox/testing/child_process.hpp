@@ -1,19 +1,33 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
-namespace oncebox::crash {
+namespace oncebox::testing {
+
+struct ChildProcessOptions {
+  /// Where both of its outputs go, from the file's beginning. Empty: where those of this program
+  /// go.
+  std::string output_file;
+
+  /// What it reads: an open file of this program. Negative: what this program reads.
+  int input = -1;
+
+  /// The folder that it runs in. Empty: the one of this program.
+  std::string folder;
+
+  /// Variables of this program's environment whose names begin so are left out. Empty: none.
+  std::string hidden_variables;
+};
 
 /// A program that runs beside the test, killed with this object.
 class ChildProcess {
  public:
   /// The program is looked up in PATH. Throws when it cannot be started.
-  explicit ChildProcess(const std::vector<std::string>& command);
+  explicit ChildProcess(const std::vector<std::string>& command,
+                        const ChildProcessOptions& options = {});
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
@@ -25,12 +39,13 @@ class ChildProcess {
   int kill();
 
  private:
-  pid_t pid_ = -1;
+  int pid_ = -1;
   int pid_file_ = -1;
   std::optional<int> status_;
 };
 
+/// Of a status as `waitpid` tells it.
 [[nodiscard]] bool exited_well(int status);
 [[nodiscard]] bool was_killed(int status);
 
-}  // namespace oncebox::crash
+}  // namespace oncebox::testing

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/sql/stored_message.hpp"
+#include "oncebox/topic_pattern.hpp"
+
+namespace oncebox::postgresql {
+
+/// Where the next claim begins to look. What a claim takes leaves dead entries in the index, and as
+/// long as somebody holds an old snapshot, a backup or a long report, vacuum cannot remove them and
+/// each claim would pass all of them again. So a process remembers how far it has come, for each
+/// selection of topics and each priority. What comes back behind that place stands apart (see
+/// `Stage::returned`), and a transaction that was long in committing is found by a claim that looks
+/// at everything, every few seconds. Every call is safe from any thread.
+class ClaimFloors {
+ public:
+  struct Place {
+    TimePoint eligible_at{};
+    std::int64_t enqueue_order = 0;
+  };
+  /// For one claim. Without places, everything is looked at.
+  struct Floors {
+    std::map<int, Place> by_priority = {};
+    std::optional<TimePoint> lapsed = {};  ///< no lease that ended until then is left
+    bool is_complete = false;              ///< looks at everything
+  };
+
+  [[nodiscard]] Floors before_claim(const TopicSelection& topics);
+
+  /// What a claim has seen.
+  struct Claimed {
+    TimePoint now{};
+    std::span<const sql::StoredMessage> messages = {};  ///< in order
+    bool is_exhausted = false;                          ///< nothing else was claimable
+    std::chrono::steady_clock::duration took{};
+  };
+  void after_claim(const TopicSelection& topics, const Floors& used, const Claimed& claimed);
+
+ private:
+  using SteadyTime = std::chrono::steady_clock::time_point;
+
+  struct Known {
+    std::map<int, Place> by_priority = {};
+    SteadyTime look_at_all_at{};
+  };
+
+  static std::string name_of(const TopicSelection& topics);
+  static void raise(Place& place, const Place& to);
+
+  std::mutex mutex_;
+  std::map<std::string, Known> by_selection_;
+  std::optional<TimePoint> lapsed_;
+  TimePoint latest_now_{};
+};
+
+}  // namespace oncebox::postgresql

@@ -1,0 +1,42 @@
+#include "handouts.hpp"
+
+namespace oncebox::postgresql {
+
+namespace {
+
+// A process that never settles what it claims must not fill the memory.
+constexpr std::size_t kMaxHandouts = 100'000;
+
+}  // namespace
+
+void Handouts::remember(std::span<const sql::StoredMessage> claimed) {
+  const std::lock_guard lock(mutex_);
+  if (by_delivery_.size() + claimed.size() > kMaxHandouts) by_delivery_.clear();
+  for (const sql::StoredMessage& message : claimed) {
+    Remembered remembered{.handout = {.id = message.id},
+                          .key_hash = std::hash<MessageKey>{}(message.key)};
+    const std::optional<PartitionKey>& partition = message.state.partition_key;
+    if (partition) remembered.handout.partition = partition->str();
+    const auto delivery = static_cast<std::uint64_t>(message.state.lease->delivery);
+    by_delivery_.insert_or_assign(delivery, std::move(remembered));
+  }
+}
+
+std::optional<Handouts::Handout> Handouts::find(const Delivery& delivery) const {
+  if (!delivery.number) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  const auto known = by_delivery_.find(static_cast<std::uint64_t>(*delivery.number));
+  if (known == by_delivery_.end()) return std::nullopt;
+  if (known->second.key_hash != std::hash<MessageKey>{}(delivery.key)) return std::nullopt;
+  return known->second.handout;
+}
+
+void Handouts::forget(std::span<const Settlement> settlements) {
+  const std::lock_guard lock(mutex_);
+  for (const Settlement& settlement : settlements) {
+    const std::optional<DeliveryNumber>& number = settlement.delivery.number;
+    if (number) by_delivery_.erase(static_cast<std::uint64_t>(*number));
+  }
+}
+
+}  // namespace oncebox::postgresql

@@ -1,0 +1,86 @@
+#include "listener.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "connection.hpp"
+#include "oncebox/error.hpp"
+
+namespace oncebox::postgresql {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::milliseconds kFirstPause{50};
+constexpr std::chrono::milliseconds kLongestPause{2'000};
+
+}  // namespace
+
+Listener::Listener(const Options& options, std::vector<Channel> channels, std::string own_text)
+    : options_(options),
+      channels_(std::move(channels)),
+      own_text_(std::move(own_text)),
+      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (wake_fd_ < 0) throw Error(ErrorCode::overloaded, "no file descriptor is left");
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+Listener::~Listener() {
+  thread_.request_stop();
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
+  thread_.join();
+  close(wake_fd_);
+}
+
+void Listener::tell_all() const {
+  for (const Channel& channel : channels_) channel.on_announcement();
+}
+
+void Listener::pause(std::chrono::milliseconds time) const {
+  pollfd wake{.fd = wake_fd_, .events = POLLIN, .revents = 0};
+  poll(&wake, 1, static_cast<int>(time.count()));
+}
+
+void Listener::run(const std::stop_token& stop) {
+  auto wait = kFirstPause;
+  while (!stop.stop_requested()) {
+    const auto began = std::chrono::steady_clock::now();
+    try {
+      listen_once(stop);
+    } catch (...) {
+      // Lost, or not yet there: workers poll meanwhile.
+    }
+    if (std::chrono::steady_clock::now() - began > kLongestPause) wait = kFirstPause;
+    pause(wait);
+    wait = std::min(2 * wait, kLongestPause);
+  }
+}
+
+void Listener::listen_once(const std::stop_token& stop) {
+  Connection connection(options_);
+  const auto deadline = std::chrono::steady_clock::now() + options_.call_timeout;
+  for (const Channel& channel : channels_) {
+    connection.run_text(fmt::format("LISTEN \"{}\"", channel.name), Exchange::changes_nothing,
+                        deadline);
+  }
+  tell_all();
+  while (!stop.stop_requested()) {
+    const auto texts =
+        connection.wait_for_announcements(wake_fd_, std::chrono::steady_clock::now() + 1h);
+    for (const std::string& text : texts) {
+      for (const Channel& channel : channels_) {
+        if (text.starts_with(channel.name) && !text.ends_with(own_text_)) channel.on_announcement();
+      }
+    }
+  }
+}
+
+}  // namespace oncebox::postgresql

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "announcer.hpp"
+#include "claim_floors.hpp"
+#include "connection_pool.hpp"
+#include "handouts.hpp"
+#include "names.hpp"
+#include "oncebox/clock.hpp"
+#include "oncebox/queue_operator.hpp"
+#include "oncebox/queue_store.hpp"
+#include "queue_sql.hpp"
+#include "row_batch.hpp"
+#include "transaction.hpp"
+
+namespace oncebox::postgresql {
+
+/// What the parts of one store share. Everything is borrowed.
+struct StoreParts {
+  ConnectionPool& pool;
+  const Names& names;
+  const Clock* clock;          ///< null: the database's clock decides
+  std::string_view signature;  ///< what this process's announcements say
+};
+
+/// One queue in the database. What happens all the time, enqueueing what is new, claiming,
+/// acknowledging and extending, is one statement each; everything else reads the rows it is about
+/// (see `RowBatch`), applies the rules of decision 0004 and writes them back.
+class PostgresqlQueue final : public QueueStore, public QueueOperator {
+ public:
+  /// `queue` is "inbox" or "outbox".
+  PostgresqlQueue(const StoreParts& parts, std::string_view queue);
+
+  /// Tells the listeners that another process may have brought work.
+  void notify() const noexcept { listeners_.notify(); }
+  /// Called by every `listen`.
+  void on_listen(std::function<void()> start) { start_listening_ = std::move(start); }
+
+ private:
+  class Enqueueing;
+  class Settling;
+
+  // QueueStore
+  std::vector<EnqueueOutcome> do_enqueue(std::span<const Message> messages,
+                                         const EnqueueOptions& options) override;
+  std::vector<ObserveOutcome> do_observe(std::span<const Observation> observations) override;
+  std::vector<MarkOutcome> do_mark(std::span<const Mark> marks) override;
+  std::vector<ClaimedMessage> do_claim(const ClaimRequest& request) override;
+  std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) override;
+  std::vector<ExtendOutcome> do_extend(std::span<const LeaseExtension> extensions) override;
+  ReapResult do_reap(const ReapRequest& request) override;
+  std::optional<TimePoint> do_next_due(const TopicSelection& topics) override;
+  void do_listen(std::weak_ptr<WorkListener> listener) override;
+  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override;
+
+  // QueueOperator
+  MessagePage do_list(const ListRequest& request) override;
+  std::size_t do_count(const MessageFilter& filter) override;
+  QueueStats do_stats() override;
+  std::vector<ReviveOutcome> do_revive(std::span<const MessageKey> keys,
+                                       const ReviveOptions& options) override;
+  std::size_t do_revive_matching(const MessageFilter& filter, const ReviveOptions& options,
+                                 std::size_t limit) override;
+  std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys) override;
+  std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit) override;
+  CleanupResult do_cleanup(const CleanupRequest& request) override;
+
+  /// What a test says the time is.
+  [[nodiscard]] std::optional<TimePoint> test_time() const;
+
+  /// Runs `work(rows, transaction)` in a transaction in which the locks of these partitions are
+  /// held, and repeats it with more locks as long as it meets messages of other partitions. `work`
+  /// commits.
+  template <class Work>
+  auto in_rows(std::set<std::string> partitions, Work work) {
+    for (;;) {
+      try {
+        return in_transaction(parts_.pool, [&](Transaction& transaction) {
+          RowBatch rows(transaction, sql_, parts_.names, name_, test_time());
+          rows.lock_partitions(partitions);
+          return work(rows, transaction);
+        });
+      } catch (const PartitionsNotLocked& missing) {
+        partitions = missing.partitions;
+      }
+    }
+  }
+
+  /// Where a process stands with a claim.
+  struct ClaimAnswer {
+    bool is_clean = false;  ///< nothing had to be reaped first
+    TimePoint now{};
+    std::size_t candidates = 0;
+    std::size_t chosen = 0;
+    std::vector<StoredMessage> messages;  ///< in order
+  };
+  [[nodiscard]] ClaimAnswer claim_once(const ClaimRequest& request, std::size_t limit,
+                                       std::size_t window, const ClaimFloors::Floors& floors,
+                                       std::size_t bytes_left);
+  [[nodiscard]] ClaimAnswer claim_after_reaping(const ClaimRequest& request);
+  void claim_more(const ClaimRequest& request, ClaimAnswer& answer);
+
+  /// Answers those that name a message which another one names too, and are still to be done.
+  std::vector<std::size_t> extend_once(Transaction& transaction,
+                                       std::span<const LeaseExtension> extensions,
+                                       const std::vector<std::size_t>& places,
+                                       std::vector<ExtendOutcome>& outcomes) const;
+  ReapResult reap_some(std::size_t limit, int max_deliveries,
+                       const std::optional<TimePoint>& lapsed_after);
+  [[nodiscard]] std::vector<std::int64_t> dead_matching(const MessageFilter& filter,
+                                                        std::size_t limit);
+  template <class Change>
+  std::size_t change_dead(const MessageFilter& filter, std::size_t limit, Change change);
+
+  const StoreParts parts_;
+  const std::string name_;
+  const QueueSql sql_;
+  Handouts handouts_;
+  ClaimFloors floors_;
+  WorkListeners listeners_;
+  std::function<void()> start_listening_;
+  Announcer announcer_;  // last: its thread uses the pool
+};
+
+}  // namespace oncebox::postgresql

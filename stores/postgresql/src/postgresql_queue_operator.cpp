@@ -1,0 +1,198 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "filter_sql.hpp"
+#include "oncebox/list_cursor.hpp"
+#include "oncebox/sql/storage_key.hpp"
+#include "postgresql_queue.hpp"
+#include "queue_report.hpp"
+
+namespace oncebox::postgresql {
+
+std::optional<TimePoint> PostgresqlQueue::do_next_due(const TopicSelection& topics) {
+  return read_next_due(parts_.pool, parts_.names, name_, topics, test_time());
+}
+
+std::vector<std::optional<MessageRecord>> PostgresqlQueue::do_find(
+    std::span<const MessageKey> keys) {
+  ArrayValue array(SqlType::uuid);
+  for (const MessageKey& key : keys) array.add(bytes_of(Uuid(sql::storage_key(key))));
+  const Result rows = run_alone(parts_.pool, sql_.read_keys_whole,
+                                Parameters().add(std::move(array)), Exchange::changes_nothing);
+  std::unordered_map<MessageKey, MessageRecord> found;
+  for (int row = 0; row < rows.rows(); ++row) {
+    MessageRecord record = sql::to_record(read_row(rows, row, 1));
+    MessageKey key = record.key;
+    found.insert_or_assign(std::move(key), std::move(record));
+  }
+  std::vector<std::optional<MessageRecord>> records;
+  records.reserve(keys.size());
+  for (const MessageKey& key : keys) {
+    const auto record = found.find(key);
+    records.push_back(record == found.end() ? std::nullopt : std::optional(record->second));
+  }
+  return records;
+}
+
+MessagePage PostgresqlQueue::do_list(const ListRequest& request) {
+  const bool oldest_first = request.order == ListOrder::oldest_first;
+  FilterSql filter(request.filter);
+  if (request.after) {
+    filter.require(oldest_first ? "m.id > ?::bigint" : "m.id < ?::bigint",
+                   static_cast<std::int64_t>(number_of(*request.after, request.order)));
+  }
+  // One more than asked for tells whether there is a next page.
+  const std::string sql = fmt::format(
+      "SELECT {} FROM {{message}} m JOIN {{state}} s ON s.id = m.id {} "
+      "ORDER BY m.id {} LIMIT {}",
+      row_columns(request.payloads), filter.where(), oldest_first ? "ASC" : "DESC",
+      request.limit + 1);
+  const Result rows = run_report(parts_.pool, parts_.names.fill(sql, name_), filter.parameters());
+  MessagePage page;
+  for (int row = 0; row < rows.rows(); ++row) {
+    const StoredMessage message = read_row(rows, row);
+    page.records.push_back(sql::to_record(message));
+    if (page.records.size() < request.limit || row + 1 == rows.rows()) continue;
+    page.next = list_cursor(static_cast<std::uint64_t>(message.id), request.order);
+    break;
+  }
+  return page;
+}
+
+std::size_t PostgresqlQueue::do_count(const MessageFilter& filter) {
+  const FilterSql conditions(filter);
+  const std::string sql = fmt::format(
+      "SELECT count(*) FROM {{message}} m JOIN {{state}} s ON s.id = m.id {}", conditions.where());
+  const Result rows =
+      run_report(parts_.pool, parts_.names.fill(sql, name_), conditions.parameters());
+  return static_cast<std::size_t>(rows.bigint(0, 0));
+}
+
+QueueStats PostgresqlQueue::do_stats() {
+  return read_stats(parts_.pool, parts_.names, name_, test_time());
+}
+
+std::vector<ReviveOutcome> PostgresqlQueue::do_revive(std::span<const MessageKey> keys,
+                                                      const ReviveOptions& options) {
+  auto outcomes = in_rows({}, [&](RowBatch& rows, Transaction&) {
+    rows.load(keys, RowBatch::Payloads::omit, RowBatch::NewRows::none);
+    std::vector<ReviveOutcome> answers;
+    answers.reserve(keys.size());
+    for (const MessageKey& key : keys) {
+      RowBatch::Row* const row = rows.find(key);
+      if (row == nullptr) {
+        answers.push_back(ReviveOutcome::unknown);
+      } else if (row->state.status != Status::dead) {
+        answers.push_back(ReviveOutcome::not_dead);
+      } else {
+        sql::revive(row->state, options, rows.now());
+        RowBatch::save(*row);
+        answers.push_back(ReviveOutcome::revived);
+      }
+    }
+    rows.commit(announcer_.next());
+    return answers;
+  });
+  listeners_.notify();
+  return outcomes;
+}
+
+std::vector<PurgeOutcome> PostgresqlQueue::do_purge(std::span<const MessageKey> keys) {
+  return in_rows({}, [&](RowBatch& rows, Transaction&) {
+    rows.load(keys, RowBatch::Payloads::omit, RowBatch::NewRows::none);
+    std::vector<PurgeOutcome> outcomes;
+    outcomes.reserve(keys.size());
+    for (const MessageKey& key : keys) {
+      RowBatch::Row* const row = rows.find(key);
+      if (row == nullptr) {
+        outcomes.push_back(PurgeOutcome::unknown);
+      } else if (row->state.status != Status::dead) {
+        outcomes.push_back(PurgeOutcome::not_dead);
+      } else {
+        RowBatch::remove(*row);
+        outcomes.push_back(PurgeOutcome::purged);
+      }
+    }
+    rows.commit(std::nullopt);
+    return outcomes;
+  });
+}
+
+std::vector<std::int64_t> PostgresqlQueue::dead_matching(const MessageFilter& filter,
+                                                         std::size_t limit) {
+  const std::vector<Status>& statuses = filter.statuses;
+  const bool wants_dead = statuses.empty() || std::find(statuses.begin(), statuses.end(),
+                                                        Status::dead) != statuses.end();
+  if (!wants_dead) return {};
+  MessageFilter only_dead = filter;
+  only_dead.statuses = {Status::dead};
+  const FilterSql conditions(only_dead);
+  const std::string sql = fmt::format(
+      "SELECT m.id FROM {{message}} m JOIN {{work}} s ON s.id = m.id {} ORDER BY m.id LIMIT {}",
+      conditions.where(), limit);
+  const Result rows =
+      run_report(parts_.pool, parts_.names.fill(sql, name_), conditions.parameters());
+  std::vector<std::int64_t> ids;
+  for (int row = 0; row < rows.rows(); ++row) ids.push_back(rows.bigint(row, 0));
+  return ids;
+}
+
+template <class Change>
+std::size_t PostgresqlQueue::change_dead(const MessageFilter& filter, std::size_t limit,
+                                         Change change) {
+  const std::vector<std::int64_t> ids = dead_matching(filter, limit);
+  if (ids.empty()) return 0;
+  return in_rows({}, [&](RowBatch& rows, Transaction&) {
+    rows.load_ids(ids);
+    std::size_t changed = 0;
+    for (RowBatch::Row* row : rows.rows()) {
+      if (row->state.status != Status::dead) continue;
+      change(*row, rows.now());
+      ++changed;
+    }
+    rows.commit(announcer_.next());
+    return changed;
+  });
+}
+
+std::size_t PostgresqlQueue::do_revive_matching(const MessageFilter& filter,
+                                                const ReviveOptions& options, std::size_t limit) {
+  const std::size_t revived = change_dead(filter, limit, [&](RowBatch::Row& row, TimePoint now) {
+    sql::revive(row.state, options, now);
+    RowBatch::save(row);
+  });
+  if (revived > 0) listeners_.notify();
+  return revived;
+}
+
+std::size_t PostgresqlQueue::do_purge_matching(const MessageFilter& filter, std::size_t limit) {
+  return change_dead(filter, limit, [](RowBatch::Row& row, TimePoint) { RowBatch::remove(row); });
+}
+
+CleanupResult PostgresqlQueue::do_cleanup(const CleanupRequest& request) {
+  const auto remove = [&](const Statement& statement, Duration retention, std::size_t limit,
+                          Transaction& transaction) {
+    Parameters parameters;
+    parameters.add(test_time())
+        .add(std::int64_t{retention.count()})
+        .add(static_cast<std::int32_t>(limit));
+    return static_cast<std::size_t>(transaction.run(statement, parameters).bigint(0, 0));
+  };
+  return in_transaction(parts_.pool, [&](Transaction& transaction) {
+    CleanupResult result;
+    result.done_removed =
+        remove(sql_.clean_up_done, request.done_retention, request.limit, transaction);
+    if (request.dead_retention && result.done_removed < request.limit) {
+      result.dead_removed = remove(sql_.clean_up_dead, *request.dead_retention,
+                                   request.limit - result.done_removed, transaction);
+    }
+    const Parameters none;
+    const Command add_up{&sql_.add_up_done, &none};
+    transaction.commit({&add_up, 1});
+    return result;
+  });
+}
+
+}  // namespace oncebox::postgresql

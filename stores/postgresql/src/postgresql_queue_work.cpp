@@ -1,0 +1,365 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "oncebox/sql/storage_key.hpp"
+#include "postgresql_queue.hpp"
+#include "selection.hpp"
+
+namespace oncebox::postgresql {
+
+namespace {
+
+// The order in which messages are handed out.
+bool comes_first(const StoredMessage& a, const StoredMessage& b) {
+  const auto place = [](const StoredMessage& message) {
+    const MessageState& state = message.state;
+    return std::tuple(-state.priority.value(), state.eligible_at, state.enqueue_order);
+  };
+  return place(a) < place(b);
+}
+
+std::size_t payload_bytes(std::span<const StoredMessage> messages) {
+  std::size_t bytes = 0;
+  for (const StoredMessage& message : messages) bytes += message.content->payload.size();
+  return bytes;
+}
+
+}  // namespace
+
+PostgresqlQueue::PostgresqlQueue(const StoreParts& parts, std::string_view queue)
+    : parts_(parts),
+      name_(queue),
+      sql_(parts.names, queue, parts.pool.options().flush_claims),
+      announcer_(parts.names.channel(queue), std::string(parts.signature),
+                 [this](const Announcement& announcement) {
+                   run_alone(parts_.pool, sql_.announce,
+                             Parameters().add(announcement.channel).add(announcement.text),
+                             Exchange::changes_nothing);
+                 }) {}
+
+std::optional<TimePoint> PostgresqlQueue::test_time() const {
+  if (parts_.clock == nullptr) return std::nullopt;
+  return parts_.clock->now();
+}
+
+// Claims ----------------------------------------------------------------------------------------
+
+PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_once(const ClaimRequest& request,
+                                                         std::size_t limit, std::size_t window,
+                                                         const ClaimFloors::Floors& floors,
+                                                         std::size_t bytes_left) {
+  ArrayValue priorities(SqlType::smallint);
+  ArrayValue times(SqlType::timestamptz);
+  ArrayValue numbers(SqlType::bigint);
+  for (const auto& [priority, place] : floors.by_priority) {
+    priorities.add(static_cast<std::int16_t>(priority));
+    times.add(place.eligible_at);
+    numbers.add(place.enqueue_order);
+  }
+  Parameters parameters;
+  parameters.add(static_cast<std::int32_t>(limit))
+      .add(bytes_of(request.owner.uuid()))
+      .add(std::int64_t{request.lease.count()})
+      .add(test_time())
+      .add(static_cast<std::int64_t>(bytes_left))
+      .add(floors.lapsed)
+      .add(std::move(priorities))
+      .add(std::move(times))
+      .add(std::move(numbers))
+      .add(static_cast<std::int32_t>(window));
+  const bool every_topic = request.topics.only.empty() && request.topics.except.empty();
+  if (!every_topic) add_selection(parameters, request.topics);
+  const Result result = run_alone(parts_.pool, every_topic ? sql_.claim : sql_.claim_topics,
+                                  parameters, Exchange::commits);
+  constexpr int kHead = 4;
+  ClaimAnswer answer{.is_clean = result.boolean(0, 0),
+                     .now = result.time(0, 1),
+                     .candidates = static_cast<std::size_t>(result.bigint(0, 2)),
+                     .chosen = static_cast<std::size_t>(result.bigint(0, 3)),
+                     .messages = {}};
+  if (result.is_null(0, kHead)) return answer;
+  answer.messages.reserve(static_cast<std::size_t>(result.rows()));
+  for (int row = 0; row < result.rows(); ++row) {
+    answer.messages.push_back(read_row(result, row, kHead));
+  }
+  std::sort(answer.messages.begin(), answer.messages.end(), comes_first);
+  return answer;
+}
+
+PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_after_reaping(const ClaimRequest& request) {
+  constexpr std::size_t kReapStep = 1'000;
+  ClaimFloors::Floors floors = floors_.before_claim(request.topics);
+  for (;;) {
+    const auto began = std::chrono::steady_clock::now();
+    ClaimAnswer answer =
+        claim_once(request, request.limit, request.limit, floors, request.max_bytes);
+    if (answer.is_clean) {
+      const bool took_what_it_saw = answer.messages.size() == answer.chosen;
+      if (took_what_it_saw) {
+        floors_.after_claim(request.topics, floors,
+                            {.now = answer.now,
+                             .messages = answer.messages,
+                             .is_exhausted = answer.candidates < request.limit,
+                             .took = std::chrono::steady_clock::now() - began});
+      }
+      return answer;
+    }
+    const ReapResult reaped = reap_some(kReapStep, request.max_deliveries, floors.lapsed);
+    // What is left is being changed by somebody else at this moment, and is not ours to wait for.
+    if (reaped.total() == 0) floors.lapsed = kMaxTime;
+  }
+}
+
+// Some of the candidates were just being claimed by others: looks further, so that a worker does
+// not go idle while there is something to do.
+void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimAnswer& answer) {
+  constexpr int kMaxRounds = 4;
+  constexpr std::size_t kWider = 4;
+  std::size_t window = request.limit;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    const std::size_t bytes = payload_bytes(answer.messages);
+    const bool has_room = answer.messages.size() < request.limit && bytes < request.max_bytes;
+    if (!has_room || answer.messages.size() == answer.chosen) break;
+    window = std::min(window * kWider, limits::kMaxBatchItems);
+    ClaimAnswer more =
+        claim_once(request, request.limit - answer.messages.size(), window,
+                   {.lapsed = kMaxTime, .is_complete = true}, request.max_bytes - bytes);
+    const bool is_short = more.candidates < window;
+    std::move(more.messages.begin(), more.messages.end(), std::back_inserter(answer.messages));
+    if (is_short) break;
+  }
+  std::sort(answer.messages.begin(), answer.messages.end(), comes_first);
+}
+
+std::vector<ClaimedMessage> PostgresqlQueue::do_claim(const ClaimRequest& request) {
+  ClaimAnswer answer = claim_after_reaping(request);
+  if (answer.messages.size() < answer.chosen) claim_more(request, answer);
+  handouts_.remember(answer.messages);
+  std::vector<ClaimedMessage> claimed;
+  claimed.reserve(answer.messages.size());
+  for (StoredMessage& message : answer.messages) claimed.push_back(sql::take_claimed(message));
+  return claimed;
+}
+
+// Settlements -----------------------------------------------------------------------------------
+
+/// One call of settle. Acknowledgements of messages that this process was given go by their
+/// numbers, in one statement; everything else is looked at.
+class PostgresqlQueue::Settling {
+ public:
+  Settling(PostgresqlQueue& queue, std::span<const Settlement> settlements)
+      : queue_(queue),
+        settlements_(settlements),
+        handouts_(settlements.size()),
+        outcomes_(settlements.size()) {
+    std::unordered_map<MessageKey, int> occurrences;
+    for (const Settlement& settlement : settlements) ++occurrences[settlement.delivery.key];
+    for (std::size_t i = 0; i < settlements.size(); ++i) {
+      handouts_[i] = queue.handouts_.find(settlements[i].delivery);
+      const bool is_plain = std::holds_alternative<Ack>(settlements[i].verdict) && handouts_[i] &&
+                            !handouts_[i]->partition &&
+                            occurrences[settlements[i].delivery.key] == 1;
+      (is_plain ? plain_ : others_).push_back(i);
+      if (handouts_[i] && handouts_[i]->partition) partitions_.insert(*handouts_[i]->partition);
+    }
+  }
+
+  std::vector<SettleOutcome> run() {
+    if (settlements_.size() == 1 && others_.empty() && acknowledge_alone()) return outcomes_;
+    queue_.in_rows(partitions_, [&](RowBatch& rows, Transaction& transaction) {
+      std::vector<std::size_t> rest = others_;
+      if (!plain_.empty())
+        acknowledge(transaction.run(queue_.sql_.acknowledge, plain_arrays()), rest);
+      std::sort(rest.begin(), rest.end());
+      if (!rest.empty()) settle_each(rows, rest);
+      rows.commit(may_be_claimable_ ? queue_.announcer_.next() : std::nullopt);
+      return may_be_claimable_;
+    });
+    return outcomes_;
+  }
+
+  /// Whether something other than plain acknowledgements happened.
+  [[nodiscard]] bool may_be_claimable() const noexcept { return may_be_claimable_; }
+
+ private:
+  Parameters plain_arrays() const {
+    ArrayValue ids(SqlType::bigint);
+    ArrayValue deliveries(SqlType::bigint);
+    ArrayValue owners(SqlType::uuid);
+    for (const std::size_t i : plain_) {
+      const Delivery& delivery = settlements_[i].delivery;
+      ids.add(handouts_[i]->id);
+      deliveries.add(static_cast<std::int64_t>(*delivery.number));
+      owners.add(bytes_of(delivery.owner.uuid()));
+    }
+    Parameters parameters;
+    parameters.add(std::move(ids)).add(std::move(deliveries)).add(std::move(owners));
+    parameters.add(queue_.test_time());
+    return parameters;
+  }
+
+  bool acknowledge_alone() {
+    const Result acknowledged =
+        run_alone(queue_.parts_.pool, queue_.sql_.acknowledge, plain_arrays(), Exchange::commits);
+    outcomes_.front() = SettleOutcome::settled;
+    return !acknowledged.empty();
+  }
+
+  // Adds to `rest` what was not to be acknowledged just like that.
+  void acknowledge(const Result& acknowledged, std::vector<std::size_t>& rest) {
+    std::unordered_set<std::int64_t> ids;
+    for (int row = 0; row < acknowledged.rows(); ++row) ids.insert(acknowledged.bigint(row, 0));
+    for (const std::size_t i : plain_) {
+      outcomes_[i] = SettleOutcome::settled;
+      if (!ids.contains(handouts_[i]->id)) rest.push_back(i);
+    }
+  }
+
+  void settle_each(RowBatch& rows, const std::vector<std::size_t>& places) {
+    std::vector<MessageKey> keys;
+    for (const std::size_t i : places) keys.push_back(settlements_[i].delivery.key);
+    rows.load(keys, RowBatch::Payloads::omit, RowBatch::NewRows::none);
+    may_be_claimable_ = false;
+    for (const std::size_t i : places) {
+      const Settlement& settlement = settlements_[i];
+      RowBatch::Row* const row = rows.find(settlement.delivery.key);
+      if (row == nullptr || !is_held_by(row->state, settlement.delivery)) {
+        outcomes_[i] = SettleOutcome::lease_lost;
+        continue;
+      }
+      outcomes_[i] =
+          apply_verdict(row->state, settlement.verdict, error_text(settlement.verdict), rows.now());
+      RowBatch::save(*row);
+      may_be_claimable_ = true;
+    }
+  }
+
+  PostgresqlQueue& queue_;
+  const std::span<const Settlement> settlements_;
+  std::vector<std::optional<Handouts::Handout>> handouts_;
+  std::vector<SettleOutcome> outcomes_;
+  std::vector<std::size_t> plain_;
+  std::vector<std::size_t> others_;
+  std::set<std::string> partitions_;
+  bool may_be_claimable_ = false;
+};
+
+std::vector<SettleOutcome> PostgresqlQueue::do_settle(std::span<const Settlement> settlements) {
+  Settling settling(*this, settlements);
+  std::vector<SettleOutcome> outcomes = settling.run();
+  handouts_.forget(settlements);
+  if (settling.may_be_claimable()) listeners_.notify();
+  return outcomes;
+}
+
+std::vector<ExtendOutcome> PostgresqlQueue::do_extend(std::span<const LeaseExtension> extensions) {
+  // A statement changes a row once, so a message that is named again waits for the next round.
+  std::vector<std::size_t> left(extensions.size());
+  std::iota(left.begin(), left.end(), 0);
+  return in_transaction(parts_.pool, [&](Transaction& transaction) {
+    std::vector<ExtendOutcome> outcomes(extensions.size());
+    for (std::vector<std::size_t> round = left; !round.empty();) {
+      round = extend_once(transaction, extensions, round, outcomes);
+    }
+    transaction.commit();
+    return outcomes;
+  });
+}
+
+std::vector<std::size_t> PostgresqlQueue::extend_once(Transaction& transaction,
+                                                      std::span<const LeaseExtension> extensions,
+                                                      const std::vector<std::size_t>& places,
+                                                      std::vector<ExtendOutcome>& outcomes) const {
+  std::map<Uuid, std::size_t> by_key;
+  std::vector<std::size_t> again;
+  ArrayValue keys(SqlType::uuid);
+  ArrayValue deliveries(SqlType::bigint);
+  ArrayValue owners(SqlType::uuid);
+  ArrayValue leases(SqlType::bigint);
+  for (const std::size_t i : places) {
+    const Delivery& delivery = extensions[i].delivery;
+    const Uuid key(sql::storage_key(delivery.key));
+    if (!by_key.emplace(key, i).second) {
+      again.push_back(i);
+      continue;
+    }
+    keys.add(bytes_of(key));
+    deliveries.add(delivery.number ? std::optional(static_cast<std::int64_t>(*delivery.number))
+                                   : std::nullopt);
+    owners.add(bytes_of(delivery.owner.uuid()));
+    leases.add(std::int64_t{extensions[i].lease.count()});
+  }
+  Parameters parameters;
+  parameters.add(std::move(keys)).add(std::move(deliveries)).add(std::move(owners));
+  parameters.add(std::move(leases)).add(test_time());
+  const Result extended = transaction.run(sql_.extend, parameters);
+  for (int row = 0; row < extended.rows(); ++row) {
+    outcomes[by_key.at(extended.uuid(row, 0))].locked_until = extended.time(row, 1);
+  }
+  return again;
+}
+
+// Reaping ---------------------------------------------------------------------------------------
+
+ReapResult PostgresqlQueue::reap_some(std::size_t limit, int max_deliveries,
+                                      const std::optional<TimePoint>& lapsed_after) {
+  const auto row_limit = static_cast<std::int32_t>(limit);
+  const Parameters lapsed = Parameters().add(test_time()).add(lapsed_after).add(row_limit);
+  const Parameters expired = Parameters().add(test_time()).add(row_limit);
+  const std::array commands{Command{&sql_.find_lapsed, &lapsed},
+                            Command{&sql_.find_expired, &expired}};
+  const Deadline deadline = parts_.pool.deadline();
+  const std::vector<Result> found =
+      parts_.pool.acquire(deadline)->run_all(commands, Exchange::changes_nothing, deadline);
+  std::vector<std::int64_t> ids;
+  std::set<std::string> partitions;
+  for (const Result& result : found) {
+    for (int row = 0; row < result.rows() && ids.size() < limit; ++row) {
+      ids.push_back(result.bigint(row, 0));
+      if (!result.is_null(row, 1)) partitions.emplace(result.bytes(row, 1));
+    }
+  }
+  if (ids.empty()) return {};
+  return in_rows(partitions, [&](RowBatch& rows, Transaction&) {
+    rows.load_ids(ids);
+    const TimePoint now = rows.now();
+    ReapResult result;
+    for (RowBatch::Row* row : rows.rows()) {
+      MessageState& state = row->state;
+      if (state.status != Status::processing || state.enqueue_order == 0) continue;
+      if (state.lease && state.lease->live_at(now)) continue;
+      if (!state.lease && !state.expired_at(now)) continue;
+      if (std::optional<std::string> cause = cause_of_death(state, max_deliveries, now)) {
+        bury(state, std::move(*cause), now);
+        ++result.buried;
+      } else {
+        lapse(state);
+        ++result.released;
+      }
+      RowBatch::save(*row);
+    }
+    rows.commit(result.total() > 0 ? announcer_.next() : std::nullopt);
+    return result;
+  });
+}
+
+ReapResult PostgresqlQueue::do_reap(const ReapRequest& request) {
+  const ReapResult result = reap_some(request.limit, request.max_deliveries, std::nullopt);
+  run_alone(parts_.pool, sql_.add_up_done, Parameters(), Exchange::changes_nothing);
+  if (result.total() > 0) listeners_.notify();
+  return result;
+}
+
+void PostgresqlQueue::do_listen(std::weak_ptr<WorkListener> listener) {
+  listeners_.add(std::move(listener));
+  if (start_listening_) start_listening_();
+}
+
+}  // namespace oncebox::postgresql

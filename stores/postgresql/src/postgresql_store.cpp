@@ -1,0 +1,125 @@
+#include "oncebox/postgresql/postgresql_store.hpp"
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "connection_pool.hpp"
+#include "listener.hpp"
+#include "names.hpp"
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+#include "postgresql_keys.hpp"
+#include "postgresql_queue.hpp"
+#include "schema.hpp"
+
+namespace oncebox::postgresql {
+
+namespace {
+
+Options validated(Options options) {
+  require_in_range("max_connections", options.max_connections, 1, 1'000);
+  require_in_range("call_timeout", options.call_timeout, std::chrono::milliseconds{100},
+                   std::chrono::hours{1});
+  require_in_range("connect_timeout", options.connect_timeout, std::chrono::seconds{1},
+                   std::chrono::minutes{10});
+  require_in_range("max_payload_bytes", options.max_payload_bytes, 1, limits::kMaxClaimBytes);
+  return options;
+}
+
+}  // namespace
+
+struct PostgresqlStore::Impl {
+  Impl(const Options& store_options, const Clock* clock)
+      : options(validated(store_options)),
+        names(options.schema, options.table_prefix),
+        signature(Uuid::generate_v7(SystemClock::current()).to_string()),
+        pool(options),
+        parts{pool, names, clock, signature},
+        inbox(with_schema(parts), "inbox"),
+        outbox(parts, "outbox"),
+        keys(pool, names, clock) {
+    if (options.pooling == Pooling::transaction) return;
+    for (PostgresqlQueue* queue : {&inbox, &outbox}) {
+      queue->on_listen([this] { std::call_once(listening, [this] { start_listening(); }); });
+    }
+  }
+
+  const StoreParts& with_schema(const StoreParts& with) const {
+    const Deadline deadline = with.pool.deadline();
+    const ConnectionPool::Lease connection = with.pool.acquire(deadline);
+    if (options.schema_deployment == SchemaDeployment::on) {
+      if (schema_version(*connection, names, deadline) != kSchemaVersion) {
+        postgresql::migrate(*connection, names, deadline);
+      }
+    } else {
+      require_current_schema(*connection, names, deadline);
+    }
+    return with;
+  }
+
+  void start_listening() {
+    listener.emplace(
+        options,
+        std::vector<Listener::Channel>{{names.channel("inbox"), [this] { inbox.notify(); }},
+                                       {names.channel("outbox"), [this] { outbox.notify(); }}},
+        signature);
+  }
+
+  const Options options;
+  const Names names;
+  const std::string signature;
+  ConnectionPool pool;
+  const StoreParts parts;
+  PostgresqlQueue inbox;
+  PostgresqlQueue outbox;
+  PostgresqlKeys keys;
+  std::once_flag listening;
+  std::optional<Listener> listener;  // last: its thread calls the queues
+};
+
+PostgresqlStore::PostgresqlStore(const Options& options)
+    : impl_(std::make_unique<Impl>(options, nullptr)) {}
+
+PostgresqlStore::PostgresqlStore(const Options& options, const Clock& clock)
+    : impl_(std::make_unique<Impl>(options, &clock)) {}
+
+PostgresqlStore::~PostgresqlStore() = default;
+
+QueueStore& PostgresqlStore::inbox() { return impl_->inbox; }
+QueueStore& PostgresqlStore::outbox() { return impl_->outbox; }
+IdempotencyStore& PostgresqlStore::keys() { return impl_->keys; }
+QueueOperator& PostgresqlStore::inbox_operator() { return impl_->inbox; }
+QueueOperator& PostgresqlStore::outbox_operator() { return impl_->outbox; }
+
+Capabilities PostgresqlStore::capabilities() const {
+  return {.durable = true,
+          .shared_between_processes = true,
+          .notifies = impl_->options.pooling == Pooling::none,
+          .max_payload_bytes = impl_->options.max_payload_bytes};
+}
+
+MigrationResult PostgresqlStore::migrate() { return postgresql::migrate(impl_->options); }
+
+Health PostgresqlStore::health() noexcept {
+  try {
+    const Deadline deadline = impl_->pool.deadline();
+    const ConnectionPool::Lease connection = impl_->pool.acquire(deadline);
+    if (schema_version(*connection, impl_->names, deadline) != kSchemaVersion) {
+      return {HealthStatus::unavailable, "the schema was changed by another program"};
+    }
+    return {};
+  } catch (const std::exception& error) {
+    return {HealthStatus::unavailable, error.what()};
+  }
+}
+
+MigrationResult migrate(const Options& options) {
+  const Options checked = validated(options);
+  const Names names(checked.schema, checked.table_prefix);
+  Connection connection(checked);
+  return migrate(connection, names, std::chrono::steady_clock::now() + checked.call_timeout);
+}
+
+}  // namespace oncebox::postgresql

@@ -1,0 +1,136 @@
+#include "queue_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "queue_sql.hpp"
+#include "selection.hpp"
+#include "transaction.hpp"
+
+namespace oncebox::postgresql {
+
+namespace {
+
+// Takes back what a connection tells the planner about the small statements.
+const Statement kOwnJudgement{"own_judgement", R"sql(
+SELECT set_config('plan_cache_mode', 'auto', true), set_config('enable_seqscan', 'on', true),
+       set_config('enable_bitmapscan', 'on', true), set_config('enable_hashjoin', 'on', true),
+       set_config('enable_mergejoin', 'on', true), set_config('enable_sort', 'on', true))sql"};
+
+// One row for each topic and thing that its messages may be doing; see the columns of `Doing`. A
+// lapsed lease counts as what it will be when it is reaped.
+constexpr std::string_view kStats = R"sql(
+WITH moment AS MATERIALIZED (
+  SELECT coalesce($1::timestamptz, date_trunc('milliseconds', now())) AS now),
+unfinished AS (
+  SELECT w.topic, w.finished_at,
+         CASE WHEN w.stage = 3 AND w.locked_until <= moment.now
+              THEN greatest(w.locked_until, w.due_at) ELSE w.eligible_at END AS eligible_at,
+         CASE WHEN w.stage = 0 THEN 0
+              WHEN w.stage = 5 THEN 4
+              WHEN w.stage = 3 AND w.locked_until > moment.now THEN 3
+              WHEN w.stage = 3 AND greatest(w.locked_until, w.due_at) <= moment.now THEN 1
+              WHEN w.stage IN (1, 7) AND w.eligible_at <= moment.now THEN 1
+              ELSE 2 END AS doing
+    FROM {work} w CROSS JOIN moment)
+SELECT topic, doing, count(*), min(CASE WHEN doing = 4 THEN finished_at ELSE eligible_at END)
+  FROM unfinished GROUP BY topic, doing
+UNION ALL
+SELECT topic, 5, sum(count)::bigint, NULL FROM {done_count} GROUP BY topic HAVING sum(count) > 0)sql";
+
+namespace doing {
+enum Doing : int { seen, ready, waiting, leased, dead, done };
+}
+
+// The next message to become eligible of each priority, and the next lease to lapse. One that has
+// lapsed and is not yet due waits for that.
+constexpr std::string_view kNextDue = R"sql(
+WITH moment AS MATERIALIZED (
+  SELECT coalesce($1::timestamptz, date_trunc('milliseconds', now())) AS now)
+SELECT least(
+  (SELECT min(n.eligible_at)
+     FROM {{priority}} q
+    CROSS JOIN (VALUES (1::smallint), (7::smallint)) v(stage)
+    CROSS JOIN LATERAL (
+      SELECT w.eligible_at FROM {{work}} w
+       WHERE w.stage = v.stage AND w.stage IN (1, 7) AND w.priority = q.priority
+         AND w.eligible_at > (SELECT now FROM moment){topics}
+       ORDER BY w.eligible_at, w.enqueue_order LIMIT 1) n),
+  (SELECT w.locked_until FROM {{work}} w
+    WHERE w.stage = 3 AND w.locked_until > (SELECT now FROM moment)
+    ORDER BY w.locked_until LIMIT 1),
+  (SELECT min(w.due_at) FROM {{work}} w
+    WHERE w.stage = 3 AND w.locked_until <= (SELECT now FROM moment)
+      AND w.due_at > (SELECT now FROM moment))))sql";
+
+}  // namespace
+
+Result run_report(ConnectionPool& pool, const std::string& sql, const Parameters& parameters) {
+  const Statement report{"", sql};
+  return in_transaction(pool, [&](Transaction& transaction) {
+    const Parameters none;
+    const std::array commands{Command{&kOwnJudgement, &none}, Command{&report, &parameters}};
+    std::vector<Result> results = transaction.run_all(commands);
+    transaction.commit();
+    return std::move(results.back());
+  });
+}
+
+QueueStats read_stats(ConnectionPool& pool, const Names& names, std::string_view queue,
+                      std::optional<TimePoint> now) {
+  const Result rows = run_report(pool, names.fill(kStats, queue), Parameters().add(now));
+  // Nothing sorts first, as the topic of those that were never enqueued does.
+  std::map<std::optional<std::string>, TopicStats> topics;
+  for (int row = 0; row < rows.rows(); ++row) {
+    TopicStats& stats = topics[rows.optional_text(row, 0)];
+    const auto count = static_cast<std::size_t>(rows.bigint(row, 2));
+    switch (static_cast<doing::Doing>(rows.integer(row, 1))) {
+      case doing::seen:
+        stats.seen = count;
+        break;
+      case doing::ready:
+        stats.ready = count;
+        stats.oldest_ready_at = rows.time(row, 3);
+        break;
+      case doing::waiting:
+        stats.waiting = count;
+        break;
+      case doing::leased:
+        stats.leased = count;
+        break;
+      case doing::dead:
+        stats.dead = count;
+        stats.oldest_dead_at = rows.time(row, 3);
+        break;
+      case doing::done:
+        stats.done = count;
+        break;
+    }
+  }
+  QueueStats result;
+  for (auto& [name, stats] : topics) {
+    if (name) stats.topic = Topic(*name);
+    result.topics.push_back(std::move(stats));
+  }
+  return result;
+}
+
+std::optional<TimePoint> read_next_due(ConnectionPool& pool, const Names& names,
+                                       std::string_view queue, const TopicSelection& topics,
+                                       std::optional<TimePoint> now) {
+  const bool every_topic = topics.only.empty() && topics.except.empty();
+  const std::string condition =
+      every_topic ? "" : fmt::format("\n         AND {}", selection_sql("w.topic", 2));
+  const Statement next{
+      fmt::format("{}_next_due{}", queue, every_topic ? "" : "_of_topics"),
+      names.fill(fmt::format(fmt::runtime(kNextDue), fmt::arg("topics", condition)), queue)};
+  Parameters parameters;
+  parameters.add(now);
+  if (!every_topic) add_selection(parameters, topics);
+  return run_alone(pool, next, parameters, Exchange::changes_nothing).optional_time(0, 0);
+}
+
+}  // namespace oncebox::postgresql

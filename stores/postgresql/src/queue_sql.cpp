@@ -1,0 +1,269 @@
+#include "queue_sql.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "queue_row.hpp"
+
+namespace oncebox::postgresql {
+
+namespace {
+
+// Given a time, tests decide; otherwise the database's clock does.
+constexpr std::string_view kNow = "coalesce({}::timestamptz, date_trunc('milliseconds', now()))";
+
+std::string now_from(std::string_view parameter) {
+  return fmt::format(fmt::runtime(kNow), parameter);
+}
+
+std::string read_sql(std::string_view rows, ListPayloads payloads) {
+  return fmt::format(R"sql(
+SELECT octet_length(m.payload), {}
+  FROM {}
+  JOIN {{state}} s ON s.id = m.id)sql",
+                     row_columns(payloads), rows);
+}
+
+constexpr std::string_view kRowsByKey =
+    "unnest($1::uuid[]) u(key) JOIN {message} m ON m.key = u.key";
+constexpr std::string_view kRowsById = "unnest($1::bigint[]) u(id) JOIN {message} m ON m.id = u.id";
+
+std::string enqueue_sql() {
+  return fmt::format(R"sql(
+WITH fresh AS (
+  INSERT INTO {{message}} (id, key, source, message_id, first_seen_at, topic, payload, headers,
+                         hash_algorithm, hash, priority, partition_key, due_at, expires_at)
+  SELECT (SELECT nextval('{{numbers}}')) * {ids} + u.place, u.key, u.source, u.message_id, {now},
+         u.topic, u.payload, u.headers, u.hash_algorithm, u.hash, u.priority, u.partition_key,
+         u.due_at, u.expires_at
+    FROM {source}
+  ON CONFLICT (key) DO NOTHING
+  RETURNING id, first_seen_at, topic, priority, partition_key, due_at, expires_at,
+            octet_length(payload) AS payload_bytes)
+INSERT INTO {{work}} (id, enqueue_order, eligible_at, last_seen_at, due_at, expires_at,
+                    payload_bytes, attempt, deliveries, lapses, content_version, claimed_version,
+                    duplicates, revivals, stage, priority, topic, partition_key)
+SELECT id, id, greatest(first_seen_at, due_at), first_seen_at, due_at, expires_at,
+       payload_bytes, 0, 0, 0, 1, 0,
+       0, 0, CASE WHEN partition_key IS NULL THEN 1 ELSE 2 END, priority, topic, partition_key
+  FROM fresh
+RETURNING id)sql",
+                     fmt::arg("ids", kIdsPerNumber),
+                     fmt::arg("now", now_from(fmt::format("${}", kEnqueueColumns.size() + 1))),
+                     fmt::arg("source", RowArrays::source(kEnqueueColumns)));
+}
+
+// Without the stage: the planner would take the index of the leased, which it believes to be empty,
+// and go through all of it. Only who is leased has an owner.
+const std::string kAcknowledge = fmt::format(R"sql(
+WITH acknowledged AS (
+  DELETE FROM {{work}} w
+   USING unnest($1::bigint[], $2::bigint[], $3::uuid[]) u(id, delivery, owner)
+   WHERE w.id = u.id AND w.delivery = u.delivery AND w.owner = u.owner
+     AND w.claimed_version = w.content_version AND w.partition_key IS NULL
+  RETURNING w.*),
+counted AS (
+  INSERT INTO {{done_count}} (topic, count)
+  SELECT topic, count(*) FROM acknowledged GROUP BY topic)
+INSERT INTO {{done}} (id, finished_at, last_seen_at, enqueue_order, attempt, deliveries, lapses,
+                    content_version, duplicates, revivals, revived_at, revival_reason, last_error)
+SELECT id, {now}, last_seen_at, enqueue_order, attempt, deliveries, lapses,
+       content_version, duplicates, revivals, revived_at, revival_reason, last_error
+  FROM acknowledged
+RETURNING id)sql",
+                                             fmt::arg("now", now_from("$4")));
+
+const std::string kExtend = fmt::format(R"sql(
+UPDATE {{work}} w
+   SET locked_until = greatest(w.locked_until, {now} + u.lease_ms * interval '1 millisecond')
+  FROM unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::bigint[]) u(key, delivery, owner, lease_ms)
+  JOIN {{message}} m ON m.key = u.key
+ WHERE w.id = m.id AND w.owner = u.owner AND w.delivery = coalesce(u.delivery, w.delivery)
+RETURNING m.key, w.locked_until)sql",
+                                        fmt::arg("now", now_from("$5")));
+
+constexpr std::string_view kLockKeys = R"sql(
+SELECT w.id
+  FROM unnest($1::uuid[]) u(key)
+  JOIN {message} m ON m.key = u.key
+  JOIN {work} w ON w.id = m.id
+ ORDER BY w.id
+   FOR UPDATE OF w)sql";
+
+constexpr std::string_view kLockIds = R"sql(
+SELECT w.id FROM unnest($1::bigint[]) u(id) JOIN {work} w ON w.id = u.id
+   FOR UPDATE OF w SKIP LOCKED)sql";
+
+// Read after the locks were taken, which may have taken a while.
+constexpr std::string_view kReadTime = R"sql(
+SELECT coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())))sql";
+constexpr std::string_view kReadTimeAndNumber = R"sql(
+SELECT coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp())),
+       nextval('{numbers}'))sql";
+
+std::string insert_sql(std::string_view table, std::span<const Column> columns) {
+  return fmt::format("INSERT INTO {{{}}} ({}) SELECT {} FROM {}", table, RowArrays::names(columns),
+                     RowArrays::values(columns), RowArrays::source(columns));
+}
+
+std::string update_work_sql() {
+  return fmt::format("UPDATE {{work}} w SET {} FROM {} WHERE w.id = u.id",
+                     RowArrays::assignments(kWorkColumns), RowArrays::source(kWorkColumns));
+}
+
+std::string update_messages_sql() {
+  return fmt::format(R"sql(
+UPDATE {{message}} m
+   SET topic = u.topic,
+       payload = CASE WHEN u.keeps_payload THEN m.payload ELSE u.payload END,
+       headers = CASE WHEN u.keeps_payload THEN m.headers ELSE u.headers END,
+       hash_algorithm = u.hash_algorithm, hash = u.hash, priority = u.priority,
+       partition_key = u.partition_key, due_at = u.due_at, expires_at = u.expires_at
+  FROM {}
+ WHERE m.id = u.id)sql",
+                     RowArrays::source(kContentColumns));
+}
+
+std::string finish_work_sql() {
+  return fmt::format(R"sql(
+WITH finished AS (
+  INSERT INTO {{done}} ({}) SELECT {} FROM {} RETURNING id),
+gone AS (
+  DELETE FROM {{work}} w USING finished f WHERE w.id = f.id RETURNING w.topic)
+INSERT INTO {{done_count}} (topic, count) SELECT topic, count(*) FROM gone GROUP BY topic)sql",
+                     RowArrays::names(kDoneColumns), RowArrays::values(kDoneColumns),
+                     RowArrays::source(kDoneColumns));
+}
+
+constexpr std::string_view kTouchDone = R"sql(
+UPDATE {done} d
+   SET last_seen_at = u.last_seen_at,
+       duplicates = least(d.duplicates::bigint + u.duplicates, 2147483647)::integer
+  FROM unnest($1::bigint[], $2::timestamptz[], $3::integer[]) u(id, last_seen_at, duplicates)
+ WHERE d.id = u.id)sql";
+
+constexpr std::string_view kRemove = R"sql(
+WITH gone AS (DELETE FROM {work} WHERE id = ANY($1::bigint[]) RETURNING id)
+DELETE FROM {message} m USING gone WHERE m.id = gone.id)sql";
+
+// Of the messages of a partition only the oldest may be claimed, and none while one is held.
+// Whoever changes that holds the partition's lock; a claim, which only makes a claimable one held,
+// need not.
+constexpr std::string_view kBlockPartitions = R"sql(
+UPDATE {work} w SET stage = 2
+ WHERE w.partition_key = ANY($1::text[]) AND w.partition_key IS NOT NULL AND w.stage IN (1, 7)
+   AND (EXISTS (SELECT FROM {work} held
+                 WHERE held.partition_key = w.partition_key AND held.partition_key IS NOT NULL
+                   AND held.stage = 3)
+     OR EXISTS (SELECT FROM {work} older
+                 WHERE older.partition_key = w.partition_key AND older.partition_key IS NOT NULL
+                   AND older.stage = 2 AND older.enqueue_order < w.enqueue_order)))sql";
+
+constexpr std::string_view kUnblockPartitions = R"sql(
+UPDATE {work} w SET stage = 7
+  FROM unnest($1::text[]) u(partition_key)
+ CROSS JOIN LATERAL (
+   SELECT id FROM {work} first
+    WHERE first.partition_key = u.partition_key AND first.partition_key IS NOT NULL
+      AND first.stage = 2
+    ORDER BY first.enqueue_order LIMIT 1) first
+ WHERE w.id = first.id
+   AND NOT EXISTS (SELECT FROM {work} other
+                    WHERE other.partition_key = u.partition_key
+                      AND other.partition_key IS NOT NULL AND other.stage = 1)
+   AND NOT EXISTS (SELECT FROM {work} other
+                    WHERE other.partition_key = u.partition_key
+                      AND other.partition_key IS NOT NULL AND other.stage = 3)
+   AND NOT EXISTS (SELECT FROM {work} other
+                    WHERE other.partition_key = u.partition_key
+                      AND other.partition_key IS NOT NULL AND other.stage = 7))sql";
+
+const std::string kFindLapsed = fmt::format(R"sql(
+SELECT id, partition_key FROM {{work}}
+ WHERE stage = 3 AND locked_until <= {now}
+   AND locked_until > coalesce($2::timestamptz, '-infinity')
+ ORDER BY locked_until LIMIT $3::integer)sql",
+                                            fmt::arg("now", now_from("$1")));
+
+const std::string kFindExpired = fmt::format(R"sql(
+SELECT id, partition_key FROM {{work}}
+ WHERE stage IN (1, 2, 7) AND expires_at IS NOT NULL AND expires_at <= {now}
+ ORDER BY expires_at LIMIT $2::integer)sql",
+                                             fmt::arg("now", now_from("$1")));
+
+const std::string kCleanUpDone = fmt::format(R"sql(
+WITH old AS MATERIALIZED (
+  SELECT ctid FROM {{done}}
+   WHERE finished_at <= {now} - $2::bigint * interval '1 millisecond'
+   ORDER BY finished_at LIMIT $3::integer FOR UPDATE SKIP LOCKED),
+gone AS (DELETE FROM {{done}} WHERE ctid = ANY(ARRAY(SELECT ctid FROM old)) RETURNING id),
+removed AS (DELETE FROM {{message}} m USING gone WHERE m.id = gone.id RETURNING m.topic),
+counted AS (
+  INSERT INTO {{done_count}} (topic, count)
+  SELECT topic, -count(*) FROM removed GROUP BY topic)
+SELECT count(*) FROM removed)sql",
+                                             fmt::arg("now", now_from("$1")));
+
+const std::string kCleanUpDead = fmt::format(R"sql(
+WITH old AS MATERIALIZED (
+  SELECT ctid FROM {{work}}
+   WHERE stage = 5 AND finished_at <= {now} - $2::bigint * interval '1 millisecond'
+   ORDER BY finished_at LIMIT $3::integer FOR UPDATE SKIP LOCKED),
+gone AS (DELETE FROM {{work}} WHERE ctid = ANY(ARRAY(SELECT ctid FROM old)) RETURNING id),
+removed AS (DELETE FROM {{message}} m USING gone WHERE m.id = gone.id RETURNING m.id)
+SELECT count(*) FROM removed)sql",
+                                             fmt::arg("now", now_from("$1")));
+
+constexpr std::string_view kAddUpDone = R"sql(
+WITH several AS MATERIALIZED (
+  SELECT ctid FROM {done_count} LIMIT 10000 FOR UPDATE SKIP LOCKED),
+gone AS (
+  DELETE FROM {done_count}
+   WHERE ctid = ANY(ARRAY(SELECT ctid FROM several WHERE (SELECT count(*) FROM several) > 100))
+  RETURNING topic, count)
+INSERT INTO {done_count} (topic, count)
+SELECT topic, sum(count) FROM gone GROUP BY topic HAVING sum(count) <> 0)sql";
+
+}  // namespace
+
+QueueSql::QueueSql(const Names& names, std::string_view queue, bool flush_claims) {
+  const auto prepare = [&](Statement& statement, std::string_view name, std::string_view sql) {
+    statement = {fmt::format("{}_{}", queue, name), names.fill(sql, queue)};
+  };
+  prepare(enqueue, "enqueue", enqueue_sql());
+  prepare(know_priorities, "know_priorities",
+          "INSERT INTO {priority} (priority) SELECT unnest($1::smallint[]) ON CONFLICT DO NOTHING");
+  claim = {fmt::format("{}_claim", queue), claim_sql(names, queue, "", flush_claims)};
+  constexpr int kSelection = 11;
+  claim_topics = {fmt::format("{}_claim_topics", queue),
+                  claim_sql(names, queue, selection_sql("w.topic", kSelection), flush_claims)};
+  prepare(acknowledge, "acknowledge", kAcknowledge);
+  prepare(extend, "extend", kExtend);
+  prepare(lock_partitions, "lock_partitions",
+          "SELECT pg_advisory_xact_lock(number) FROM unnest($1::bigint[]) number");
+  prepare(lock_keys, "lock_keys", kLockKeys);
+  prepare(lock_ids, "lock_ids", kLockIds);
+  prepare(read_keys, "read_keys", read_sql(kRowsByKey, ListPayloads::omit));
+  prepare(read_keys_whole, "read_keys_whole", read_sql(kRowsByKey, ListPayloads::include));
+  prepare(read_ids, "read_ids", read_sql(kRowsById, ListPayloads::omit));
+  prepare(read_time, "read_time", kReadTime);
+  prepare(read_time_and_number, "read_time_and_number", kReadTimeAndNumber);
+  prepare(insert_messages, "insert_messages", insert_sql("message", kMessageColumns));
+  prepare(insert_work, "insert_work", insert_sql("work", kWorkColumns));
+  prepare(update_work, "update_work", update_work_sql());
+  prepare(update_messages, "update_messages", update_messages_sql());
+  prepare(finish_work, "finish_work", finish_work_sql());
+  prepare(touch_done, "touch_done", kTouchDone);
+  prepare(remove, "remove", kRemove);
+  prepare(block_partitions, "block_partitions", kBlockPartitions);
+  prepare(unblock_partitions, "unblock_partitions", kUnblockPartitions);
+  prepare(announce, "announce", "SELECT pg_notify($1::text, $2::text)");
+  prepare(find_lapsed, "find_lapsed", kFindLapsed);
+  prepare(find_expired, "find_expired", kFindExpired);
+  prepare(clean_up_done, "clean_up_done", kCleanUpDone);
+  prepare(clean_up_dead, "clean_up_dead", kCleanUpDead);
+  prepare(add_up_done, "add_up_done", kAddUpDone);
+}
+
+}  // namespace oncebox::postgresql

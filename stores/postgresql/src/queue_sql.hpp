@@ -1,0 +1,120 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "connection.hpp"
+#include "names.hpp"
+#include "row_arrays.hpp"
+
+namespace oncebox::postgresql {
+
+/// Ids are numbers of a sequence times this, plus the place in the call: so one call needs one
+/// number, and its messages keep their order.
+inline constexpr std::int64_t kIdsPerNumber = 16'384;
+
+/// What an enqueue sends of each message.
+inline constexpr std::array kEnqueueColumns{
+    Column{"place", SqlType::bigint},
+    Column{"key", SqlType::uuid},
+    Column{"source", SqlType::text},
+    Column{"message_id", SqlType::text},
+    Column{"topic", SqlType::text},
+    Column{"payload", SqlType::bytea},
+    Column{"headers", SqlType::text},
+    Column{"hash_algorithm", SqlType::text},
+    Column{"hash", SqlType::bytea},
+    Column{"priority", SqlType::smallint},
+    Column{"partition_key", SqlType::text},
+    Column{"due_at", SqlType::timestamptz},
+    Column{"expires_at", SqlType::timestamptz},
+};
+
+/// The row of a message that was not enqueued in the ordinary way.
+inline constexpr std::array kMessageColumns{
+    Column{"id", SqlType::bigint},
+    Column{"key", SqlType::uuid},
+    Column{"source", SqlType::text},
+    Column{"message_id", SqlType::text},
+    Column{"first_seen_at", SqlType::timestamptz},
+    Column{"topic", SqlType::text},
+    Column{"payload", SqlType::bytea},
+    Column{"headers", SqlType::text},
+    Column{"hash_algorithm", SqlType::text},
+    Column{"hash", SqlType::bytea},
+    Column{"priority", SqlType::smallint},
+    Column{"partition_key", SqlType::text},
+    Column{"due_at", SqlType::timestamptz},
+    Column{"expires_at", SqlType::timestamptz},
+};
+
+/// What new content or a new schedule changes in it.
+inline constexpr std::array kContentColumns{
+    Column{"id", SqlType::bigint},
+    Column{"keeps_payload", SqlType::boolean},  // and headers
+    Column{"topic", SqlType::text},
+    Column{"payload", SqlType::bytea},
+    Column{"headers", SqlType::text},
+    Column{"hash_algorithm", SqlType::text},
+    Column{"hash", SqlType::bytea},
+    Column{"priority", SqlType::smallint},
+    Column{"partition_key", SqlType::text},
+    Column{"due_at", SqlType::timestamptz},
+    Column{"expires_at", SqlType::timestamptz},
+};
+
+/// The statements of one queue that change something, or read in order to change.
+struct QueueSql {
+  /// `queue` is "inbox" or "outbox".
+  QueueSql(const Names& names, std::string_view queue, bool flush_claims);
+
+  // Intake
+  Statement enqueue;          ///< kEnqueueColumns, now -> the ids of those that were new
+  Statement know_priorities;  ///< smallint[]
+
+  // Claims; see queue_claim_sql.cpp for their parameters
+  Statement claim;
+  Statement claim_topics;
+
+  // Deliveries by the numbers that this process knows of them
+  // Deliveries
+  Statement acknowledge;  ///< ids, deliveries, owners, now -> the ids of those that were held
+  Statement extend;       ///< keys, deliveries or null, owners, milliseconds, now -> key, new end
+
+  // Rows that are read, decided upon, and written back
+  Statement lock_partitions;  ///< bigint[], sorted
+  Statement lock_keys;        ///< uuid[] -> the ids that are now locked
+  Statement lock_ids;         ///< bigint[] -> those that nobody else had locked
+  Statement read_keys;        ///< uuid[] -> payload bytes, then `row_columns`
+  Statement read_keys_whole;  ///< the same with payloads
+  Statement read_ids;
+  Statement read_time;             ///< now -> now
+  Statement read_time_and_number;  ///< now -> now, a number for ids
+  Statement insert_messages;       ///< kMessageColumns
+  Statement insert_work;           ///< kWorkColumns
+  Statement update_work;           ///< kWorkColumns
+  Statement update_messages;       ///< kContentColumns
+  Statement finish_work;           ///< kDoneColumns: out of work, into done
+  Statement touch_done;            ///< ids, times, duplicates
+  Statement remove;                ///< bigint[]: messages that are not done
+  Statement block_partitions;      ///< text[]
+  Statement unblock_partitions;    ///< text[]
+  Statement announce;              ///< channel, text
+
+  // Upkeep
+  Statement find_lapsed;    ///< now, not before, limit -> id, partition key
+  Statement find_expired;   ///< now, limit -> id, partition key
+  Statement clean_up_done;  ///< until, limit -> how many
+  Statement clean_up_dead;  ///< until, limit -> how many
+  Statement add_up_done;
+};
+
+/// The claims among them.
+[[nodiscard]] std::string claim_sql(const Names& names, std::string_view queue,
+                                    std::string_view topic_condition, bool flush_claims);
+
+/// Whether a topic, a column or an expression, is among those of a selection whose parameters are
+/// numbered from `first` on; see `add_selection`.
+[[nodiscard]] std::string selection_sql(std::string_view topic, int first);
+
+}  // namespace oncebox::postgresql

@@ -1,0 +1,324 @@
+#include "row_batch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "oncebox/error.hpp"
+#include "oncebox/sql/header_json.hpp"
+#include "oncebox/sql/storage_key.hpp"
+
+namespace oncebox::postgresql {
+
+namespace {
+
+std::string_view bytes_of(const sql::StorageKey& key) {
+  return {reinterpret_cast<const char*>(key.data()), key.size()};
+}
+
+template <class Name>
+std::optional<std::string_view> text_of(const std::optional<Name>& name) {
+  if (!name) return std::nullopt;
+  return std::string_view(name->str());
+}
+
+ArrayValue text_array(const std::set<std::string>& texts) {
+  ArrayValue array(SqlType::text);
+  for (const std::string& text : texts) array.add(std::string_view(text));
+  return array;
+}
+
+}  // namespace
+
+RowBatch::RowBatch(Transaction& transaction, const QueueSql& sql, const Names& names,
+                   std::string_view queue, std::optional<TimePoint> now)
+    : transaction_(transaction), sql_(sql), names_(names), queue_(queue), now_(now) {}
+
+void RowBatch::lock_partitions(const std::set<std::string>& partitions) {
+  if (partitions.empty()) return;
+  std::set<std::int64_t> numbers;  // sorted: all callers take them in the same order
+  for (const std::string& partition : partitions) {
+    numbers.insert(names_.lock_number(fmt::format("{}\n{}", queue_, partition)));
+  }
+  ArrayValue array(SqlType::bigint);
+  for (const std::int64_t number : numbers) array.add(number);
+  transaction_.run(sql_.lock_partitions, Parameters().add(std::move(array)));
+  partitions_locked_ = partitions;
+}
+
+void RowBatch::load(std::span<const MessageKey> keys, Payloads payloads, NewRows new_rows) {
+  std::set<sql::StorageKey> storage_keys;
+  for (const MessageKey& key : keys) storage_keys.insert(sql::storage_key(key));
+  const auto key_array = [&] {
+    ArrayValue array(SqlType::uuid);
+    for (const sql::StorageKey& key : storage_keys) array.add(bytes_of(key));
+    return Parameters().add(std::move(array));
+  };
+  const Parameters to_lock = key_array();
+  const Parameters to_read = key_array();
+  const Parameters time = Parameters().add(now_);
+  const bool whole = payloads == Payloads::include;
+  const bool numbered = new_rows == NewRows::possible;
+  const std::array commands{
+      Command{&sql_.lock_keys, &to_lock},
+      Command{whole ? &sql_.read_keys_whole : &sql_.read_keys, &to_read},
+      Command{numbered ? &sql_.read_time_and_number : &sql_.read_time, &time}};
+  const std::vector<Result> results = transaction_.run_all(commands);
+  std::unordered_set<std::int64_t> locked;
+  for (int row = 0; row < results[0].rows(); ++row) locked.insert(results[0].bigint(row, 0));
+  now_ = results[2].time(0, 0);
+  if (numbered) next_id_ = results[2].bigint(0, 1) * kIdsPerNumber;
+  take_rows(results[1], locked);
+  const std::unordered_set<MessageKey> asked_for(keys.begin(), keys.end());
+  for (const Row& row : rows_) {
+    if (asked_for.contains(row.key)) continue;
+    throw Error(ErrorCode::corrupt, "two message keys share a storage key; the message is refused");
+  }
+}
+
+void RowBatch::load_ids(std::span<const std::int64_t> ids) {
+  const auto id_array = [&] {
+    ArrayValue array(SqlType::bigint);
+    for (const std::int64_t id : ids) array.add(id);
+    return Parameters().add(std::move(array));
+  };
+  const Result locked_rows = transaction_.run(sql_.lock_ids, id_array());
+  std::unordered_set<std::int64_t> locked;
+  ArrayValue readable(SqlType::bigint);
+  for (int row = 0; row < locked_rows.rows(); ++row) {
+    locked.insert(locked_rows.bigint(row, 0));
+    readable.add(locked_rows.bigint(row, 0));
+  }
+  const Parameters to_read = Parameters().add(std::move(readable));
+  const Parameters time = Parameters().add(now_);
+  const std::array commands{Command{&sql_.read_ids, &to_read}, Command{&sql_.read_time, &time}};
+  const std::vector<Result> results = transaction_.run_all(commands);
+  now_ = results[1].time(0, 0);
+  take_rows(results[0], locked);
+}
+
+void RowBatch::take_rows(const Result& result, const std::unordered_set<std::int64_t>& locked) {
+  PartitionsNotLocked missing;
+  for (int number = 0; number < result.rows(); ++number) {
+    StoredMessage message = read_row(result, number, 1);
+    const bool is_done = message.state.status == Status::done;
+    if (!is_done && !locked.contains(message.id)) {
+      throw LostAgainstAnother("a message came while its key was looked up; repeat the call");
+    }
+    const std::optional<PartitionKey>& partition = message.state.partition_key;
+    if (!is_done && partition && !partitions_locked_.contains(partition->str())) {
+      missing.partitions.insert(partition->str());
+    }
+    Row& row = rows_.emplace_back(Row{std::move(message)});
+    row.payload_bytes = result.is_null(number, 0) ? 0 : result.integer(number, 0);
+    row.is_done = is_done;
+    if (row.content) row.stored_topic = row.content->topic;
+    row.stored_priority = row.state.priority;
+    row.stored_partition = row.state.partition_key;
+    row.stored_due_at = row.state.due_at;
+    row.stored_expires_at = row.state.expires_at;
+    by_key_.emplace(row.key, &row);
+  }
+  if (!missing.partitions.empty()) {
+    missing.partitions.insert(partitions_locked_.begin(), partitions_locked_.end());
+    throw missing;
+  }
+}
+
+RowBatch::Row* RowBatch::find(const MessageKey& key) {
+  const auto found = by_key_.find(key);
+  return found == by_key_.end() || found->second->is_removed ? nullptr : found->second;
+}
+
+std::vector<RowBatch::Row*> RowBatch::rows() {
+  std::vector<Row*> all;
+  for (Row& row : rows_) all.push_back(&row);
+  std::sort(all.begin(), all.end(), [](const Row* a, const Row* b) { return a->id < b->id; });
+  return all;
+}
+
+RowBatch::Row* RowBatch::add_seen(const MessageKey& key, const std::optional<ContentHash>& hash,
+                                  TimePoint now) {
+  const auto id = static_cast<std::int64_t>(next_enqueue_order());
+  Row& row = rows_.emplace_back(Row{StoredMessage{.id = id, .key = key, .state = {}}});
+  row.is_new = true;
+  row.state.hash = hash;
+  row.state.history.first_seen_at = now;
+  row.state.history.last_seen_at = now;
+  row.state.eligible_at = now;
+  by_key_.insert_or_assign(key, &row);
+  return &row;
+}
+
+void RowBatch::touch(Row& row, TimePoint now, int duplicates) {
+  row.state.history.last_seen_at = now;
+  if (duplicates > 0) count_duplicate(row.state.history);
+  if (row.is_done) {
+    row.was_touched = true;
+    row.new_duplicates += duplicates;
+  } else {
+    row.state_changed = true;
+  }
+}
+
+std::uint64_t RowBatch::next_enqueue_order() {
+  return static_cast<std::uint64_t>(++next_id_.value());
+}
+
+/// What is to be written, gathered by statement.
+class RowBatch::Writing {
+ public:
+  Writing(RowBatch& batch, const QueueSql& sql) : batch_(batch), sql_(sql) {
+    for (Row* row : batch.rows()) add(*row);
+  }
+
+  /// The statements, in an order in which each finds what it needs.
+  [[nodiscard]] std::vector<Statement const*> statements() {
+    std::vector<Statement const*> all;
+    const auto use = [&](bool needed, const Statement& statement, Parameters parameters) {
+      if (!needed) return;
+      all.push_back(&statement);
+      parameters_.push_back(std::move(parameters));
+    };
+    if (!priorities_.empty()) {
+      ArrayValue array(SqlType::smallint);
+      for (const std::int16_t priority : priorities_) array.add(priority);
+      use(true, sql_.know_priorities, Parameters().add(std::move(array)));
+    }
+    use(!new_messages_.empty(), sql_.insert_messages, new_messages_.take());
+    use(!new_work_.empty(), sql_.insert_work, new_work_.take());
+    use(!messages_.empty(), sql_.update_messages, messages_.take());
+    use(!work_.empty(), sql_.update_work, work_.take());
+    use(!finished_.empty(), sql_.finish_work, finished_.take());
+    use(!touched_.empty(), sql_.touch_done, touched_.take());
+    if (removed_.size() > 0) use(true, sql_.remove, Parameters().add(std::move(removed_)));
+    const std::set<std::string>& partitions = batch_.partitions_touched_;
+    if (!partitions.empty()) {
+      use(true, sql_.block_partitions, Parameters().add(text_array(partitions)));
+      use(true, sql_.unblock_partitions, Parameters().add(text_array(partitions)));
+    }
+    return all;
+  }
+
+  [[nodiscard]] const std::deque<Parameters>& parameters() const noexcept { return parameters_; }
+
+ private:
+  static constexpr std::array kTouchColumns{Column{"id", SqlType::bigint},
+                                            Column{"last_seen_at", SqlType::timestamptz},
+                                            Column{"duplicates", SqlType::integer}};
+
+  void add(Row& row) {
+    if (row.state.partition_key && (row.is_new || row.state_changed || row.is_removed)) {
+      batch_.partitions_touched_.insert(row.state.partition_key->str());
+    }
+    if (row.is_removed) {
+      if (!row.is_new) removed_.add(row.id);
+      return;
+    }
+    if (row.is_new) {
+      put_new(row);
+      return;
+    }
+    if (row.payload_changed || row.hash_changed || schedule_changed(row)) put_content(row);
+    if (row.is_done) {
+      if (row.was_touched) {
+        touched_.put(row.id).put(row.state.history.last_seen_at).put(row.new_duplicates);
+      }
+    } else if (row.state.status == Status::done) {
+      put_done(finished_, row);
+    } else if (row.state_changed) {
+      note_priority(row);
+      put_work(work_, row, stage_of(row.state, batch_.now()), payload_bytes(row));
+    }
+  }
+
+  static bool schedule_changed(const Row& row) {
+    if (!row.state_changed) return false;
+    return row.stored_priority != row.state.priority ||
+           row.stored_partition != row.state.partition_key ||
+           row.stored_due_at != row.state.due_at || row.stored_expires_at != row.state.expires_at ||
+           (row.content && row.stored_topic != row.content->topic);
+  }
+
+  static int payload_bytes(const Row& row) {
+    return row.payload_changed && row.content ? static_cast<int>(row.content->payload.size())
+                                              : row.payload_bytes;
+  }
+
+  void note_priority(const Row& row) {
+    const int priority = row.state.priority.value();
+    if (priority != 0) priorities_.insert(static_cast<std::int16_t>(priority));
+  }
+
+  // Topic, payload and headers, or nothing; then the hash.
+  void put_given(RowArrays& rows, const Row& row, bool with_payload) {
+    using OptionalText = std::optional<std::string_view>;
+    const std::optional<sql::Content>& content = row.content;
+    const std::optional<std::string> headers =
+        content && with_payload ? sql::to_json(content->headers) : std::nullopt;
+    rows.put(content ? OptionalText(content->topic.str()) : OptionalText())
+        .put(content && with_payload ? OptionalText(content->payload.bytes()) : OptionalText())
+        .put(headers ? OptionalText(*headers) : OptionalText());
+    const std::optional<ContentHash>& hash = row.state.hash;
+    rows.put(hash ? OptionalText(hash->algorithm()) : OptionalText())
+        .put(hash ? OptionalText(hash->digest()) : OptionalText());
+  }
+
+  static void put_schedule(RowArrays& rows, const MessageState& state) {
+    rows.put(static_cast<std::int16_t>(state.priority.value()))
+        .put(text_of(state.partition_key))
+        .put(state.due_at)
+        .put(state.expires_at);
+  }
+
+  void put_content(const Row& row) {
+    messages_.put(row.id).put(!row.payload_changed);
+    put_given(messages_, row, row.payload_changed);
+    put_schedule(messages_, row.state);
+  }
+
+  void put_new(const Row& row) {
+    const sql::StorageKey key = sql::storage_key(row.key);
+    new_messages_.put(row.id)
+        .put(bytes_of(key))
+        .put(std::string_view(row.key.source.str()))
+        .put(std::string_view(row.key.message_id.str()))
+        .put(row.state.history.first_seen_at);
+    put_given(new_messages_, row, true);
+    put_schedule(new_messages_, row.state);
+    note_priority(row);
+    const int bytes = row.content ? static_cast<int>(row.content->payload.size()) : 0;
+    put_work(new_work_, row, stage_of(row.state, batch_.now()), bytes);
+  }
+
+  RowBatch& batch_;
+  const QueueSql& sql_;
+  std::set<std::int16_t> priorities_;
+  RowArrays new_messages_{kMessageColumns};
+  RowArrays new_work_{kWorkColumns};
+  RowArrays messages_{kContentColumns};
+  RowArrays work_{kWorkColumns};
+  RowArrays finished_{kDoneColumns};
+  RowArrays touched_{kTouchColumns};
+  ArrayValue removed_{SqlType::bigint};
+  std::deque<Parameters> parameters_;
+};
+
+void RowBatch::commit(const std::optional<Announcement>& announcement) {
+  Writing writing(*this, sql_);
+  const std::vector<Statement const*> statements = writing.statements();
+  std::vector<Command> commands;
+  for (std::size_t i = 0; i < statements.size(); ++i) {
+    commands.push_back({statements[i], &writing.parameters()[i]});
+  }
+  Parameters announced;
+  if (announcement) {
+    announced.add(announcement->channel).add(announcement->text);
+    commands.push_back({&sql_.announce, &announced});
+  }
+  transaction_.commit(commands);
+}
+
+}  // namespace oncebox::postgresql

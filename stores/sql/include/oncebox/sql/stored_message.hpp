@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "oncebox/message_state.hpp"
+#include "oncebox/queue_operator.hpp"
+
+namespace oncebox::sql {
+
+/// What a sender gave, apart from what stands in the state.
+struct Content {
+  Topic topic;
+  Payload payload;
+  Headers headers;
+};
+
+/// One message as the tables of a queue have it.
+struct StoredMessage {
+  std::int64_t id = 0;
+  MessageKey key;
+  MessageState state;
+  std::optional<Content> content = {};  ///< absent: never enqueued
+};
+
+/// The message with everything that is known of it. It must have content.
+[[nodiscard]] Message to_message(const StoredMessage& stored);
+[[nodiscard]] MessageRecord to_record(const StoredMessage& stored);
+/// Moves a leased message out.
+[[nodiscard]] ClaimedMessage take_claimed(StoredMessage& stored);
+
+/// Brings a dead message back as an operator asked: an expiry that has passed is dropped.
+void revive(MessageState& state, const ReviveOptions& options, TimePoint now);
+
+}  // namespace oncebox::sql

@@ -1,0 +1,61 @@
+#include "oncebox/sql/stored_message.hpp"
+
+#include <utility>
+
+#include "oncebox/limits.hpp"
+
+namespace oncebox::sql {
+
+Message to_message(const StoredMessage& stored) {
+  const MessageState& state = stored.state;
+  return {.key = stored.key,
+          .topic = stored.content->topic,
+          .payload = stored.content->payload,
+          .headers = stored.content->headers,
+          .hash = state.hash,
+          .priority = state.priority,
+          .partition_key = state.partition_key,
+          .due_at = state.due_at,
+          .expires_at = state.expires_at};
+}
+
+MessageRecord to_record(const StoredMessage& stored) {
+  const MessageState& state = stored.state;
+  MessageRecord record{.key = stored.key,
+                       .status = state.status,
+                       .hash = state.hash,
+                       .history = state.history,
+                       .lease = state.lease,
+                       .finished_at = state.finished_at,
+                       .revivals = state.revivals};
+  if (!stored.content) return record;
+  record.message = to_message(stored);
+  if (state.status == Status::processing && !state.lease) record.eligible_at = state.eligible_at;
+  return record;
+}
+
+ClaimedMessage take_claimed(StoredMessage& stored) {
+  MessageState& state = stored.state;
+  return {.message = {.key = std::move(stored.key),
+                      .topic = std::move(stored.content->topic),
+                      .payload = std::move(stored.content->payload),
+                      .headers = std::move(stored.content->headers),
+                      .hash = std::move(state.hash),
+                      .priority = state.priority,
+                      .partition_key = std::move(state.partition_key),
+                      .due_at = state.due_at,
+                      .expires_at = state.expires_at},
+          .history = std::move(state.history),
+          .owner = state.lease->owner,
+          .delivery = state.lease->delivery,
+          .locked_until = state.lease->locked_until,
+          .eligible_at = state.eligible_at};
+}
+
+void revive(MessageState& state, const ReviveOptions& options, TimePoint now) {
+  if (state.expired_at(now)) state.expires_at.reset();
+  bring_back(state, state.not_before(now + options.delay),
+             clip_text(options.reason, limits::kMaxReasonBytes), now);
+}
+
+}  // namespace oncebox::sql
