@@ -37,12 +37,9 @@ std::unique_ptr<Store> open_memory(StoreUrl& url) {
 #ifdef ONCEBOX_WITH_SQLITE
 std::unique_ptr<Store> open_sqlite(StoreUrl& url) {
   sqlite::Options options{.path = url.location()};
-  if (const auto deployment = url.take("schema_deployment")) {
-    if (*deployment != "on" && *deployment != "off") {
-      throw Error(ErrorCode::invalid_argument, "schema_deployment is on or off");
-    }
+  if (const auto deploys = url.take_switch("schema_deployment")) {
     options.schema_deployment =
-        *deployment == "on" ? sqlite::SchemaDeployment::on : sqlite::SchemaDeployment::off;
+        *deploys ? sqlite::SchemaDeployment::on : sqlite::SchemaDeployment::off;
   }
   take_number(url, "busy_timeout_ms", options.busy_timeout);
   take_number(url, "readers", options.readers);
