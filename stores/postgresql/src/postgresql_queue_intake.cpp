@@ -169,8 +169,16 @@ class PostgresqlQueue::Enqueueing {
 
 std::vector<EnqueueOutcome> PostgresqlQueue::do_enqueue(std::span<const Message> messages,
                                                         const EnqueueOptions& options) {
+  // The server takes a parameter of 1 GiB at most.
+  constexpr std::size_t kMaxCallBytes = std::size_t{256} << 20;
   const std::size_t max_payload_bytes = parts_.pool.options().max_payload_bytes;
+  std::size_t bytes = 0;
   for (const Message& message : messages) {
+    bytes += message.payload.size();
+    if (bytes > kMaxCallBytes) {
+      throw Error(ErrorCode::invalid_argument,
+                  "the payloads of one call have more than 256 MiB together; split the batch");
+    }
     if (message.payload.size() <= max_payload_bytes) continue;
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("a payload has {} bytes; this store takes at most {}",
