@@ -173,9 +173,13 @@ void run_each(Transaction& transaction, const std::vector<std::string>& steps) {
 void run_one(Transaction& transaction, const std::string& sql) { run_each(transaction, {sql}); }
 
 int read_version(Transaction& transaction, const Names& names) {
-  const Statement present{"", "SELECT to_regclass($1::text) IS NOT NULL"};
-  const std::string table = names.fill("{version}");
-  if (!transaction.run(present, Parameters().add(table)).boolean(0, 0)) return 0;
+  // Not by to_regclass(): a session may remember that there was no such table, and would not see
+  // the one that somebody else has made while we waited for the lock.
+  const Statement present{"", R"sql(
+SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                WHERE n.nspname = $1::text::name AND c.relname = $2::text::name))sql"};
+  const Parameters table = Parameters().add(names.schema()).add(names.fill("{prefix}schema"));
+  if (!transaction.run(present, table).boolean(0, 0)) return 0;
   const Statement version{"", names.fill("SELECT version FROM {version}")};
   const Result result = transaction.run(version, Parameters());
   if (result.rows() != 1) {
