@@ -2,44 +2,24 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
 #include <stdexcept>
 #include <system_error>
 
-namespace oncebox::crash {
+#include "isolation.hpp"
 
-namespace {
-
-[[noreturn]] void fail(const char* what) {
-  throw std::runtime_error(
-      fmt::format("{}: {}; this test mounts a small disk: run it as root, or allow user namespaces",
-                  what, std::generic_category().message(errno)));
-}
-
-// An ordinary user becomes root in a namespace of his own, where he may mount.
-void enter_user_namespace() {
-  const auto user = getuid();
-  const auto group = getgid();
-  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) fail("unshare");
-  std::ofstream("/proc/self/setgroups") << "deny";
-  std::ofstream("/proc/self/uid_map") << "0 " << user << " 1";
-  std::ofstream("/proc/self/gid_map") << "0 " << group << " 1";
-}
-
-}  // namespace
+namespace oncebox::workers {
 
 void mount_small_disk(const std::string& folder, std::size_t bytes) {
-  if (unshare(CLONE_NEWNS) != 0) enter_user_namespace();
-  // Else the mount would be seen outside.
-  if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) fail("mount --make-rprivate");
+  isolate(Isolation::mounts);
   const std::string size = fmt::format("size={}", bytes);
-  if (mount("tmpfs", folder.c_str(), "tmpfs", 0, size.c_str()) != 0) fail("mount -t tmpfs");
+  if (mount("tmpfs", folder.c_str(), "tmpfs", 0, size.c_str()) != 0) {
+    throw std::runtime_error("mount -t tmpfs: " + std::generic_category().message(errno));
+  }
 }
 
 void write_file(const std::string& path, std::size_t bytes) {
@@ -54,4 +34,4 @@ void write_file(const std::string& path, std::size_t bytes) {
   close(file);
 }
 
-}  // namespace oncebox::crash
+}  // namespace oncebox::workers
