@@ -7,19 +7,17 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
+#include <cstdio>
 #include <fstream>
-#include <functional>
-#include <semaphore>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "bench_dispatcher.hpp"
 #include "bench_folder.hpp"
 #include "bench_messages.hpp"
 #include "figure.hpp"
-#include "oncebox/dispatcher.hpp"
 #include "oncebox/sqlite/sqlite_store.hpp"
 #include "raw_sqlite.hpp"
 
@@ -28,44 +26,6 @@ namespace {
 
 constexpr std::size_t kBatch = 500;
 constexpr int kRounds = 5;
-
-using SteadyTime = std::chrono::steady_clock::time_point;
-
-void enqueue_all(QueueStore& queue, std::size_t count) {
-  constexpr std::size_t kEnqueueBatch = 1'000;
-  for (std::size_t first = 0; first < count; first += kEnqueueBatch) {
-    queue.enqueue(make_messages(std::min(kEnqueueBatch, count - first), first));
-  }
-}
-
-// Counts handled messages and tells when the last one has come.
-class Countdown {
- public:
-  explicit Countdown(std::size_t count) : left_(count) {}
-
-  void count() {
-    if (left_.fetch_sub(1) == 1) done_.release();
-  }
-  void wait() { done_.acquire(); }
-
- private:
-  std::atomic<std::size_t> left_;
-  std::binary_semaphore done_{0};
-};
-
-// The clock stops when every verdict is recorded, not when the last handler has run.
-double drain_through_dispatcher(QueueStore& queue, std::size_t count, std::size_t workers) {
-  Countdown handled(count);
-  Handlers handlers;
-  handlers.on("*", [&](const ClaimedMessage&, HandlerContext&) { handled.count(); });
-  Dispatcher dispatcher(queue, std::move(handlers), {.workers = workers, .batch_size = kBatch});
-  return measure([&] {
-    dispatcher.start();
-    handled.wait();
-    if (!dispatcher.stop().complete()) throw std::runtime_error("the dispatcher did not stop");
-    return count;
-  });
-}
 
 void run_drain(Report& report) {
   constexpr std::size_t kMessages = 100'000;
@@ -86,40 +46,11 @@ void run_drain(Report& report) {
     }
     sqlite::SqliteStore store({.path = folder.new_file()});
     enqueue_all(store.inbox(), kMessages);
-    rates.push_back(drain_through_dispatcher(store.inbox(), kMessages, 2));
+    rates.push_back(drain_through_dispatcher(store.inbox(), kMessages));
   }
   const std::string base = "raw/claim+settle/batch=500";
   report.add(base, median(raw_rates));
   report.add("dispatcher/drain/sqlite/batch=500", median(rates), base);
-}
-
-struct Quantiles {
-  double p50_us = 0;
-  double p99_us = 0;
-};
-
-// From the call of enqueue to the first line of the handler, one message at a time. `producer` and
-// `consumer` are two queues on one file, or the same one.
-Quantiles measure_latency(QueueStore& producer, QueueStore& consumer, std::size_t samples) {
-  SteadyTime handled_at;
-  std::binary_semaphore handled{0};
-  Handlers handlers;
-  handlers.on("*", [&](const ClaimedMessage&, HandlerContext&) {
-    handled_at = std::chrono::steady_clock::now();
-    handled.release();
-  });
-  Dispatcher dispatcher(consumer, std::move(handlers), {.workers = 2});
-  dispatcher.start();
-  std::vector<double> took;
-  for (const Message& message : make_messages(samples)) {
-    const SteadyTime enqueued_at = std::chrono::steady_clock::now();
-    producer.enqueue(message);
-    handled.acquire();
-    took.push_back(std::chrono::duration<double, std::micro>(handled_at - enqueued_at).count());
-  }
-  dispatcher.stop();
-  std::sort(took.begin(), took.end());
-  return {.p50_us = took[took.size() / 2], .p99_us = took[took.size() * 99 / 100]};
 }
 
 void run_latency(Report& report) {
@@ -148,7 +79,7 @@ double peak_memory_mib() {
 // Run by a process of its own, whose peak is that of draining alone.
 void drain_and_tell_memory(const std::string& path, std::size_t count) {
   sqlite::SqliteStore store({.path = path});
-  const double rate = drain_through_dispatcher(store.inbox(), count, 2);
+  const double rate = drain_through_dispatcher(store.inbox(), count);
   fmt::print("{} {}\n", rate, peak_memory_mib());
 }
 

@@ -33,6 +33,12 @@ void Report::add_memory(const std::string& bench, double mebibytes) {
   std::fflush(stdout);
 }
 
+void Report::add_count(const std::string& bench, double count, const std::string& unit) {
+  figures_.push_back({.bench = bench, .value = count, .unit = unit});
+  fmt::print("{:<52} {:>11.0f} {}\n", bench, count, unit);
+  std::fflush(stdout);
+}
+
 double Report::rate_of(const std::string& bench) const {
   const auto named = [&](const Figure& figure) { return figure.bench == bench; };
   const auto found = std::find_if(figures_.begin(), figures_.end(), named);

@@ -26,6 +26,8 @@ class Report {
   void add(const std::string& bench, double rate, const std::string& baseline);
   void add_time(const std::string& bench, double microseconds);
   void add_memory(const std::string& bench, double mebibytes);
+  /// Anything else that is counted, in its own unit.
+  void add_count(const std::string& bench, double count, const std::string& unit);
   void print_json() const;
 
   [[nodiscard]] double rate_of(const std::string& bench) const;

@@ -107,15 +107,16 @@ function(oncebox_add_benchmark name)
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/benchmarks")
 endfunction()
 
-# oncebox_add_example(<name> SOURCES <file>... [LINK <target>...])
+# oncebox_add_example(<name> SOURCES <file>... [LINK <target>...] [ANY_STORE])
 #
 # Adds the executable example_<name> and runs it as the ctest test example.<name>, which fails
-# unless it prints what stands in <name>.out beside it.
+# unless it prints what stands in <name>.out beside it. With ANY_STORE it takes the URL of a store,
+# and example.<name>.postgresql runs it on PostgreSQL too.
 function(oncebox_add_example name)
   if(NOT ONCEBOX_BUILD_EXAMPLES)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ANY_STORE" "" "SOURCES;LINK")
   _oncebox_require_parsed(oncebox_add_example "${arg_UNPARSED_ARGUMENTS}")
 
   set(target example_${name})
@@ -125,10 +126,19 @@ function(oncebox_add_example name)
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples")
   set(test "${ONCEBOX_TEST_PREFIX}example.${name}")
-  add_test(NAME ${test}
-    COMMAND "${CMAKE_COMMAND}"
-      -D "PROGRAM=$<TARGET_FILE:${target}>"
-      -D "EXPECTED=${CMAKE_CURRENT_SOURCE_DIR}/${name}.out"
-      -P "${PROJECT_SOURCE_DIR}/cmake/run_and_compare.cmake")
+  set(run "${CMAKE_COMMAND}"
+    -D "PROGRAM=$<TARGET_FILE:${target}>"
+    -D "EXPECTED=${CMAKE_CURRENT_SOURCE_DIR}/${name}.out")
+  set(script -P "${PROJECT_SOURCE_DIR}/cmake/run_and_compare.cmake")
+  add_test(NAME ${test} COMMAND ${run} ${script})
   set_tests_properties(${test} PROPERTIES TIMEOUT 60)
+  if(arg_ANY_STORE AND ONCEBOX_WITH_POSTGRESQL AND TARGET postgresql_fixture)
+    add_test(NAME ${test}.postgresql
+      COMMAND ${run}
+        -D "POSTGRESQL=${PROJECT_BINARY_DIR}/servers/postgresql/url"
+        -D "SCHEMA=example_${name}"
+        ${script})
+    _oncebox_postgresql_properties(postgresql properties)
+    set_tests_properties(${test}.postgresql PROPERTIES TIMEOUT 60 ${properties})
+  endif()
 endfunction()

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "oncebox/error.hpp"
@@ -46,6 +47,16 @@ std::string unescape(std::string_view text) {
   return plain;
 }
 
+// Where the parameters begin, if there are any. People do not escape their passwords.
+std::size_t find_question_mark(std::string_view location) {
+  std::size_t from = 0;
+  if (location.starts_with("//")) {
+    const std::size_t end = location.find_first_of("@/", 2);
+    if (end != std::string_view::npos && location[end] == '@') from = end;
+  }
+  return location.find('?', from);
+}
+
 }  // namespace
 
 StoreUrl::StoreUrl(std::string_view text) {
@@ -57,7 +68,7 @@ StoreUrl::StoreUrl(std::string_view text) {
   }
   scheme_ = text.substr(0, colon);
   std::string_view rest = text.substr(colon + 1);
-  const std::size_t question = rest.find('?');
+  const std::size_t question = find_question_mark(rest);
   location_ = rest.substr(0, question);
   if (question == std::string_view::npos) return;
 
@@ -70,17 +81,20 @@ StoreUrl::StoreUrl(std::string_view text) {
     if (equals == std::string_view::npos || equals == 0) {
       reject("a parameter of the store URL is not of the form name=value");
     }
-    const std::string name = unescape(pair.substr(0, equals));
-    if (!parameters_.emplace(name, unescape(pair.substr(equals + 1))).second) {
-      reject(fmt::format("the store URL has the parameter {} twice", name));
-    }
+    parameters_.push_back({.name = unescape(pair.substr(0, equals)),
+                           .value = unescape(pair.substr(equals + 1)),
+                           .written = std::string(pair)});
   }
 }
 
 std::optional<std::string> StoreUrl::take(std::string_view name) {
-  const auto found = parameters_.find(name);
+  const auto is_it = [&](const Parameter& parameter) { return parameter.name == name; };
+  const auto found = std::find_if(parameters_.begin(), parameters_.end(), is_it);
   if (found == parameters_.end()) return std::nullopt;
-  std::string value = std::move(found->second);
+  if (std::any_of(found + 1, parameters_.end(), is_it)) {
+    reject(fmt::format("the store URL has the parameter {} twice", name));
+  }
+  std::string value = std::move(found->value);
   parameters_.erase(found);
   return value;
 }
@@ -97,9 +111,29 @@ std::optional<std::uint64_t> StoreUrl::take_number(std::string_view name) {
   return number;
 }
 
+std::optional<bool> StoreUrl::take_switch(std::string_view name) {
+  const std::optional<std::string> text = take(name);
+  if (!text) return std::nullopt;
+  if (*text != "on" && *text != "off") {
+    reject(fmt::format("the parameter {} of the store URL is neither on nor off", name));
+  }
+  return *text == "on";
+}
+
 void StoreUrl::require_no_more_parameters() const {
   if (parameters_.empty()) return;
-  reject(fmt::format("the {} store knows no parameter {}", scheme_, parameters_.begin()->first));
+  reject(fmt::format("the {} store knows no parameter {}", scheme_, parameters_.front().name));
+}
+
+std::string StoreUrl::without_taken() const {
+  std::string text = scheme_ + ':' + location_;
+  char separator = '?';
+  for (const Parameter& parameter : parameters_) {
+    text += separator;
+    text += parameter.written;
+    separator = '&';
+  }
+  return text;
 }
 
 }  // namespace oncebox

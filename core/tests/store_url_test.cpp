@@ -27,10 +27,59 @@ TEST(StoreUrl, WhatNobodyTookIsNamed) {
 
 TEST(StoreUrl, AnErrorNeverShowsAPassword) {
   for (const auto* text :
-       {"://user:s3cret@host", "pg:user:s3cret@host?x", "pg:s3cret?a=%z", "pg:s3cret?a=1&a=2"}) {
-    const std::string error = expect_error(ErrorCode::invalid_argument, [&] { StoreUrl{text}; });
+       {"://user:s3cret@host", "pg:user:s3cret@host?x", "pg:s3cret?a=%z", "pg:s3cret?s3cret",
+        "pg:s3cret?a=s3cret&a=s3cret", "pg:?a=s3cret", "pg://u:s3cret@h?a=s3cret"}) {
+    const std::string error = expect_error(ErrorCode::invalid_argument, [&] {
+      StoreUrl url(text);
+      (void)url.take_number("a");
+    });
     EXPECT_EQ(error.find("s3cret"), std::string::npos) << error;
   }
+  StoreUrl url("pg://u:s3cret@h?a=s3cret");
+  const std::string error =
+      expect_error(ErrorCode::invalid_argument, [&] { (void)url.take_switch("a"); });
+  EXPECT_EQ(error.find("s3cret"), std::string::npos) << error;
+}
+
+TEST(StoreUrl, SwitchIsOnOrOff) {
+  StoreUrl url("pg:?a=on&b=off&c=On");
+  EXPECT_EQ(url.take_switch("a"), true);
+  EXPECT_EQ(url.take_switch("b"), false);
+  EXPECT_EQ(url.take_switch("d"), std::nullopt);
+  expect_error(ErrorCode::invalid_argument, [&] { (void)url.take_switch("c"); });
+}
+
+TEST(StoreUrl, RepeatedParameterIsRefusedWhenItIsTaken) {
+  StoreUrl url("m:?b=0&a=1&a=1");
+  EXPECT_EQ(url.take("b"), "0");
+  const std::string text = expect_error(ErrorCode::invalid_argument, [&] { (void)url.take("a"); });
+  EXPECT_NE(text.find("parameter a twice"), std::string::npos) << text;
+  expect_error(ErrorCode::invalid_argument, [&] { url.require_no_more_parameters(); });
+}
+
+TEST(StoreUrl, WhatWasNotTakenIsLeftAsItWasWritten) {
+  StoreUrl url(
+      "pg://a%40b:p%3Fw@[::1]:5433,h2:5434/db%20x?b=%41%2f&ours=1&b=2&%6furs%32=2&empty=&c=x%26y");
+  EXPECT_EQ(url.take("ours"), "1");
+  EXPECT_EQ(url.take("ours2"), "2");
+  EXPECT_EQ(url.without_taken(),
+            "pg://a%40b:p%3Fw@[::1]:5433,h2:5434/db%20x?b=%41%2f&b=2&empty=&c=x%26y");
+
+  for (const auto* text : {"pg:", "pg://", "pg:///db", "pg://h?x=1", "pg:///?x=1&x=2", "pg:h"}) {
+    EXPECT_EQ(StoreUrl(text).without_taken(), text);
+  }
+  StoreUrl all_taken("pg://h/db?a=1&b=2");
+  EXPECT_EQ(all_taken.take("b"), "2");
+  EXPECT_EQ(all_taken.take("a"), "1");
+  EXPECT_EQ(all_taken.without_taken(), "pg://h/db");
+}
+
+TEST(StoreUrl, QuestionMarkInAPasswordDoesNotBeginTheParameters) {
+  StoreUrl url("pg://user:what?&a=7@host/db?a=1");
+  EXPECT_EQ(url.location(), "//user:what?&a=7@host/db");
+  EXPECT_EQ(url.take("a"), "1");
+  EXPECT_EQ(StoreUrl("pg://host/db?a=me@home").take("a"), "me@home");
+  EXPECT_EQ(StoreUrl("pg:box.db?a=me@home").take("a"), "me@home");
 }
 
 TEST(StoreUrl, RejectsWhatIsNoUrl) {

@@ -5,6 +5,9 @@
 #include "oncebox/error.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/store_url.hpp"
+#ifdef ONCEBOX_WITH_POSTGRESQL
+#include "oncebox/postgresql/postgresql_store.hpp"
+#endif
 #ifdef ONCEBOX_WITH_SQLITE
 #include "oncebox/sqlite/sqlite_store.hpp"
 #endif
@@ -37,12 +40,9 @@ std::unique_ptr<Store> open_memory(StoreUrl& url) {
 #ifdef ONCEBOX_WITH_SQLITE
 std::unique_ptr<Store> open_sqlite(StoreUrl& url) {
   sqlite::Options options{.path = url.location()};
-  if (const auto deployment = url.take("schema_deployment")) {
-    if (*deployment != "on" && *deployment != "off") {
-      throw Error(ErrorCode::invalid_argument, "schema_deployment is on or off");
-    }
+  if (const auto deploys = url.take_switch("schema_deployment")) {
     options.schema_deployment =
-        *deployment == "on" ? sqlite::SchemaDeployment::on : sqlite::SchemaDeployment::off;
+        *deploys ? sqlite::SchemaDeployment::on : sqlite::SchemaDeployment::off;
   }
   take_number(url, "busy_timeout_ms", options.busy_timeout);
   take_number(url, "readers", options.readers);
@@ -56,6 +56,32 @@ std::unique_ptr<Store> open_sqlite(StoreUrl& url) {
 }
 #endif
 
+#ifdef ONCEBOX_WITH_POSTGRESQL
+postgresql::Pooling pooling_named(std::string_view name) {
+  if (name == "none") return postgresql::Pooling::none;
+  if (name == "transaction") return postgresql::Pooling::transaction;
+  throw Error(ErrorCode::invalid_argument, "pooling is none or transaction");
+}
+
+std::unique_ptr<Store> open_postgresql(StoreUrl& url) {
+  postgresql::Options options;
+  if (auto schema = url.take("schema")) options.schema = std::move(*schema);
+  if (auto prefix = url.take("table_prefix")) options.table_prefix = std::move(*prefix);
+  if (const auto deploys = url.take_switch("schema_deployment")) {
+    options.schema_deployment =
+        *deploys ? postgresql::SchemaDeployment::on : postgresql::SchemaDeployment::off;
+  }
+  if (const auto pooling = url.take("pooling")) options.pooling = pooling_named(*pooling);
+  take_number(url, "max_connections", options.max_connections);
+  take_number(url, "call_timeout_ms", options.call_timeout);
+  if (const auto flush = url.take_switch("flush_claims")) options.flush_claims = *flush;
+  take_number(url, "max_payload_bytes", options.max_payload_bytes);
+  // The rest is libpq's, which refuses what it does not know.
+  options.connection = url.without_taken();
+  return std::make_unique<postgresql::PostgresqlStore>(options);
+}
+#endif
+
 }  // namespace
 
 std::unique_ptr<Store> open_store(std::string_view url) {
@@ -65,6 +91,12 @@ std::unique_ptr<Store> open_store(std::string_view url) {
 #ifdef ONCEBOX_WITH_SQLITE
   if (parts.scheme() == "sqlite") return open_sqlite(parts);
   available += ", sqlite";
+#endif
+#ifdef ONCEBOX_WITH_POSTGRESQL
+  if (parts.scheme() == "postgresql" || parts.scheme() == "postgres") {
+    return open_postgresql(parts);
+  }
+  available += ", postgresql";
 #endif
   throw Error(
       ErrorCode::unsupported,

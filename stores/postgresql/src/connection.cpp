@@ -129,6 +129,11 @@ void Connection::connect(const Options& options) {
   if (PQserverVersion(connection_.get()) < kOldestServer) {
     throw Error(ErrorCode::unsupported, "the PostgreSQL server is older than version 13");
   }
+  const char* const encoding = PQparameterStatus(connection_.get(), "server_encoding");
+  if (encoding == nullptr || std::string_view(encoding) != "UTF8") {
+    throw Error(ErrorCode::unsupported,
+                "the database cannot keep every text: create it with ENCODING 'UTF8'");
+  }
 }
 
 void Connection::set_up(const Options& options) {
@@ -171,7 +176,7 @@ Result Connection::run_text(const std::string& sql, Exchange exchange, Deadline 
 
 std::vector<Result> Connection::run_all(std::span<const Command> commands, Exchange exchange,
                                         Deadline deadline) {
-  static const Statement kBegin{"", "BEGIN"};
+  static const Statement kBegin{"", "BEGIN ISOLATION LEVEL READ COMMITTED"};
   static const Statement kCommit{"", "COMMIT"};
   static const Statement kLocalSettings{
       "", fmt::format(fmt::runtime(kSettings), fmt::arg("local", "true"))};

@@ -8,12 +8,13 @@
 #include <string_view>
 
 #include "oncebox/error.hpp"
+#include "row_arrays.hpp"
 
 namespace oncebox::postgresql {
 
 namespace {
 
-// A statement's parameters stay far below what the server takes in one message.
+// Of results in one statement: far below what the server takes in one message.
 constexpr std::size_t kMaxStatementBytes = std::size_t{32} << 20;
 
 // The place of a status is the number that stands for it in the table: add only at the end.
@@ -25,7 +26,7 @@ std::int16_t code_of(KeyStatus status) noexcept {
                                    kStatuses.begin());
 }
 
-// In the order in which the statements name them.
+// Every statement that answers rows names them in this order.
 namespace column {
 enum Column : int {
   hash,
@@ -42,6 +43,19 @@ enum Column : int {
   result,
 };
 }  // namespace column
+
+constexpr std::array kColumns{Column{"hash", SqlType::uuid},
+                              Column{"key", SqlType::text},
+                              Column{"status", SqlType::smallint},
+                              Column{"attempts", SqlType::integer},
+                              Column{"first_seen_at", SqlType::timestamptz},
+                              Column{"last_seen_at", SqlType::timestamptz},
+                              Column{"keep_until", SqlType::timestamptz},
+                              Column{"owner", SqlType::text},
+                              Column{"lease_id", SqlType::uuid},
+                              Column{"lease_until", SqlType::timestamptz},
+                              Column{"error", SqlType::text},
+                              Column{"result", SqlType::bytea}};
 
 // A row that conflicts is returned too, touched, unless the key may be acquired: that is left to
 // the rules in C++. Status 0 is in progress, 3 is processed.
@@ -91,29 +105,6 @@ SELECT hash, key, status, attempts, first_seen_at, last_seen_at, keep_until, own
  WHERE hash = ANY($1::uuid[])
    AND keep_until > coalesce($2::timestamptz, date_trunc('milliseconds', now())))sql";
 
-constexpr std::string_view kInsert = R"sql(
-INSERT INTO {key}
-  (hash, key, status, attempts, first_seen_at, last_seen_at, keep_until, owner, lease_id,
-   lease_until, error, result)
-SELECT * FROM unnest(
-  $1::uuid[], $2::text[], $3::smallint[], $4::integer[], $5::timestamptz[], $6::timestamptz[],
-  $7::timestamptz[], $8::text[], $9::uuid[], $10::timestamptz[], $11::text[], $12::bytea[])
-ON CONFLICT DO NOTHING)sql";
-
-constexpr std::string_view kUpdate = R"sql(
-UPDATE {key} AS stored
-   SET status = new.status, attempts = new.attempts, first_seen_at = new.first_seen_at,
-       last_seen_at = new.last_seen_at, keep_until = new.keep_until, owner = new.owner,
-       lease_id = new.lease_id, lease_until = new.lease_until, error = new.error,
-       result = new.result
-  FROM unnest(
-         $1::uuid[], $2::text[], $3::smallint[], $4::integer[], $5::timestamptz[],
-         $6::timestamptz[], $7::timestamptz[], $8::text[], $9::uuid[], $10::timestamptz[],
-         $11::text[], $12::bytea[])
-       AS new (hash, key, status, attempts, first_seen_at, last_seen_at, keep_until, owner,
-               lease_id, lease_until, error, result)
- WHERE stored.hash = new.hash AND stored.key = new.key)sql";
-
 constexpr std::string_view kTouch = R"sql(
 UPDATE {key} SET last_seen_at = $2::timestamptz WHERE hash = ANY($1::uuid[]))sql";
 
@@ -145,67 +136,22 @@ KeyStatus read_status(const Result& rows, int row) {
   return kStatuses.at(static_cast<std::size_t>(code));
 }
 
-// Rows as the parameters of `kInsert` and `kUpdate`: an array for each column.
-class RowArrays {
- public:
-  [[nodiscard]] bool empty() const noexcept { return hash_.size() == 0; }
-  [[nodiscard]] bool is_full() const noexcept { return bytes_ >= kMaxStatementBytes; }
-
-  void add(const KeySlot& slot) {
-    const KeyState& state = slot.state;
-    hash_.add(slot.hash);
-    key_.add(std::string_view(slot.key->str()));
-    status_.add(code_of(state.status));
-    attempts_.add(static_cast<std::int32_t>(state.attempts));
-    first_seen_at_.add(state.first_seen_at);
-    last_seen_at_.add(state.last_seen_at);
-    keep_until_.add(state.keep_until);
-    owner_.add(std::string_view(state.owner));
-    if (state.lease_id) {
-      lease_id_.add(state.lease_id->uuid().bytes());
-    } else {
-      lease_id_.add_null();
-    }
-    lease_until_.add(state.lease_until);
-    error_.add(state.error);
-    if (slot.new_result != nullptr) {
-      result_.add(std::string_view(*slot.new_result));
-      bytes_ += slot.new_result->size();
-    } else {
-      result_.add_null();
-    }
-    if (state.error) bytes_ += state.error->size();
-    bytes_ += slot.key->str().size() + state.owner.size() + kFixedBytes;
-  }
-
-  [[nodiscard]] Parameters take() {
-    Parameters parameters;
-    for (ArrayValue* const array :
-         {&hash_, &key_, &status_, &attempts_, &first_seen_at_, &last_seen_at_, &keep_until_,
-          &owner_, &lease_id_, &lease_until_, &error_, &result_}) {
-      parameters.add(std::move(*array));
-    }
-    *this = RowArrays();
-    return parameters;
-  }
-
- private:
-  static constexpr std::size_t kFixedBytes = 128;
-
-  ArrayValue hash_{SqlType::uuid};
-  ArrayValue key_{SqlType::text};
-  ArrayValue status_{SqlType::smallint};
-  ArrayValue attempts_{SqlType::integer};
-  ArrayValue first_seen_at_{SqlType::timestamptz};
-  ArrayValue last_seen_at_{SqlType::timestamptz};
-  ArrayValue keep_until_{SqlType::timestamptz};
-  ArrayValue owner_{SqlType::text};
-  ArrayValue lease_id_{SqlType::uuid};
-  ArrayValue lease_until_{SqlType::timestamptz};
-  ArrayValue error_{SqlType::text};
-  ArrayValue result_{SqlType::bytea};
-  std::size_t bytes_ = 0;
-};
+void put(RowArrays& rows, const KeySlot& slot) {
+  const KeyState& state = slot.state;
+  rows.put(slot.hash)
+      .put(std::string_view(slot.key->str()))
+      .put(code_of(state.status))
+      .put(static_cast<std::int32_t>(state.attempts))
+      .put(state.first_seen_at)
+      .put(state.last_seen_at)
+      .put(state.keep_until)
+      .put(std::string_view(state.owner));
+  const auto lease_id =
+      state.lease_id ? std::optional(state.lease_id->uuid().bytes()) : std::optional<Uuid::Bytes>();
+  const auto result = slot.new_result != nullptr ? std::optional<std::string_view>(*slot.new_result)
+                                                 : std::optional<std::string_view>();
+  rows.put(lease_id).put(state.lease_until).put(state.error).put(result);
+}
 
 }  // namespace
 
@@ -215,8 +161,14 @@ KeyStatements::KeyStatements(const Names& names)
       lock{"key_lock", names.fill(kLock)},
       now{"key_now", names.fill(kNow)},
       find{"key_find", names.fill(kFind)},
-      insert{"key_insert", names.fill(kInsert)},
-      update{"key_update", names.fill(kUpdate)},
+      insert{"key_insert",
+             names.fill(fmt::format("INSERT INTO {{key}} ({}) SELECT {} FROM {}",
+                                    RowArrays::names(kColumns), RowArrays::values(kColumns),
+                                    RowArrays::source(kColumns)))},
+      update{"key_update", names.fill(fmt::format("UPDATE {{key}} AS stored SET {} FROM {} "
+                                                  "WHERE stored.hash = u.hash",
+                                                  RowArrays::assignments(kColumns),
+                                                  RowArrays::source(kColumns)))},
       touch{"key_touch", names.fill(kTouch)},
       forget{"key_forget", names.fill(kForget)} {}
 
@@ -308,33 +260,27 @@ TimePoint KeySlots::load(Transaction& transaction, const KeyStatements& statemen
 
 std::vector<Parameters> KeySlots::written(bool has_row) const {
   std::vector<Parameters> statements;
-  RowArrays rows;
+  std::size_t bytes = kMaxStatementBytes;
+  std::optional<RowArrays> rows;
   for (const KeySlot& slot : slots_) {
     if (slot.change != KeySlot::Change::written || slot.has_row != has_row) continue;
-    rows.add(slot);
-    if (rows.is_full()) statements.push_back(rows.take());
+    if (bytes >= kMaxStatementBytes) {
+      if (rows) statements.push_back(rows->take());
+      rows.emplace(kColumns);
+      bytes = 0;
+    }
+    put(*rows, slot);
+    bytes += slot.new_result != nullptr ? slot.new_result->size() : 0;
   }
-  if (!rows.empty()) statements.push_back(rows.take());
+  if (rows) statements.push_back(rows->take());
   return statements;
-}
-
-void KeySlots::insert_new(Transaction& transaction, const KeyStatements& statements) const {
-  const std::vector<Parameters> inserted = written(false);
-  if (inserted.empty()) return;
-  std::vector<Command> commands;
-  for (const Parameters& rows : inserted) commands.push_back({&statements.insert, &rows});
-  const auto is_new = [](const KeySlot& slot) {
-    return slot.change == KeySlot::Change::written && !slot.has_row;
-  };
-  auto missing = static_cast<std::size_t>(std::count_if(slots_.begin(), slots_.end(), is_new));
-  for (const Result& result : transaction.run_all(commands)) missing -= result.changed();
-  if (missing != 0) throw LostAgainstAnother("another process stored the same key");
 }
 
 void KeySlots::commit(Transaction& transaction, const KeyStatements& statements,
                       TimePoint now) const {
-  insert_new(transaction, statements);
   std::vector<Command> commands;
+  const std::vector<Parameters> inserted = written(false);
+  for (const Parameters& rows : inserted) commands.push_back({&statements.insert, &rows});
   const std::vector<Parameters> updated = written(true);
   for (const Parameters& rows : updated) commands.push_back({&statements.update, &rows});
 

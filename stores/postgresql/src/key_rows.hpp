@@ -90,7 +90,6 @@ class KeySlots {
   /// The slots to be written, those with a row or those without, as parameters of `update` or
   /// `insert`: as many statements as it takes for none to be too large.
   [[nodiscard]] std::vector<Parameters> written(bool has_row) const;
-  void insert_new(Transaction& transaction, const KeyStatements& statements) const;
 
   std::vector<KeySlot> slots_;
   std::vector<std::size_t> slot_of_;

@@ -69,7 +69,7 @@ class PostgresqlQueue::Enqueueing {
 
   bool enqueue_in(RowBatch& rows, Transaction& transaction) {
     std::fill(outcomes_.begin(), outcomes_.end(), EnqueueOutcome{});
-    const std::vector<std::size_t> known = insert_new(transaction);
+    const std::vector<std::size_t> known = insert_new(rows, transaction);
     for (const std::string& partition : partitions_) rows.touch_partition(partition);
     if (!known.empty()) enqueue_known(rows, known);
     const bool brings = std::any_of(outcomes_.begin(), outcomes_.end(), brings_work);
@@ -78,7 +78,7 @@ class PostgresqlQueue::Enqueueing {
   }
 
   // Answers the places of those that were not new, in order.
-  std::vector<std::size_t> insert_new(Transaction& transaction) {
+  std::vector<std::size_t> insert_new(RowBatch& rows, Transaction& transaction) {
     const Parameters values = message_arrays();
     const Parameters priorities = priority_array();
     std::vector<Command> commands;
@@ -86,6 +86,9 @@ class PostgresqlQueue::Enqueueing {
     commands.push_back({&queue_.sql_.enqueue, &values});
     const std::vector<Result> results = transaction.run_all(commands);
     const Result& inserted = results.back();
+    if (!inserted.empty()) {
+      rows.use_numbers(inserted.bigint(0, 0) / kIdsPerNumber * kIdsPerNumber);
+    }
     std::vector<bool> is_new(messages_.size());
     for (int row = 0; row < inserted.rows(); ++row) {
       is_new[static_cast<std::size_t>(inserted.bigint(row, 0) % kIdsPerNumber)] = true;
@@ -112,6 +115,7 @@ class PostgresqlQueue::Enqueueing {
       if (row == nullptr) {
         throw LostAgainstAnother("a message was removed while it was enqueued again");
       }
+      rows.at_item(i);
       outcomes_[i] = intake.enqueue_again(*row, messages_[i], options_);
     }
   }
@@ -165,8 +169,16 @@ class PostgresqlQueue::Enqueueing {
 
 std::vector<EnqueueOutcome> PostgresqlQueue::do_enqueue(std::span<const Message> messages,
                                                         const EnqueueOptions& options) {
+  // The server takes a parameter of 1 GiB at most.
+  constexpr std::size_t kMaxCallBytes = std::size_t{256} << 20;
   const std::size_t max_payload_bytes = parts_.pool.options().max_payload_bytes;
+  std::size_t bytes = 0;
   for (const Message& message : messages) {
+    bytes += message.payload.size();
+    if (bytes > kMaxCallBytes) {
+      throw Error(ErrorCode::invalid_argument,
+                  "the payloads of one call have more than 256 MiB together; split the batch");
+    }
     if (message.payload.size() <= max_payload_bytes) continue;
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("a payload has {} bytes; this store takes at most {}",
@@ -185,8 +197,9 @@ std::vector<ObserveOutcome> PostgresqlQueue::do_observe(std::span<const Observat
     sql::Intake intake(rows, rows.now());
     std::vector<ObserveOutcome> outcomes;
     outcomes.reserve(observations.size());
-    for (const Observation& observation : observations) {
-      outcomes.push_back(intake.observe(observation));
+    for (std::size_t i = 0; i < observations.size(); ++i) {
+      rows.at_item(i);
+      outcomes.push_back(intake.observe(observations[i]));
     }
     rows.commit(std::nullopt);
     return outcomes;

@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
 #include "oncebox/sql/storage_key.hpp"
 #include "postgresql_queue.hpp"
 #include "selection.hpp"
@@ -128,12 +130,16 @@ void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimAnswer& answe
     const bool has_room = answer.messages.size() < request.limit && bytes < request.max_bytes;
     if (!has_room || answer.messages.size() == answer.chosen) break;
     window = std::min(window * kWider, limits::kMaxBatchItems);
-    ClaimAnswer more =
-        claim_once(request, request.limit - answer.messages.size(), window,
-                   {.lapsed = kMaxTime, .is_complete = true}, request.max_bytes - bytes);
-    const bool is_short = more.candidates < window;
-    std::move(more.messages.begin(), more.messages.end(), std::back_inserter(answer.messages));
-    if (is_short) break;
+    try {
+      ClaimAnswer more =
+          claim_once(request, request.limit - answer.messages.size(), window,
+                     {.lapsed = kMaxTime, .is_complete = true}, request.max_bytes - bytes);
+      std::move(more.messages.begin(), more.messages.end(), std::back_inserter(answer.messages));
+      if (more.candidates < window) break;
+    } catch (const Error&) {
+      if (answer.messages.empty()) throw;
+      break;  // what was claimed before belongs to the caller
+    }
   }
   std::sort(answer.messages.begin(), answer.messages.end(), comes_first);
 }
@@ -351,8 +357,8 @@ ReapResult PostgresqlQueue::reap_some(std::size_t limit, int max_deliveries,
 }
 
 ReapResult PostgresqlQueue::do_reap(const ReapRequest& request) {
-  const ReapResult result = reap_some(request.limit, request.max_deliveries, std::nullopt);
   run_alone(parts_.pool, sql_.add_up_done, Parameters(), Exchange::changes_nothing);
+  const ReapResult result = reap_some(request.limit, request.max_deliveries, std::nullopt);
   if (result.total() > 0) listeners_.notify();
   return result;
 }

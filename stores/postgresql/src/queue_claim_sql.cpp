@@ -15,20 +15,22 @@ namespace {
 // $10 how many candidates to look at, at least the limit; from $11 on the topics
 //
 // First it is seen whether something has lapsed or expired: then nothing is claimed, and the caller
-// reaps before it asks again. The candidates come in order: by priority (a LATERAL join is a nested
-// loop, which keeps the order of its outer side), and within one from two ranges of the index,
-// which are merged. Those that nobody else is just claiming are locked and handed out. `stage + 0`
-// keeps the planner from going through an index in order to find rows whose place is known.
+// reaps before it asks again; with a time in the future as $6 this is left out. The candidates come
+// in order: by priority (a LATERAL join is a nested loop, which keeps the order of its outer side),
+// and within one from two ranges of the index, which are merged. Those that nobody else is just
+// claiming are locked and handed out. `stage + 0` keeps the planner from going through an index in
+// order to find rows whose place is known.
 constexpr std::string_view kClaim = R"sql(
 WITH moment AS MATERIALIZED (
   SELECT coalesce($4::timestamptz, date_trunc('milliseconds', now())) AS now{unflushed}),
 clean AS MATERIALIZED (
-  SELECT NOT EXISTS (SELECT FROM {{work}}
-                      WHERE stage = 3 AND locked_until <= (SELECT now FROM moment)
-                        AND locked_until > coalesce($6::timestamptz, '-infinity'))
-     AND NOT EXISTS (SELECT FROM {{work}}
-                      WHERE stage IN (1, 2, 7) AND expires_at IS NOT NULL
-                        AND expires_at <= (SELECT now FROM moment)) AS yes),
+  SELECT coalesce($6::timestamptz > (SELECT now FROM moment), false)
+      OR (NOT EXISTS (SELECT FROM {{work}}
+                       WHERE stage = 3 AND locked_until <= (SELECT now FROM moment)
+                         AND locked_until > coalesce($6, '-infinity'))
+      AND NOT EXISTS (SELECT FROM {{work}}
+                       WHERE stage IN (1, 2, 7) AND expires_at IS NOT NULL
+                         AND expires_at <= (SELECT now FROM moment))) AS yes),
 candidate AS MATERIALIZED (
   SELECT c.place, row_number() OVER () AS number,
          sum(c.payload_bytes) OVER (ROWS UNBOUNDED PRECEDING) AS bytes

@@ -39,7 +39,8 @@ unfinished AS (
 SELECT topic, doing, count(*), min(CASE WHEN doing = 4 THEN finished_at ELSE eligible_at END)
   FROM unfinished GROUP BY topic, doing
 UNION ALL
-SELECT topic, 5, sum(count)::bigint, NULL FROM {done_count} GROUP BY topic HAVING sum(count) > 0)sql";
+SELECT topic, 5, sum(count)::bigint, NULL
+  FROM {done_count} GROUP BY topic HAVING sum(count) > 0)sql";
 
 namespace doing {
 enum Doing : int { seen, ready, waiting, leased, dead, done };

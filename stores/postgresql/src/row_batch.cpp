@@ -60,7 +60,7 @@ void RowBatch::load(std::span<const MessageKey> keys, Payloads payloads, NewRows
   const Parameters to_read = key_array();
   const Parameters time = Parameters().add(now_);
   const bool whole = payloads == Payloads::include;
-  const bool numbered = new_rows == NewRows::possible;
+  const bool numbered = new_rows == NewRows::possible && !first_number_;
   const std::array commands{
       Command{&sql_.lock_keys, &to_lock},
       Command{whole ? &sql_.read_keys_whole : &sql_.read_keys, &to_read},
@@ -69,7 +69,7 @@ void RowBatch::load(std::span<const MessageKey> keys, Payloads payloads, NewRows
   std::unordered_set<std::int64_t> locked;
   for (int row = 0; row < results[0].rows(); ++row) locked.insert(results[0].bigint(row, 0));
   now_ = results[2].time(0, 0);
-  if (numbered) next_id_ = results[2].bigint(0, 1) * kIdsPerNumber;
+  if (numbered) first_number_ = results[2].bigint(0, 1) * kIdsPerNumber;
   take_rows(results[1], locked);
   const std::unordered_set<MessageKey> asked_for(keys.begin(), keys.end());
   for (const Row& row : rows_) {
@@ -161,10 +161,6 @@ void RowBatch::touch(Row& row, TimePoint now, int duplicates) {
   } else {
     row.state_changed = true;
   }
-}
-
-std::uint64_t RowBatch::next_enqueue_order() {
-  return static_cast<std::uint64_t>(++next_id_.value());
 }
 
 /// What is to be written, gathered by statement.

@@ -62,6 +62,14 @@ class RowBatch {
   /// Takes the locks of partitions, in their order, before any row is locked.
   void lock_partitions(const std::set<std::string>& partitions);
 
+  /// The numbers that the items of this call may have: `first` and those behind it.
+  void use_numbers(std::int64_t first) { first_number_ = first; }
+  /// Says which item of the call is being decided upon: what becomes a row has its number, so that
+  /// rows stand in the order of the items.
+  void at_item(std::size_t place) {
+    number_ = static_cast<std::uint64_t>(first_number_.value()) + place;
+  }
+
   enum class Payloads { omit, include };
   enum class NewRows { none, possible };
   /// Locks and reads what is stored under these keys. Throws `PartitionsNotLocked`.
@@ -79,7 +87,8 @@ class RowBatch {
   static void save_content(Row& row) { row.payload_changed = true; }
   static void save_hash(Row& row) { row.hash_changed = true; }
   static void touch(Row& row, TimePoint now, int duplicates);
-  [[nodiscard]] std::uint64_t next_enqueue_order();
+  /// The number of the item at hand; see `at_item`.
+  [[nodiscard]] std::uint64_t next_enqueue_order() const { return number_.value(); }
   static void remove(Row& row) { row.is_removed = true; }
 
   /// Notes that messages of a partition were added by other means.
@@ -98,7 +107,8 @@ class RowBatch {
   const Names& names_;
   const std::string queue_;
   std::optional<TimePoint> now_;
-  std::optional<std::int64_t> next_id_;
+  std::optional<std::int64_t> first_number_;
+  std::optional<std::uint64_t> number_;
   std::set<std::string> partitions_locked_;
   std::set<std::string> partitions_touched_;
   std::deque<Row> rows_;  // never moves what is in it

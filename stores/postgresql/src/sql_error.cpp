@@ -17,6 +17,7 @@ struct Mapping {
 // The first that fits counts.
 constexpr std::array kMappings{
     Mapping{"08", ErrorCode::unavailable, "the connection was lost; repeat the call"},
+    Mapping{"22", ErrorCode::invalid_argument, "the server cannot keep such a value"},
     Mapping{"25006", ErrorCode::unavailable,
             "the server is read-only, perhaps a standby; with several hosts use "
             "target_session_attrs=read-write"},

@@ -9,7 +9,7 @@ namespace oncebox::postgresql {
 
 namespace {
 
-const Statement kBegin{"", "BEGIN"};
+const Statement kBegin{"", "BEGIN ISOLATION LEVEL READ COMMITTED"};
 const Statement kCommit{"", "COMMIT"};
 const Statement kRollBack{"", "ROLLBACK"};
 const Parameters kNoParameters;

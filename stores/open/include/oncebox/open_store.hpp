@@ -16,6 +16,12 @@ namespace oncebox {
 ///   `sqlite::Options`, the timeout in milliseconds:
 ///   `sqlite:/var/lib/shop/once.db?schema_deployment=off&busy_timeout_ms=500`.
 ///
+/// - `postgresql://…` or `postgres://…` is a database, by any URL that libpq reads. Beside libpq's
+///   own parameters it takes those of `postgresql::Options`: schema, table_prefix,
+///   schema_deployment (on, off), pooling (none, transaction), max_connections, call_timeout_ms,
+///   flush_claims (on, off) and max_payload_bytes:
+///   `postgresql://me@db1,db2/shop?target_session_attrs=read-write&schema=shop&max_connections=16`.
+///
 /// Throws `invalid_argument` for a URL that cannot be read, `unsupported` for a scheme that this
 /// build does not have, naming those it has, and whatever the backend throws when it cannot be
 /// opened.

@@ -1,0 +1,83 @@
+#include "bench_dispatcher.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <semaphore>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bench_messages.hpp"
+#include "figure.hpp"
+#include "oncebox/dispatcher.hpp"
+
+namespace oncebox::bench {
+
+namespace {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// Counts handled messages and tells when the last one has come.
+class Countdown {
+ public:
+  explicit Countdown(std::size_t count) : left_(count) {}
+
+  void count() {
+    if (left_.fetch_sub(1) == 1) done_.release();
+  }
+  void wait() { done_.acquire(); }
+
+ private:
+  std::atomic<std::size_t> left_;
+  std::binary_semaphore done_{0};
+};
+
+}  // namespace
+
+void enqueue_all(QueueStore& queue, std::size_t count, std::size_t first) {
+  constexpr std::size_t kEnqueueBatch = 1'000;
+  for (std::size_t done = 0; done < count; done += kEnqueueBatch) {
+    queue.enqueue(make_messages(std::min(kEnqueueBatch, count - done), first + done));
+  }
+}
+
+double drain_through_dispatcher(QueueStore& queue, std::size_t count, const Draining& draining) {
+  Countdown handled(count);
+  Handlers handlers;
+  handlers.on("*", [&](const ClaimedMessage&, HandlerContext&) { handled.count(); });
+  Dispatcher dispatcher(queue, std::move(handlers),
+                        {.workers = draining.workers, .batch_size = draining.batch_size});
+  return measure([&] {
+    dispatcher.start();
+    handled.wait();
+    if (!dispatcher.stop().complete()) throw std::runtime_error("the dispatcher did not stop");
+    return count;
+  });
+}
+
+Quantiles measure_latency(QueueStore& producer, QueueStore& consumer, std::size_t samples,
+                          std::chrono::milliseconds pause) {
+  SteadyTime handled_at;
+  std::binary_semaphore handled{0};
+  Handlers handlers;
+  handlers.on("*", [&](const ClaimedMessage&, HandlerContext&) {
+    handled_at = std::chrono::steady_clock::now();
+    handled.release();
+  });
+  Dispatcher dispatcher(consumer, std::move(handlers), {.workers = 2});
+  dispatcher.start();
+  std::vector<double> took;
+  for (const Message& message : make_messages(samples)) {
+    std::this_thread::sleep_for(pause);
+    const SteadyTime enqueued_at = std::chrono::steady_clock::now();
+    producer.enqueue(message);
+    handled.acquire();
+    took.push_back(std::chrono::duration<double, std::micro>(handled_at - enqueued_at).count());
+  }
+  dispatcher.stop();
+  std::sort(took.begin(), took.end());
+  return {.p50_us = took[took.size() / 2], .p99_us = took[took.size() * 99 / 100]};
+}
+
+}  // namespace oncebox::bench

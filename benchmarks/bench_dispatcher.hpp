@@ -1,0 +1,35 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+#include "oncebox/queue_store.hpp"
+
+namespace oncebox::bench {
+
+/// Enqueues messages of `make_messages`, a thousand in a call.
+void enqueue_all(QueueStore& queue, std::size_t count, std::size_t first = 0);
+
+struct Draining {
+  std::size_t workers = 2;
+  std::size_t batch_size = 500;
+};
+
+/// How many messages a second a dispatcher with an empty handler drains, of `count` that wait. The
+/// clock stops when every verdict is recorded, not when the last handler has run.
+[[nodiscard]] double drain_through_dispatcher(QueueStore& queue, std::size_t count,
+                                              const Draining& draining = {});
+
+struct Quantiles {
+  double p50_us = 0;
+  double p99_us = 0;
+};
+
+/// From the call of enqueue to the first line of the handler, one message at a time. `producer` and
+/// `consumer` are two handles of one queue, or the same one.
+[[nodiscard]] Quantiles measure_latency(QueueStore& producer, QueueStore& consumer,
+                                        std::size_t samples,
+                                        std::chrono::milliseconds pause = std::chrono::milliseconds{
+                                            0});
+
+}  // namespace oncebox::bench

@@ -1,0 +1,258 @@
+// What the PostgreSQL store does in a second, against a loop that uses libpq directly on the same
+// tables, against single statements on one plain table, and against other queues in PostgreSQL; the
+// time from enqueue to handler; and the bytes that a message takes.
+//
+// Conditions: one private server on this machine with fsync and synchronous_commit on; payloads of
+// about 200 bytes, random ids, one topic. All take turns in one run, each round on new tables; the
+// figures are medians. An argument sets the number of rounds.
+//
+// ONCEBOX_BENCH_PEERS is the folder with the scripts of benchmarks/peers and their packages, which
+// `./dev bench` installs; ONCEBOX_PGMQ_SQL is the file with pgmq's functions.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench_dispatcher.hpp"
+#include "bench_messages.hpp"
+#include "bench_postgresql.hpp"
+#include "figure.hpp"
+#include "oncebox/inbox.hpp"
+#include "oncebox/postgresql/postgresql_store.hpp"
+#include "raw_postgresql.hpp"
+
+namespace oncebox::bench {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kBatch = 500;
+constexpr std::size_t kMessages = 50'000;
+
+using Rates = std::map<std::string, std::vector<double>>;
+
+template <class Enqueue>
+double enqueue_in_batches(std::span<const Message> messages, std::size_t batch, Enqueue enqueue) {
+  return measure([&] {
+    for (std::size_t first = 0; first < messages.size(); first += batch) {
+      enqueue(messages.subspan(first, std::min(batch, messages.size() - first)));
+    }
+    return messages.size();
+  });
+}
+
+template <class Drain>
+double drain_in_batches(std::size_t batch, Drain drain) {
+  return measure([&] {
+    std::size_t total = 0;
+    while (const std::size_t count = drain(batch)) total += count;
+    return total;
+  });
+}
+
+void run_raw(BenchPostgresql& server, std::size_t batch, Rates& rates) {
+  const postgresql::Options options = server.new_store();
+  postgresql::migrate(options);
+  RawPostgresql raw(server.url(), options.schema);
+  const std::vector<Message> messages = make_messages(kMessages);
+  rates[fmt::format("raw/enqueue/batch={}", batch)].push_back(enqueue_in_batches(
+      messages, batch, [&](std::span<const Message> part) { raw.enqueue(part); }));
+  if (batch == kBatch) {
+    server.settle_down();
+    rates["raw/claim+settle/batch=500"].push_back(
+        drain_in_batches(batch, [&](std::size_t size) { return raw.claim_and_acknowledge(size); }));
+  }
+  server.drop(options);
+}
+
+void run_store(BenchPostgresql& server, std::size_t batch, Rates& rates) {
+  const postgresql::Options options = server.new_store();
+  {
+    postgresql::PostgresqlStore store(options);
+    const std::vector<Message> messages = make_messages(kMessages);
+    rates[fmt::format("postgresql/enqueue/batch={}", batch)].push_back(enqueue_in_batches(
+        messages, batch, [&](std::span<const Message> part) { store.inbox().enqueue(part); }));
+    if (batch == kBatch) {
+      server.settle_down();
+      const OwnerToken owner = OwnerToken::generate();
+      rates["postgresql/claim+settle/batch=500"].push_back(drain_in_batches(
+          batch,
+          [&](std::size_t size) { return claim_and_acknowledge(store.inbox(), owner, size); }));
+    }
+  }
+  server.drop(options);
+}
+
+void run_dispatcher(BenchPostgresql& server, bool flush_claims, Rates& rates) {
+  postgresql::Options options = server.new_store();
+  options.flush_claims = flush_claims;
+  {
+    postgresql::PostgresqlStore store(options);
+    enqueue_all(store.inbox(), kMessages);
+    server.settle_down();
+    rates[flush_claims ? "dispatcher/drain/postgresql" : "dispatcher/drain/postgresql/unflushed"]
+        .push_back(drain_through_dispatcher(store.inbox(), kMessages));
+  }
+  server.drop(options);
+}
+
+// Many callers, one message each.
+void run_singles(BenchPostgresql& server, Rates& rates) {
+  constexpr std::size_t kSingles = 20'000;
+  constexpr std::size_t kThreads = 64;
+  constexpr std::size_t kConnections = 32;
+  const std::vector<Message> messages = make_messages(kSingles);
+  const postgresql::Options options = server.new_store();
+  {
+    postgresql::PostgresqlStore store(options);
+    PlainTable plain(server.url(), options.schema, kConnections);
+    rates["raw/enqueue-single/connections=32"].push_back(measure([&] {
+      plain.enqueue_singly(messages);
+      return kSingles;
+    }));
+    Inbox inbox(store, {.missing_hash = MissingHash::leave});
+    rates["postgresql/enqueue-single/threads=64"].push_back(measure([&] {
+      std::atomic<std::size_t> next = 0;
+      {
+        std::vector<std::jthread> callers;
+        callers.reserve(kThreads);
+        for (std::size_t i = 0; i < kThreads; ++i) {
+          callers.emplace_back([&] {
+            for (std::size_t at = next++; at < kSingles; at = next++) inbox.enqueue(messages[at]);
+          });
+        }
+      }
+      return kSingles;
+    }));
+  }
+  server.drop(options);
+}
+
+// One message at a time on an idle system; the pause lets everything come to rest.
+void run_latency(BenchPostgresql& server, Report& report) {
+  constexpr std::size_t kSamples = 500;
+  constexpr auto kPause = 15ms;
+  const auto add = [&](const std::string& name, const Quantiles& quantiles) {
+    report.add_time(name + "/p50", quantiles.p50_us);
+    report.add_time(name + "/p99", quantiles.p99_us);
+  };
+  for (const bool flush_claims : {true, false}) {
+    postgresql::Options options = server.new_store();
+    options.flush_claims = flush_claims;
+    {
+      postgresql::PostgresqlStore store(options);
+      postgresql::PostgresqlStore other(options);
+      const std::string name =
+          fmt::format("postgresql/enqueue-to-handler/flush-claims={}", flush_claims ? "on" : "off");
+      add(name, measure_latency(store.inbox(), store.inbox(), kSamples, kPause));
+      add(name + "/other-handle",
+          measure_latency(other.outbox(), store.outbox(), kSamples, kPause));
+    }
+    server.drop(options);
+  }
+}
+
+// What the tables and indexes of a queue take per message, in each state.
+class Sizes {
+ public:
+  Sizes(BenchPostgresql& server, Report& report) : server_(server), report_(report) {}
+
+  void run() {
+    {
+      postgresql::PostgresqlStore store(options_);
+      enqueue_all(store.inbox(), kMessages);
+      tell("ready", {"message", "work"});
+      std::vector<ClaimedMessage> claimed = claim_all(store.inbox());
+      tell("leased", {"message", "work"});
+      acknowledge_all(store.inbox(), claimed);
+      tell("done", {"message", "done"});
+    }
+    server_.drop(options_);
+  }
+
+ private:
+  std::vector<ClaimedMessage> claim_all(QueueStore& queue) {
+    const OwnerToken owner = OwnerToken::generate();
+    std::vector<ClaimedMessage> all;
+    for (;;) {
+      std::vector<ClaimedMessage> claimed = queue.claim({.owner = owner, .limit = kBatch});
+      if (claimed.empty()) return all;
+      std::move(claimed.begin(), claimed.end(), std::back_inserter(all));
+      server_.execute(fmt::format("VACUUM {}", table("work")));
+    }
+  }
+
+  static void acknowledge_all(QueueStore& queue, const std::vector<ClaimedMessage>& claimed) {
+    for (std::size_t first = 0; first < claimed.size(); first += kBatch) {
+      std::vector<Settlement> settlements;
+      for (std::size_t i = first; i < std::min(first + kBatch, claimed.size()); ++i) {
+        settlements.push_back({.delivery = delivery_of(claimed[i]), .verdict = Ack{}});
+      }
+      queue.settle(settlements);
+    }
+  }
+
+  std::string table(const std::string& name) const {
+    return fmt::format("{}.oncebox_inbox_{}", options_.schema, name);
+  }
+
+  void tell(const std::string& state, const std::vector<std::string>& tables) {
+    const auto add = [&](const std::string& what, const std::string& bytes) {
+      report_.add_count(fmt::format("postgresql/size/{}/{}", state, what),
+                        std::stod(bytes) / kMessages, "bytes/message");
+    };
+    for (const std::string& name : tables) {
+      add(name, server_.execute(fmt::format("SELECT pg_table_size('{}')", table(name))));
+      add(name + "-indexes",
+          server_.execute(fmt::format("SELECT pg_indexes_size('{}')", table(name))));
+    }
+  }
+
+  BenchPostgresql& server_;
+  Report& report_;
+  const postgresql::Options options_ = server_.new_store();
+};
+
+void run(Report& report, int rounds) {
+  BenchPostgresql server;
+  Rates rates;
+  for (int round = 0; round < rounds; ++round) {
+    for (const std::size_t batch : {kBatch, 2 * kBatch}) {
+      run_raw(server, batch, rates);
+      run_store(server, batch, rates);
+    }
+    run_dispatcher(server, true, rates);
+    run_dispatcher(server, false, rates);
+    run_singles(server, rates);
+  }
+  const auto compare = [&](const std::string& baseline, const std::vector<std::string>& names) {
+    report.add(baseline, median(rates.at(baseline)));
+    for (const std::string& name : names) report.add(name, median(rates.at(name)), baseline);
+  };
+  compare("raw/enqueue/batch=500", {"postgresql/enqueue/batch=500"});
+  compare("raw/enqueue/batch=1000", {"postgresql/enqueue/batch=1000"});
+  compare("raw/claim+settle/batch=500",
+          {"postgresql/claim+settle/batch=500", "dispatcher/drain/postgresql",
+           "dispatcher/drain/postgresql/unflushed"});
+  compare("raw/enqueue-single/connections=32", {"postgresql/enqueue-single/threads=64"});
+  run_latency(server, report);
+  Sizes(server, report).run();
+}
+
+}  // namespace
+}  // namespace oncebox::bench
+
+int main(int argc, char** argv) {
+  constexpr int kRounds = 5;
+  oncebox::bench::Report report;
+  oncebox::bench::run(report, argc > 1 ? std::stoi(argv[1]) : kRounds);
+  report.print_json();
+}

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+namespace oncebox::postgresql {
+
+/// Stands between stores and their server, on a port of 127.0.0.1, and forwards what they say until
+/// it is told to fail. It reads the messages of the protocol, so that a failure strikes at an exact
+/// place. Calls are safe from any thread. Framing is not seen through TLS: such a connection is
+/// only forwarded.
+class CuttingProxy {
+ public:
+  /// `server` is a libpq URL with the host and port of a running server.
+  explicit CuttingProxy(const std::string& server);
+  ~CuttingProxy();
+  CuttingProxy(const CuttingProxy&) = delete;
+  CuttingProxy& operator=(const CuttingProxy&) = delete;
+
+  /// How a client gets to the server's database through the proxy.
+  [[nodiscard]] std::string connection() const;
+
+  /// Cuts a connection in place of forwarding the next step but `step`. Steps are the statements,
+  /// and the end of each exchange, at which one without a COMMIT in it is committed. So whatever
+  /// the step, nothing is committed.
+  void cut_before(int step);
+
+  /// Forwards exchanges until one leaves no transaction open and `skip` more of them have, and then
+  /// cuts the connection in place of forwarding the answer: it was committed, and nobody hears.
+  void cut_answer(int skip = 0);
+
+  /// Whether a failure struck since it was asked for; none will any more.
+  bool disarm();
+
+  /// Ends all connections.
+  void cut_all();
+
+  /// Forwards nothing until `thaw`, and accepts nobody: connections stay open, and nobody answers.
+  void freeze();
+  void thaw();
+
+  /// From now on every answer arrives this much later.
+  void delay_answers(std::chrono::milliseconds by);
+
+  /// How many connections go through it now.
+  [[nodiscard]] std::size_t connections() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace oncebox::postgresql

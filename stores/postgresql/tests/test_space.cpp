@@ -1,0 +1,54 @@
+#include "test_space.hpp"
+
+#include <fmt/format.h>
+
+#include <random>
+
+#include "oncebox/testing/shared_postgresql.hpp"
+
+namespace oncebox::postgresql {
+
+namespace {
+
+constexpr std::chrono::seconds kPatience{60};
+
+std::string unique_name() {
+  std::random_device random;
+  return fmt::format("test_{:08x}{:08x}", random(), random());
+}
+
+}  // namespace
+
+TestSpace::TestSpace() : schema_(unique_name()), connection_(options()) {}
+
+TestSpace::~TestSpace() {
+  try {
+    run("DROP SCHEMA IF EXISTS {schema} CASCADE");
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "the schema {} stays in the test's server: {}\n", schema_, error.what());
+  }
+}
+
+Options TestSpace::options() const {
+  return {.connection = testing::shared_postgresql_url(),
+          .schema = schema_,
+          .schema_deployment = SchemaDeployment::on,
+          .max_connections = 4,
+          .call_timeout = kPatience};
+}
+
+Result TestSpace::run(const std::string& sql) {
+  return connection_.run_text(fmt::format(fmt::runtime(sql), fmt::arg("schema", schema_)),
+                              Exchange::changes_nothing,
+                              std::chrono::steady_clock::now() + kPatience);
+}
+
+std::int64_t TestSpace::number(const std::string& sql) {
+  return run(fmt::format("SELECT ({})::bigint", sql)).bigint(0, 0);
+}
+
+std::string TestSpace::text(const std::string& sql) {
+  return std::string(run(fmt::format("SELECT ({})::text", sql)).bytes(0, 0));
+}
+
+}  // namespace oncebox::postgresql

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "connection.hpp"
+#include "oncebox/postgresql/postgresql_store.hpp"
+
+namespace oncebox::postgresql {
+
+/// A schema of a test's own in the server that the tests share. Nobody else has its name; it is
+/// dropped, with all that is in it, when this object is destroyed.
+class TestSpace {
+ public:
+  TestSpace();
+  ~TestSpace();
+  TestSpace(const TestSpace&) = delete;
+  TestSpace& operator=(const TestSpace&) = delete;
+
+  [[nodiscard]] const std::string& schema() const noexcept { return schema_; }
+
+  /// How a store is opened there, straight to the server, with schema deployment on.
+  [[nodiscard]] Options options() const;
+
+  /// Runs one statement as the superuser. `{schema}` in it stands for the name of the schema.
+  Result run(const std::string& sql);
+  /// The first value that it answers, which is a number or a text.
+  [[nodiscard]] std::int64_t number(const std::string& sql);
+  [[nodiscard]] std::string text(const std::string& sql);
+
+ private:
+  const std::string schema_;
+  Connection connection_;
+};
+
+}  // namespace oncebox::postgresql
