@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "audit.hpp"
-#include "oncebox/postgresql/postgresql_store.hpp"
+#include "oncebox/open_store.hpp"
 
 namespace oncebox::chaos {
 
@@ -61,7 +61,7 @@ void ChaosFixture::start_workers(const std::string& url, const std::vector<std::
     const std::string ledger = folder_.file(fmt::format("ledger-{}", slot));
     std::vector<std::string> command = by;
     for (const std::string& word :
-         {std::string(ONCEBOX_CHAOS_WORKER), url, ledger, std::to_string(slot),
+         {std::string(ONCEBOX_CHAOS_WORKER), store_url(url), ledger, std::to_string(slot),
           std::to_string(instant_now() % 1'000'000)}) {
       command.push_back(word);
     }
@@ -132,8 +132,8 @@ void ChaosFixture::expect_nothing_lost(const std::string& url) {
   std::vector<workers::WorkerRun> runs;
   runs.reserve(processes_.size());
   for (Process& process : processes_) runs.push_back({.events = process.ledger.read()});
-  postgresql::PostgresqlStore store(store_options(url));
-  workers::audit(store, runs, workers::Expect::everything_ended);
+  const std::unique_ptr<Store> store = open_store(store_url(url));
+  workers::audit(*store, runs, workers::Expect::everything_ended);
 }
 
 }  // namespace oncebox::chaos

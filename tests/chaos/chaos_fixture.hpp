@@ -11,7 +11,7 @@
 #include "oncebox/testing/child_process.hpp"
 #include "oncebox/testing/postgresql_server.hpp"
 #include "oncebox/testing/temporary_folder.hpp"
-#include "store_options.hpp"
+#include "store_url.hpp"
 
 namespace oncebox::chaos {
 
