@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <stdexcept>
 #include <utility>
 
@@ -47,10 +48,22 @@ std::size_t count_since(Instant since, const std::vector<Event>& events, Conditi
 
 }  // namespace
 
-ChaosFixture::ChaosFixture() = default;
+ChaosFixture::ChaosFixture() {
+  namespace fs = std::filesystem;
+  fs::permissions(folder_.file(""), fs::perms::others_exec, fs::perm_options::add);
+}
 
 ChaosFixture::~ChaosFixture() {
   if (input_of_workers_ >= 0) close(input_of_workers_);
+}
+
+testing::PostgresqlServerOptions ChaosFixture::durable(
+    std::vector<testing::PostgresqlSetting> settings) const {
+  return {.durable = true, .settings = std::move(settings), .folder = folder_.file("")};
+}
+
+std::string ChaosFixture::file_for_server(const std::string& name) const {
+  return folder_.file(name);
 }
 
 void ChaosFixture::start_workers(const std::string& url, const std::vector<std::string>& by) {

@@ -11,7 +11,7 @@ class ServerFault : public ChaosFixture {};
 
 TEST_F(ServerFault, RestartLosesNothingAndWorkGoesOn) {
   RecordProperty("requirement", "IBX-105, IBX-106, R-14, R-15");
-  PostgresqlServer server({.durable = true});
+  PostgresqlServer server(durable());
   start_workers(server.url());
   const Instant since = instant_now();
   server.restart();
@@ -24,8 +24,7 @@ TEST_F(ServerFault, CrashLosesNothingAndLeavesNoMessageWithTwoHolders) {
   RecordProperty("requirement", "IBX-104, IBX-105, IBX-106, R-14, R-15");
   // Commits wait before they are flushed: so there is always an answer, should one be given too
   // early, that a crash can disprove.
-  PostgresqlServer server(
-      {.durable = true, .settings = {{"commit_delay", "5000"}, {"commit_siblings", "0"}}});
+  PostgresqlServer server(durable({{"commit_delay", "5000"}, {"commit_siblings", "0"}}));
   start_workers(server.url());
   constexpr int kCrashes = 3;
   for (int crash = 0; crash < kCrashes; ++crash) {
@@ -40,7 +39,7 @@ TEST_F(ServerFault, CrashLosesNothingAndLeavesNoMessageWithTwoHolders) {
 
 TEST_F(ServerFault, PauseForLongerThanACallMayTakeLosesNothing) {
   RecordProperty("requirement", "IBX-105, IBX-106, R-14, R-15");
-  PostgresqlServer server({.durable = true});
+  PostgresqlServer server(durable());
   start_workers(server.url());
   const Instant since = instant_now();
   server.pause();
@@ -52,7 +51,7 @@ TEST_F(ServerFault, PauseForLongerThanACallMayTakeLosesNothing) {
 
 TEST_F(ServerFault, SynchronousStandbyTakesOverAndNothingIsLost) {
   RecordProperty("requirement", "IBX-104, IBX-105, IBX-106, R-14, R-15");
-  PostgresqlServer server({.durable = true});
+  PostgresqlServer server(durable());
   const std::unique_ptr<PostgresqlServer> standby = server.make_standby();
   start_workers(
       fmt::format("postgresql://postgres@127.0.0.1:{},127.0.0.1:{}/postgres"
