@@ -70,6 +70,12 @@ function(oncebox_target_defaults target)
   endif()
 endfunction()
 
+# Examples and benchmarks: in a Debug build nobody measures them, so they compile as test code does.
+function(oncebox_program_defaults target)
+  oncebox_target_defaults(${target})
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O0> $<$<CONFIG:Debug>:-g1>)
+endfunction()
+
 # Test code is compiled far more often than it is run: without optimisation, and with line numbers
 # only, it takes a third of the time.
 function(oncebox_test_defaults target)

@@ -48,7 +48,7 @@ function(oncebox_add_benchmark name)
 
   set(target bench_${name})
   add_executable(${target} ${arg_SOURCES})
-  oncebox_target_defaults(${target})
+  oncebox_program_defaults(${target})
   target_link_libraries(${target} PRIVATE ${arg_LINK})
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/benchmarks")
@@ -67,7 +67,7 @@ function(oncebox_add_example name)
 
   set(target example_${name})
   add_executable(${target} ${arg_SOURCES})
-  oncebox_target_defaults(${target})
+  oncebox_program_defaults(${target})
   target_link_libraries(${target} PRIVATE ${arg_LINK})
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples")
