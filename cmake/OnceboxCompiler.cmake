@@ -33,6 +33,15 @@ if(ONCEBOX_SANITIZE STREQUAL "thread")
   add_link_options(-shared-libsan "-Wl,-rpath,${_oncebox_resources}/lib/linux")
 endif()
 
+# The test programs have up to 100 MB; this linker needs a fifth of the time for them.
+if(PROJECT_IS_TOP_LEVEL AND CMAKE_BUILD_TYPE STREQUAL "Debug")
+  include(CheckLinkerFlag)
+  check_linker_flag(CXX -fuse-ld=mold ONCEBOX_HAS_MOLD)
+  if(ONCEBOX_HAS_MOLD)
+    add_link_options(-fuse-ld=mold)
+  endif()
+endif()
+
 if(ONCEBOX_COVERAGE)
   add_compile_options(--coverage -fprofile-update=atomic)
   add_link_options(--coverage)
