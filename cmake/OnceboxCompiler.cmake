@@ -6,6 +6,10 @@ if(PROJECT_IS_TOP_LEVEL)
   mark_as_advanced(ONCEBOX_CCACHE)
   if(ONCEBOX_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     set(CMAKE_CXX_COMPILER_LAUNCHER "${ONCEBOX_CCACHE}")
+    if(ONCEBOX_PRECOMPILE_HEADERS)
+      # Else it passes on everything that uses a precompiled header.
+      list(PREPEND CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros)
+    endif()
   endif()
 endif()
 
@@ -89,5 +93,8 @@ endfunction()
 # only, it takes a third of the time.
 function(oncebox_test_defaults target)
   oncebox_target_defaults(${target})
-  target_compile_options(${target} PRIVATE -O0 -g1)
+  # All of it ends in executables. Equal flags let an OBJECT library and an executable share a
+  # precompiled header; CMake's own would differ.
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -O0 -g1 -fPIE)
 endfunction()

@@ -22,6 +22,7 @@ function(oncebox_add_test name)
   add_executable(${target} ${arg_SOURCES})
   oncebox_test_defaults(${target})
   target_link_libraries(${target} PRIVATE ${arg_LINK} GTest::gtest_main)
+  oncebox_reuse_precompiled(${target} test)
   gtest_discover_tests(${target}
     TEST_PREFIX "${ONCEBOX_TEST_PREFIX}${name}."
     DISCOVERY_MODE PRE_TEST
