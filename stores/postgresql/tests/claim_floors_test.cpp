@@ -1,0 +1,127 @@
+#include "claim_floors.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "connection.hpp"
+#include "oncebox/testing/fake_clock.hpp"
+#include "test_space.hpp"
+
+namespace oncebox::postgresql {
+namespace {
+
+using namespace std::chrono_literals;
+using sql::StoredMessage;
+
+constexpr TimePoint kNow{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}};
+
+StoredMessage claimed(TimePoint eligible_at, std::uint64_t order, int priority = 0) {
+  StoredMessage message{.id = 1, .key = {"shop", "1"}, .state = {}};
+  message.state.eligible_at = eligible_at;
+  message.state.enqueue_order = order;
+  message.state.priority = Priority(priority);
+  return message;
+}
+
+class ClaimFloorsTest : public ::testing::Test {
+ protected:
+  ClaimFloors floors_;
+
+  // The first look is at everything; the ones behind it begin where it ended.
+  ClaimFloors::Floors after(const std::vector<StoredMessage>& messages, bool is_exhausted,
+                            TimePoint now = kNow) {
+    const ClaimFloors::Floors used = floors_.before_claim({});
+    floors_.after_claim({}, used, {.now = now, .messages = messages, .is_exhausted = is_exhausted});
+    return floors_.before_claim({});
+  }
+};
+
+TEST_F(ClaimFloorsTest, FirstLookIsAtEverything) {
+  RecordProperty("requirement", "IBX-122");
+  const ClaimFloors::Floors floors = floors_.before_claim({});
+  EXPECT_TRUE(floors.is_complete);
+  EXPECT_TRUE(floors.by_priority.empty());
+  EXPECT_FALSE(floors.lapsed);
+}
+
+TEST_F(ClaimFloorsTest, NextLookBeginsBehindTheLastClaimedOfEachPriority) {
+  RecordProperty("requirement", "IBX-122,R-17");
+  const ClaimFloors::Floors floors =
+      after({claimed(kNow - 1h, 7, 5), claimed(kNow - 2h, 3), claimed(kNow - 1h, 4)}, false);
+  EXPECT_FALSE(floors.is_complete);
+  EXPECT_EQ(floors.by_priority.at(5).enqueue_order, 7);
+  EXPECT_EQ(floors.by_priority.at(0).eligible_at, kNow - 1h);
+  EXPECT_EQ(floors.by_priority.at(0).enqueue_order, 4);
+}
+
+TEST_F(ClaimFloorsTest, WhatIsCommittedALittleLateIsNotPassed) {
+  RecordProperty("requirement", "IBX-122");
+  const ClaimFloors::Floors floors = after({claimed(kNow, 9)}, true);
+  EXPECT_LE(floors.by_priority.at(0).eligible_at, kNow - 1s);
+  EXPECT_LE(floors.lapsed, kNow - 1s);
+}
+
+TEST_F(ClaimFloorsTest, OtherTopicsHaveOtherPlaces) {
+  RecordProperty("requirement", "R-20");
+  after({claimed(kNow - 1h, 7)}, false);
+  EXPECT_TRUE(floors_.before_claim({.only = {"order.*"}}).is_complete);
+}
+
+TEST_F(ClaimFloorsTest, ClockThatWentBackForgetsEverything) {
+  RecordProperty("requirement", "IBX-122");
+  after({claimed(kNow - 1h, 7)}, false);
+  const ClaimFloors::Floors floors = after({}, false, kNow - 10s);
+  EXPECT_TRUE(floors.by_priority.empty());
+}
+
+// What is claimed leaves dead entries in the index for as long as somebody could still see them.
+TEST(ClaimUnderAHeldSnapshot, DoesNotPassWhatIsDead) {
+  RecordProperty("requirement", "IBX-121,IBX-122");
+  constexpr int kMessages = 2'000;
+  constexpr int kBatch = 50;
+  TestSpace space;
+  testing::FakeClock clock;
+  const auto far_away = [] { return std::chrono::steady_clock::now() + 1min; };
+  const auto entries_read = [&] {
+    return space.number(
+        "SELECT coalesce(max(idx_tup_read), 0) FROM pg_stat_user_indexes "
+        "WHERE schemaname = '{schema}' AND indexrelname = 'oncebox_inbox_work_claimable'");
+  };
+  {
+    PostgresqlStore store(space.options(), clock);
+    std::vector<Message> messages;
+    for (int i = 0; i < kMessages; ++i) {
+      messages.push_back({.key = {"shop", std::to_string(i)}, .topic = "order.created"});
+    }
+    store.inbox().enqueue(messages);
+    clock.advance(10s);
+    Connection holder(space.options());
+    holder.run_text("BEGIN ISOLATION LEVEL REPEATABLE READ", Exchange::changes_nothing, far_away());
+    holder.run_text("SELECT 1", Exchange::changes_nothing, far_away());
+    const OwnerToken owner = OwnerToken::generate();
+    for (int i = 0; i < kMessages / kBatch; ++i) {
+      const auto batch = store.inbox().claim({.owner = owner, .limit = kBatch});
+      ASSERT_EQ(batch.size(), static_cast<std::size_t>(kBatch));
+      std::vector<Settlement> settlements;
+      for (const ClaimedMessage& one : batch) settlements.push_back({.delivery = delivery_of(one)});
+      store.inbox().settle(settlements);
+    }
+  }
+  // The server tells what its sessions have read when they end, a little later.
+  const auto give_up = far_away();
+  std::int64_t read = 0;
+  while ((read = entries_read()) < kMessages && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::yield();
+  }
+  EXPECT_GE(read, kMessages);
+  // From the front, claim after claim, it would have been forty thousand.
+  EXPECT_LT(read, 3 * kMessages);
+}
+
+}  // namespace
+}  // namespace oncebox::postgresql
