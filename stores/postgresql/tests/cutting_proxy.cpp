@@ -148,13 +148,14 @@ struct Exchange {
                        [](const Statement& one) { return one.query == "COMMIT"; });
   }
 
-  /// Whether it belongs to no call of a store: connections are set up, and announcements sent, by
-  /// whoever comes first, and by threads of their own.
+  /// Whether no call fails with it: connections are set up, and announcements sent, by whoever
+  /// comes first and by threads of their own; and what is lost is rolled back anyway.
   [[nodiscard]] bool is_housekeeping() const {
     if (statements.size() != 1) return false;
     const std::string& query = statements.front().query;
     return query.find("pg_notify") != std::string::npos ||
-           query.find("set_config") != std::string::npos || query.starts_with("LISTEN");
+           query.find("set_config") != std::string::npos || query.starts_with("LISTEN") ||
+           query == "ROLLBACK";
   }
 };
 
