@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "oncebox/postgresql/postgresql_store.hpp"
 #include "oncebox/testing/postgresql_server.hpp"

@@ -14,9 +14,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <span>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,6 +30,7 @@
 #include "figure.hpp"
 #include "oncebox/inbox.hpp"
 #include "oncebox/postgresql/postgresql_store.hpp"
+#include "peer_process.hpp"
 #include "raw_postgresql.hpp"
 
 namespace oncebox::bench {
@@ -136,6 +140,55 @@ void run_singles(BenchPostgresql& server, Rates& rates) {
   server.drop(options);
 }
 
+struct Peer {
+  std::string name;
+  std::string script;
+  std::string schema;
+};
+
+const std::vector<Peer>& node_peers() {
+  static const std::vector<Peer> peers{
+      {"graphile-worker", "graphile_worker.mjs", "graphile_worker"},
+      {"pg-boss", "pg_boss.mjs", "pgboss"}};
+  return peers;
+}
+
+std::string environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+void run_node_peers(BenchPostgresql& server, const std::string& folder, Rates& rates) {
+  constexpr std::size_t kPeerMessages = 20'000;
+  for (const Peer& peer : node_peers()) {
+    server.execute("CHECKPOINT");
+    const auto measured = run_peer({.folder = folder,
+                                    .script = peer.script,
+                                    .url = server.url(),
+                                    .count = kPeerMessages,
+                                    .batch = 2 * kBatch});
+    for (const auto& [figure, rate] : measured) {
+      rates[fmt::format("{}/{}", peer.name, figure)].push_back(rate);
+    }
+    server.execute(fmt::format("DROP SCHEMA {} CASCADE", peer.schema));
+  }
+}
+
+void run_pgmq(BenchPostgresql& server, const std::string& sql_file, Rates& rates) {
+  if (rates["pgmq/enqueue"].empty()) {
+    std::stringstream sql;
+    sql << std::ifstream(sql_file).rdbuf();
+    PgSession(server.url()).run("CREATE SCHEMA IF NOT EXISTS pgmq;" + sql.str());
+  }
+  PgmqQueue queue(server.url());
+  const std::vector<Message> messages = make_messages(kMessages);
+  rates["pgmq/enqueue"].push_back(enqueue_in_batches(
+      messages, 2 * kBatch, [&](std::span<const Message> part) { queue.enqueue(part); }));
+  server.settle_down();
+  rates["pgmq/drain"].push_back(
+      drain_in_batches(kBatch, [&](std::size_t size) { return queue.read_and_archive(size); }));
+}
+
 // One message at a time on an idle system; the pause lets everything come to rest.
 void run_latency(BenchPostgresql& server, Report& report) {
   constexpr std::size_t kSamples = 500;
@@ -221,9 +274,28 @@ class Sizes {
   const postgresql::Options options_ = server_.new_store();
 };
 
+void compare_with_peer(const std::string& name, const Rates& rates, Report& report) {
+  const auto compare = [&](const std::string& figure, const std::string& ours) {
+    const auto theirs = rates.find(fmt::format("{}/{}", name, figure));
+    if (theirs == rates.end()) return;
+    report.add(theirs->first, median(theirs->second));
+    report.add(fmt::format("{}/against/{}", ours, theirs->first), median(rates.at(ours)),
+               theirs->first);
+  };
+  compare("enqueue", "postgresql/enqueue/batch=1000");
+  compare("enqueue-dedupe", "postgresql/enqueue/batch=1000");
+  compare("drain", "dispatcher/drain/postgresql");
+}
+
 void run(Report& report, int rounds) {
   BenchPostgresql server;
   Rates rates;
+  const std::string peers = environment("ONCEBOX_BENCH_PEERS");
+  const std::string pgmq = environment("ONCEBOX_PGMQ_SQL");
+  if (peers.empty()) {
+    fmt::print("graphile-worker and pg-boss are skipped: ONCEBOX_BENCH_PEERS is not set\n");
+  }
+  if (pgmq.empty()) fmt::print("pgmq is skipped: ONCEBOX_PGMQ_SQL is not set\n");
   for (int round = 0; round < rounds; ++round) {
     for (const std::size_t batch : {kBatch, 2 * kBatch}) {
       run_raw(server, batch, rates);
@@ -232,6 +304,8 @@ void run(Report& report, int rounds) {
     run_dispatcher(server, true, rates);
     run_dispatcher(server, false, rates);
     run_singles(server, rates);
+    if (!peers.empty()) run_node_peers(server, peers, rates);
+    if (!pgmq.empty()) run_pgmq(server, pgmq, rates);
   }
   const auto compare = [&](const std::string& baseline, const std::vector<std::string>& names) {
     report.add(baseline, median(rates.at(baseline)));
@@ -243,6 +317,9 @@ void run(Report& report, int rounds) {
           {"postgresql/claim+settle/batch=500", "dispatcher/drain/postgresql",
            "dispatcher/drain/postgresql/unflushed"});
   compare("raw/enqueue-single/connections=32", {"postgresql/enqueue-single/threads=64"});
+  for (const std::string name : {"graphile-worker", "pg-boss", "pgmq"}) {
+    compare_with_peer(name, rates, report);
+  }
   run_latency(server, report);
   Sizes(server, report).run();
 }
