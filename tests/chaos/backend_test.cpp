@@ -40,7 +40,7 @@ class Hog {
 };
 
 TEST_F(Backend, TerminationLosesNothingAndWorkGoesOn) {
-  RecordProperty("requirement", "IBX-105, IBX-106, R-14, R-15");
+  RecordProperty("requirement", "IBX-013, IBX-102, IBX-105, IBX-106, R-14, R-15");
   PostgresqlServer server(durable());
   start_workers(server.url());
   const Instant since = instant_now();
@@ -56,7 +56,7 @@ TEST_F(Backend, TerminationLosesNothingAndWorkGoesOn) {
 }
 
 TEST_F(Backend, ExhaustionLosesNothingAndWorkGoesOnWhenThereAreSomeAgain) {
-  RecordProperty("requirement", "IBX-105, IBX-106, R-14, R-15");
+  RecordProperty("requirement", "IBX-013, IBX-105, IBX-106, R-14, R-15");
   constexpr std::size_t kConnections = 25;
   PostgresqlServer server(durable({{"max_connections", "25"}}));
   start_workers(server.url());

@@ -11,7 +11,7 @@ namespace {
 class Disk : public ChaosFixture {};
 
 TEST_F(Disk, FullOneLosesNothingAndWorkGoesOnWhenThereIsRoomAgain) {
-  RecordProperty("requirement", "IBX-105, IBX-106, R-14, R-15");
+  RecordProperty("requirement", "IBX-013, IBX-105, IBX-106, R-14, R-15");
   constexpr std::size_t kBytes = std::size_t{160} << 20;
   const std::string disk = file_for_server("disk");
   std::filesystem::create_directory(disk);

@@ -40,12 +40,12 @@ class Network : public ChaosFixture {
 };
 
 TEST_F(Network, SilentCutLosesNothingAndWorkGoesOnWhenItIsHealed) {
-  RecordProperty("requirement", "IBX-105, IBX-106, R-14, R-15");
+  RecordProperty("requirement", "IBX-013, IBX-105, IBX-106, R-14, R-15");
   cut_and_heal(PrivateNetwork::Cut::silently);
 }
 
 TEST_F(Network, ResetConnectionsLoseNothingAndWorkGoesOnWhenItIsHealed) {
-  RecordProperty("requirement", "IBX-105, IBX-106, R-14, R-15");
+  RecordProperty("requirement", "IBX-013, IBX-105, IBX-106, R-14, R-15");
   cut_and_heal(PrivateNetwork::Cut::by_resets);
 }
 
