@@ -28,6 +28,7 @@ function(oncebox_add_test name)
   add_executable(${target} ${arg_SOURCES})
   oncebox_test_defaults(${target})
   target_link_libraries(${target} PRIVATE ${arg_LINK} GTest::gtest_main)
+  oncebox_reuse_precompiled(${target} test)
 
   set(properties "")
   if(arg_NEEDS_POSTGRESQL)
@@ -101,7 +102,7 @@ function(oncebox_add_benchmark name)
 
   set(target bench_${name})
   add_executable(${target} ${arg_SOURCES})
-  oncebox_target_defaults(${target})
+  oncebox_program_defaults(${target})
   target_link_libraries(${target} PRIVATE ${arg_LINK})
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/benchmarks")
@@ -121,7 +122,7 @@ function(oncebox_add_example name)
 
   set(target example_${name})
   add_executable(${target} ${arg_SOURCES})
-  oncebox_target_defaults(${target})
+  oncebox_program_defaults(${target})
   target_link_libraries(${target} PRIVATE ${arg_LINK})
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples")

@@ -31,6 +31,9 @@ function(oncebox_add_module name)
   foreach(library IN LISTS arg_BUILD_LINK)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:${library}>)
   endforeach()
+  if("fmt::fmt" IN_LIST arg_PRIVATE_LINK)
+    oncebox_reuse_precompiled(${target} library)
+  endif()
   set_target_properties(${target} PROPERTIES
     EXPORT_NAME ${name}
     VERSION ${PROJECT_VERSION}

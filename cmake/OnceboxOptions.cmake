@@ -6,6 +6,7 @@ option(ONCEBOX_BUILD_BENCHMARKS "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(ONCEBOX_WITH_TESTING "Build oncebox::testing, with the fake clock" ON)
 option(ONCEBOX_INSTALL "Generate install rules" ${PROJECT_IS_TOP_LEVEL})
 option(ONCEBOX_WERROR "Treat compiler warnings as errors" OFF)
+option(ONCEBOX_PRECOMPILE_HEADERS "Precompile the headers of other libraries" OFF)
 option(ONCEBOX_COVERAGE "Instrument for coverage (gcov)" OFF)
 
 set(ONCEBOX_SANITIZE "" CACHE STRING "Sanitizers: empty, address (with undefined) or thread")

@@ -3,6 +3,9 @@
 #include <chrono>
 #include <utility>
 
+#include "oncebox/sqlite/sqlite_store.hpp"
+#include "sqlite_soundness.hpp"
+
 namespace oncebox::crash {
 
 namespace {
@@ -48,6 +51,12 @@ int CrashFixture::run_to_the_end(const std::vector<std::string>& command, std::s
 void CrashFixture::drain() {
   const std::size_t run = new_run();
   EXPECT_TRUE(exited_well(run_to_the_end(worker({"drain", database(), ledger(run)}), run)));
+}
+
+void CrashFixture::expect_all_well(Expect expect) const {
+  expect_sound(database());
+  sqlite::SqliteStore store({.path = database()});
+  audit(store, runs(), expect);
 }
 
 std::vector<WorkerRun> CrashFixture::runs() const {

@@ -9,13 +9,14 @@
 
 #include "audit.hpp"
 #include "oncebox/testing/child_process.hpp"
-#include "temporary_folder.hpp"
+#include "oncebox/testing/temporary_folder.hpp"
 
 namespace oncebox::crash {
 
 using testing::ChildProcess;
 using testing::exited_well;
 using testing::was_killed;
+using namespace workers;
 
 /// A database in a folder of its own, and the processes that worked on it.
 class CrashFixture : public ::testing::Test {
@@ -40,11 +41,14 @@ class CrashFixture : public ::testing::Test {
   /// Lets a worker handle everything that is left.
   void drain();
 
+  /// The file is sound, and fits to what the processes wrote down.
+  void expect_all_well(Expect expect) const;
+
   [[nodiscard]] std::vector<WorkerRun> runs() const;
   [[nodiscard]] std::vector<Event> events(std::size_t run) const;
 
  private:
-  sqlite::TemporaryFolder folder_;
+  testing::TemporaryFolder folder_;
   std::vector<std::optional<Instant>> killed_at_;  // of each run
 };
 

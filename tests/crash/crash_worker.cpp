@@ -10,158 +10,28 @@
 #include <fmt/format.h>
 #include <sys/prctl.h>
 
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "ledger.hpp"
-#include "oncebox/dispatcher.hpp"
 #include "oncebox/error.hpp"
-#include "oncebox/inbox.hpp"
 #include "oncebox/sqlite/sqlite_store.hpp"
-#include "recording_queue.hpp"
 #include "small_disk.hpp"
+#include "worker.hpp"
 #include "workload.hpp"
 
 namespace oncebox::crash {
 namespace {
 
+using namespace workers;
+
 constexpr std::size_t kMaxUnhandled = 200;
-
-/// Wakes those who wait for the work to get on.
-class Progress final : public Observer {
- public:
-  void on_settle(const Settlement& /*settlement*/, SettleOutcome /*outcome*/) noexcept override {
-    settled_.notify_all();
-  }
-  void on_store_call(std::string_view /*call*/, std::size_t /*items*/,
-                     std::chrono::nanoseconds /*took*/, bool failed) noexcept override {
-    if (!failed) return;
-    failed_ = true;
-    settled_.notify_all();
-  }
-
-  /// Asks again after each settlement, and now and then for what other processes settle.
-  template <class Condition>
-  void wait_until(Condition condition) {
-    constexpr std::chrono::milliseconds kAskAgain{20};
-    std::unique_lock lock(mutex_);
-    while (!condition()) settled_.wait_for(lock, kAskAgain);
-  }
-
-  [[nodiscard]] bool failed() const noexcept { return failed_; }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable settled_;
-  std::atomic<bool> failed_ = false;
-};
-
-[[noreturn]] void die() {
-  std::raise(SIGKILL);
-  std::abort();
-}
-
-// Works for so long, unless it is stopped.
-void take_time(std::chrono::microseconds time, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
-  never.wait_for(lock, stop, time, [] { return false; });
-  if (stop.stop_requested()) throw std::runtime_error("stopped");
-}
-
-/// A store, an inbox and a dispatcher on one file.
-class Worker {
- public:
-  Worker(const std::string& database, Ledger& ledger)
-      : ledger_(ledger),
-        store_({.path = database}),
-        queue_(store_.inbox(), ledger),
-        inbox_(store_, {}, logger_, progress_, clock_),
-        dispatcher_(queue_, handlers(), dispatcher_options(), logger_, progress_, clock_) {}
-
-  /// Answers when the message is taken in, and how; throws what the inbox throws.
-  EnqueueStatus offer(const std::string& id) { return offer(message_of(id, clock_.now())); }
-  EnqueueStatus offer(const Message& message) {
-    const std::string& id = message.key.message_id.str();
-    ledger_.add({.kind = EventKind::offered, .id = id});
-    try {
-      const EnqueueOutcome outcome = inbox_.enqueue(message);
-      const std::string word(to_string(outcome.status));
-      ledger_.add({.kind = EventKind::answered, .id = id, .word = word});
-      return outcome.status;
-    } catch (const Error& error) {
-      const std::string word(to_string(error.code()));
-      ledger_.add({.kind = EventKind::refused, .id = id, .word = word});
-      throw;
-    }
-  }
-
-  void start() { dispatcher_.start(); }
-
-  /// Until the store has nothing left to hand out, now or later.
-  void drain() {
-    progress_.wait_until([this] { return unfinished() == 0; });
-  }
-
-  [[nodiscard]] std::size_t unfinished() {
-    const TopicStats total = store_.inbox_operator().stats().total();
-    return total.ready + total.waiting + total.leased;
-  }
-
-  [[nodiscard]] Progress& progress() noexcept { return progress_; }
-  [[nodiscard]] QueueStore& queue() noexcept { return store_.inbox(); }
-
- private:
-  Handlers handlers() {
-    Handlers handlers;
-    handlers.on("*", [this](const ClaimedMessage& claimed, HandlerContext& context) {
-      const std::string& id = claimed.message.key.message_id.str();
-      const auto delivery = static_cast<std::uint64_t>(claimed.delivery);
-      ledger_.add({.kind = EventKind::begun, .id = id, .delivery = delivery});
-      work_on(claimed, context.stop_token());
-      ledger_.add({.kind = EventKind::ended, .id = id, .delivery = delivery});
-      conclude(claimed);
-    });
-    return handlers;
-  }
-
-  void work_on(const ClaimedMessage& claimed, const std::stop_token& stop) {
-    const Plan plan = plan_of(claimed.message.topic);
-    if (plan == Plan::kills_its_worker) {
-      // The others shall not share its fate.
-      progress_.wait_until([this] { return unfinished() == 1; });
-      die();
-    }
-    constexpr std::chrono::microseconds kQuick{500};
-    take_time(plan == Plan::succeeds_slowly ? kLease + kLease / 2 : kQuick, stop);
-  }
-
-  static void conclude(const ClaimedMessage& claimed) {
-    const Plan plan = plan_of(claimed.message.topic);
-    if (plan == Plan::fails_for_good) throw PermanentFailure("for good");
-    const bool stumbles = plan == Plan::stumbles && claimed.history.attempt == 0;
-    if (plan == Plan::fails || stumbles) throw std::runtime_error("for now");
-  }
-
-  Ledger& ledger_;
-  SystemClock clock_;
-  NullLogger logger_;
-  Progress progress_;
-  sqlite::SqliteStore store_;
-  RecordingQueue queue_;
-  Inbox inbox_;
-  Dispatcher dispatcher_;
-};
+constexpr WorkerOptions kOptions{.lease = Duration{400}, .slow_work = Duration{600}};
 
 struct Shift {
   std::string slot;
@@ -194,7 +64,8 @@ void produce_in_order(Worker& worker, const Shift& shift) {
 }
 
 void work(const std::string& database, Ledger& ledger, const Shift& shift) {
-  Worker worker(database, ledger);
+  sqlite::SqliteStore store({.path = database});
+  Worker worker(store, ledger, kOptions);
   worker.start();
   constexpr unsigned kProducers = 3;
   std::vector<std::jthread> producers;
@@ -207,7 +78,8 @@ void work(const std::string& database, Ledger& ledger, const Shift& shift) {
 }
 
 void drain(const std::string& database, Ledger& ledger) {
-  Worker worker(database, ledger);
+  sqlite::SqliteStore store({.path = database});
+  Worker worker(store, ledger, kOptions);
   worker.start();
   worker.drain();
 }
@@ -216,7 +88,8 @@ enum class WhenRefused { repeat, die };
 
 void feed(const std::string& database, Ledger& ledger, int count, WhenRefused when_refused) {
   constexpr int kMostTries = 100;
-  Worker worker(database, ledger);
+  sqlite::SqliteStore store({.path = database});
+  Worker worker(store, ledger, kOptions);
   for (int n = 1; n <= count; ++n) {
     for (int tries = 1;; ++tries) {
       try {
@@ -261,12 +134,13 @@ void work_on_full_disk(const std::string& disk, Ledger& ledger) {
   write_file(ballast, kBallastBytes);
 
   const std::string database = disk + "/oncebox.db";
-  Worker worker(database, ledger);
+  sqlite::SqliteStore store({.path = database});
+  Worker worker(store, ledger, kOptions);
   int n = offer_until_full(worker, 8'000, 1, 1);
   n = offer_until_full(worker, 1, 3, n);
   write_file(filler, 2 * kBallastBytes);
   note("full");
-  if (worker.queue().find(key_of("filling-1")) && worker.unfinished() > 0) note("read");
+  if (store.inbox().find(key_of("filling-1")) && worker.unfinished() > 0) note("read");
   sqlite::SqliteStore newcomer({.path = database});
   if (newcomer.inbox().find(key_of("filling-1"))) note("read-by-another");
   worker.start();

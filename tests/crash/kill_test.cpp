@@ -9,7 +9,6 @@
 #include <memory>
 #include <random>
 
-#include "audit.hpp"
 #include "crash_fixture.hpp"
 #include "oncebox/sqlite/sqlite_store.hpp"
 #include "workload.hpp"
@@ -82,21 +81,17 @@ class KilledProcess : public CrashFixture {
 TEST_F(KilledProcess, LosesNothingAndLeavesNoMessageWithTwoHolders) {
   RecordProperty("requirement", "IBX-013, IBX-106, R-09, R-14, R-15, R-25");
   kill_again_and_again(1, kills());
-  expect_sound(database());
-  audit(database(), runs(), Expect::unfinished_work);
+  expect_all_well(Expect::unfinished_work);
   drain();
-  expect_sound(database());
-  audit(database(), runs(), Expect::everything_ended);
+  expect_all_well(Expect::everything_ended);
 }
 
 TEST_F(KilledProcess, LosesNothingWhileAnotherProcessWorksOnTheSameFile) {
   RecordProperty("requirement", "IBX-013, IBX-105, IBX-106, R-14, R-15, R-25");
   kill_again_and_again(2, kills());
-  expect_sound(database());
-  audit(database(), runs(), Expect::unfinished_work);
+  expect_all_well(Expect::unfinished_work);
   drain();
-  expect_sound(database());
-  audit(database(), runs(), Expect::everything_ended);
+  expect_all_well(Expect::everything_ended);
 }
 
 TEST_F(KilledProcess, MessageThatKillsItsWorkersEndsDead) {

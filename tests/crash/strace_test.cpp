@@ -8,8 +8,8 @@
 #include <fstream>
 #include <set>
 
-#include "audit.hpp"
 #include "crash_fixture.hpp"
+#include "sqlite_soundness.hpp"
 
 namespace oncebox::crash {
 namespace {
@@ -51,10 +51,7 @@ class SystemCall : public CrashFixture {
     return codes;
   }
 
-  void expect_nothing_lost() {
-    expect_sound(database());
-    audit(database(), runs(), Expect::unfinished_work);
-  }
+  void expect_nothing_lost() { expect_all_well(Expect::unfinished_work); }
 };
 
 TEST_F(SystemCall, AnswerComesOnlyAfterItsMessageWasFlushed) {
@@ -207,15 +204,14 @@ TEST_F(SystemCall, KillWhileVerdictsAreRecordedLosesNone) {
   EXPECT_GE(kills, 4);
   expect_nothing_lost();
   drain();
-  audit(database(), runs(), Expect::everything_ended);
+  expect_all_well(Expect::everything_ended);
 }
 
 TEST_F(SystemCall, DispatcherGoesOnWhileFlushesFail) {
   RecordProperty("requirement", "IBX-106, R-14");
   feed(100);
   EXPECT_TRUE(exited_well(run_with_fault("fdatasync:error=EIO:when=2+3", "drain")));
-  expect_sound(database());
-  audit(database(), runs(), Expect::everything_ended);
+  expect_all_well(Expect::everything_ended);
 }
 
 }  // namespace

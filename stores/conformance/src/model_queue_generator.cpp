@@ -10,217 +10,211 @@ namespace oncebox::conformance {
 namespace {
 
 using namespace std::chrono_literals;
-using rc::gen::build;
-using rc::gen::set;
 
 /// Everything that is due, in one call. Any number above the keys of the vocabulary would do.
 constexpr std::size_t kNoLimit = 1'000;
 
 /// A few keys come more often, among them one id of both sources.
-rc::Gen<KeyPlace> keys() {
+Values<KeyPlace> keys() {
   constexpr KeyPlace kSameIdOfOtherSource = vocabulary::kKeys / 2;
   return one_of<KeyPlace>(
       {0, 0, 0, 0, 1, 1, kSameIdOfOtherSource, kSameIdOfOtherSource, 2, 3, 4, 6, 7, 8, 9});
 }
 
 /// Also those in quarantine.
-rc::Gen<KeyPlace> stored_keys() {
+Values<KeyPlace> stored_keys() {
   constexpr KeyPlace kLastQuarantined = vocabulary::kKeys;
   return one_of<KeyPlace>(
       {0, 0, 0, 1, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, kLastQuarantined, kLastQuarantined + 1});
 }
 
-rc::Gen<vocabulary::HashChoice> hashes() {
+Values<vocabulary::HashChoice> hashes() {
   using enum vocabulary::HashChoice;
   return one_of<vocabulary::HashChoice>({none, none, none, of_payload, of_payload, of_payload,
                                          wrong, wrong, other_algorithm, other_algorithm_wrong});
 }
 
-rc::Gen<FromNow> due_times() {
+Values<FromNow> due_times() {
   std::vector<FromNow> times(12, std::nullopt);
   times.insert(times.end(), {0s, -1s, 1ms, 1s, 2s, 5s});
   return one_of(times);
 }
 
-rc::Gen<FromNow> expiries() {
+Values<FromNow> expiries() {
   std::vector<FromNow> times(40, std::nullopt);
   times.insert(times.end(), {20s, 5s, 2s, 1s, 1ms, 0s, -1s});
   return one_of(times);
 }
 
-rc::Gen<FromNow> range_ends() {
+Values<FromNow> range_ends() {
   std::vector<FromNow> ends(16, std::nullopt);
   ends.insert(ends.end(), {1ms, 0s, -1s, -2s});
   return one_of(ends);
 }
 
-rc::Gen<Duration> leases() { return one_of<Duration>({5s, 5s, 2s, 1s, 10s, 30s, 1ms}); }
+Values<Duration> leases() { return one_of<Duration>({5s, 5s, 2s, 1s, 10s, 30s, 1ms}); }
 
-rc::Gen<Duration> revival_delays() { return one_of<Duration>({0s, 0s, 1ms, 2s}); }
+Values<Duration> revival_delays() { return one_of<Duration>({0s, 0s, 1ms, 2s}); }
 
-rc::Gen<std::size_t> errors() { return below(vocabulary::kErrors); }
+Values<std::size_t> errors() { return below(vocabulary::kErrors); }
 
 /// For calls that are repeated until nothing is left.
-rc::Gen<std::size_t> repeated_limits() {
-  return one_of<std::size_t>({kNoLimit, kNoLimit, 1, 2, 3});
-}
+Values<std::size_t> repeated_limits() { return one_of<std::size_t>({kNoLimit, kNoLimit, 1, 2, 3}); }
 
-rc::Gen<MessageDraft> messages() {
+Values<MessageDraft> messages() {
   return build<MessageDraft>(
-      set(&MessageDraft::key, keys()),
-      set(&MessageDraft::topic, one_of<std::size_t>({0, 0, 0, 0, 0, 0, 1, 2})),
-      set(&MessageDraft::payload, one_of<std::size_t>({0, 0, 0, 0, 0, 0, 1, 2, 3})),
-      set(&MessageDraft::headers, below(vocabulary::kHeaders)), set(&MessageDraft::hash, hashes()),
-      set(&MessageDraft::priority, one_of<std::size_t>({0, 0, 0, 1, 2})),
-      set(&MessageDraft::partition, one_of<std::size_t>({0, 0, 0, 1, 1, 2})),
-      set(&MessageDraft::due, due_times()), set(&MessageDraft::expires, expiries()));
+      {set(&MessageDraft::key, keys()),
+       set(&MessageDraft::topic, one_of<std::size_t>({0, 0, 0, 0, 0, 0, 1, 2})),
+       set(&MessageDraft::payload, one_of<std::size_t>({0, 0, 0, 0, 0, 0, 1, 2, 3})),
+       set(&MessageDraft::headers, below(vocabulary::kHeaders)), set(&MessageDraft::hash, hashes()),
+       set(&MessageDraft::priority, one_of<std::size_t>({0, 0, 0, 1, 2})),
+       set(&MessageDraft::partition, one_of<std::size_t>({0, 0, 0, 1, 1, 2})),
+       set(&MessageDraft::due, due_times()), set(&MessageDraft::expires, expiries())});
 }
 
-rc::Gen<QueueOperation> enqueues() {
+Values<QueueOperation> enqueues() {
   using enum HashMismatchPolicy;
-  return rc::gen::cast<QueueOperation>(build<EnqueueStep>(
-      set(&EnqueueStep::messages, one_to_three(messages())),
-      set(&EnqueueStep::on_hash_mismatch,
-          one_of<HashMismatchPolicy>({warn, warn, reject, quarantine, quarantine})),
-      set(&EnqueueStep::on_dead, one_of<DeadPolicy>({DeadPolicy::keep, DeadPolicy::revive}))));
+  return build<EnqueueStep, QueueOperation>(
+      {set(&EnqueueStep::messages, one_to_three(messages())),
+       set(&EnqueueStep::on_hash_mismatch,
+           one_of<HashMismatchPolicy>({warn, warn, reject, quarantine, quarantine})),
+       set(&EnqueueStep::on_dead, one_of<DeadPolicy>({DeadPolicy::keep, DeadPolicy::revive}))});
 }
 
-rc::Gen<QueueOperation> observes() {
-  return rc::gen::cast<QueueOperation>(build<ObserveStep>(
-      set(&ObserveStep::observations,
-          one_to_three(build<ObservationDraft>(
-              set(&ObservationDraft::key, stored_keys()), set(&ObservationDraft::hash, hashes()),
-              set(&ObservationDraft::payload, below(vocabulary::kPayloads)))))));
+Values<QueueOperation> observes() {
+  return build<ObserveStep, QueueOperation>(
+      {set(&ObserveStep::observations,
+           one_to_three(build<ObservationDraft>(
+               {set(&ObservationDraft::key, stored_keys()), set(&ObservationDraft::hash, hashes()),
+                set(&ObservationDraft::payload, below(vocabulary::kPayloads))})))});
 }
 
-rc::Gen<QueueOperation> marks() {
+Values<QueueOperation> marks() {
   using enum MarkAs;
-  return rc::gen::cast<QueueOperation>(build<MarkStep>(
-      set(&MarkStep::marks,
-          one_to_three(build<MarkDraft>(
-              set(&MarkDraft::key, stored_keys()),
-              set(&MarkDraft::as, one_of<MarkAs>({processed, dead, dead, processing, processing})),
-              set(&MarkDraft::error, errors()))))));
+  return build<MarkStep, QueueOperation>({set(
+      &MarkStep::marks,
+      one_to_three(build<MarkDraft>(
+          {set(&MarkDraft::key, stored_keys()),
+           set(&MarkDraft::as, one_of<MarkAs>({processed, dead, dead, processing, processing})),
+           set(&MarkDraft::error, errors())})))});
 }
 
-rc::Gen<QueueOperation> claims() {
-  return rc::gen::cast<QueueOperation>(build<ClaimStep>(
-      set(&ClaimStep::owner, below(vocabulary::kOwners)), set(&ClaimStep::lease, leases()),
-      set(&ClaimStep::limit, one_of<std::size_t>({1, 2, 3, 4, kNoLimit})),
-      set(&ClaimStep::max_bytes, one_of<std::size_t>({1, 10, 20, 1'000, 1'000, 1'000})),
-      set(&ClaimStep::topics, one_of<std::size_t>({0, 0, 0, 0, 1, 2, 3, 4}))));
+Values<QueueOperation> claims() {
+  return build<ClaimStep, QueueOperation>(
+      {set(&ClaimStep::owner, below(vocabulary::kOwners)), set(&ClaimStep::lease, leases()),
+       set(&ClaimStep::limit, one_of<std::size_t>({1, 2, 3, 4, kNoLimit})),
+       set(&ClaimStep::max_bytes, one_of<std::size_t>({1, 10, 20, 1'000, 1'000, 1'000})),
+       set(&ClaimStep::topics, one_of<std::size_t>({0, 0, 0, 0, 1, 2, 3, 4}))});
 }
 
-rc::Gen<DeliveryRef> deliveries() {
+Values<DeliveryRef> deliveries() {
   using enum Fence;
   return build<DeliveryRef>(
-      set(&DeliveryRef::only_held, one_of<bool>({true, true, false})),
-      set(&DeliveryRef::back, one_of<std::size_t>({0, 0, 0, 0, 1, 1, 1, 2, 2, 3, 4, 6})),
-      set(&DeliveryRef::fence,
-          one_of<Fence>({exact, exact, exact, exact, exact, exact, exact, owner_only, owner_only,
-                         wrong_number, foreign_owner, foreign_owner_only})));
+      {set(&DeliveryRef::only_held, one_of<bool>({true, true, false})),
+       set(&DeliveryRef::back, one_of<std::size_t>({0, 0, 0, 0, 1, 1, 1, 2, 2, 3, 4, 6})),
+       set(&DeliveryRef::fence,
+           one_of<Fence>({exact, exact, exact, exact, exact, exact, exact, owner_only, owner_only,
+                          wrong_number, foreign_owner, foreign_owner_only}))});
 }
 
-rc::Gen<QueueOperation> settles() {
+Values<QueueOperation> settles() {
   using enum VerdictKind;
-  return rc::gen::cast<QueueOperation>(build<SettleStep>(set(
+  return build<SettleStep, QueueOperation>({set(
       &SettleStep::settlements,
       one_to_three(build<SettlementDraft>(
-          set(&SettlementDraft::delivery, deliveries()),
-          set(&SettlementDraft::verdict, one_of<VerdictKind>({ack, ack, abandon, abandon, abandon,
-                                                              abandon, release, release, fail})),
-          set(&SettlementDraft::error, errors()),
-          set(&SettlementDraft::delay,
-              one_of<FromNow>({std::nullopt, std::nullopt, 1ms, 1s, 3s})))))));
+          {set(&SettlementDraft::delivery, deliveries()),
+           set(&SettlementDraft::verdict, one_of<VerdictKind>({ack, ack, abandon, abandon, abandon,
+                                                               abandon, release, release, fail})),
+           set(&SettlementDraft::error, errors()),
+           set(&SettlementDraft::delay,
+               one_of<FromNow>({std::nullopt, std::nullopt, 1ms, 1s, 3s}))})))});
 }
 
-rc::Gen<QueueOperation> extends() {
-  return rc::gen::cast<QueueOperation>(build<ExtendStep>(
-      set(&ExtendStep::extensions,
-          one_to_three(build<ExtensionDraft>(set(&ExtensionDraft::delivery, deliveries()),
-                                             set(&ExtensionDraft::lease, leases()))))));
+Values<QueueOperation> extends() {
+  return build<ExtendStep, QueueOperation>(
+      {set(&ExtendStep::extensions,
+           one_to_three(build<ExtensionDraft>({set(&ExtensionDraft::delivery, deliveries()),
+                                               set(&ExtensionDraft::lease, leases())})))});
 }
 
 /// Revivals and purges accept no other state than dead, so those filters leave it out.
-rc::Gen<std::vector<Status>> status_sets() {
+Values<std::vector<Status>> status_sets() {
   using enum Status;
   return one_of<std::vector<Status>>(
       {{}, {}, {}, {dead}, {processing}, {done, seen}, {seen, processing, dead}});
 }
 
 /// Few conditions at once: a filter that nothing passes tells little.
-rc::Gen<FilterDraft> filters(rc::Gen<std::vector<Status>> statuses) {
+Values<FilterDraft> filters(const Values<std::vector<Status>>& statuses) {
   using Place = std::optional<std::size_t>;
   const Place none;
   return build<FilterDraft>(
-      set(&FilterDraft::statuses, std::move(statuses)),
-      set(&FilterDraft::topic,
-          one_of<Place>({none, none, none, none, none, none, none, none, 0, 1, 2, 3})),
-      set(&FilterDraft::source_of,
-          one_of<Place>({none, none, none, none, none, none, none, none, 0, 5})),
-      set(&FilterDraft::id_of,
-          one_of<Place>({none, none, none, none, none, none, none, none, 0, 1})),
-      set(&FilterDraft::partition, one_of<std::size_t>({0, 0, 0, 0, 0, 0, 0, 0, 1, 2})),
-      set(&FilterDraft::error, one_of<std::size_t>({0, 0, 0, 0, 0, 0, 0, 0, 1, 2})),
-      set(&FilterDraft::seen_from, range_ends()), set(&FilterDraft::seen_until, range_ends()),
-      set(&FilterDraft::finished_from, range_ends()),
-      set(&FilterDraft::finished_until, range_ends()));
+      {set(&FilterDraft::statuses, statuses),
+       set(&FilterDraft::topic,
+           one_of<Place>({none, none, none, none, none, none, none, none, 0, 1, 2, 3})),
+       set(&FilterDraft::source_of,
+           one_of<Place>({none, none, none, none, none, none, none, none, 0, 5})),
+       set(&FilterDraft::id_of,
+           one_of<Place>({none, none, none, none, none, none, none, none, 0, 1})),
+       set(&FilterDraft::partition, one_of<std::size_t>({0, 0, 0, 0, 0, 0, 0, 0, 1, 2})),
+       set(&FilterDraft::error, one_of<std::size_t>({0, 0, 0, 0, 0, 0, 0, 0, 1, 2})),
+       set(&FilterDraft::seen_from, range_ends()), set(&FilterDraft::seen_until, range_ends()),
+       set(&FilterDraft::finished_from, range_ends()),
+       set(&FilterDraft::finished_until, range_ends())});
 }
 
-rc::Gen<FilterDraft> dead_filters() {
+Values<FilterDraft> dead_filters() {
   return filters(one_of<std::vector<Status>>({{}, {Status::dead}}));
 }
 
-rc::Gen<QueueOperation> lists() {
-  return rc::gen::cast<QueueOperation>(build<ListStep>(
-      set(&ListStep::filter, filters(status_sets())),
-      set(&ListStep::order, one_of<ListOrder>({ListOrder::oldest_first, ListOrder::newest_first})),
-      set(&ListStep::payloads, one_of<ListPayloads>({ListPayloads::omit, ListPayloads::include})),
-      set(&ListStep::page, one_of<std::size_t>({1, 2, 3, kNoLimit}))));
+Values<QueueOperation> lists() {
+  return build<ListStep, QueueOperation>(
+      {set(&ListStep::filter, filters(status_sets())),
+       set(&ListStep::order, one_of<ListOrder>({ListOrder::oldest_first, ListOrder::newest_first})),
+       set(&ListStep::payloads, one_of<ListPayloads>({ListPayloads::omit, ListPayloads::include})),
+       set(&ListStep::page, one_of<std::size_t>({1, 2, 3, kNoLimit}))});
 }
 
-rc::Gen<QueueOperation> revives() {
-  return rc::gen::cast<QueueOperation>(
-      build<ReviveStep>(set(&ReviveStep::keys, one_to_three(stored_keys())),
-                        set(&ReviveStep::delay, revival_delays()),
-                        set(&ReviveStep::reason, below(vocabulary::kReasons))));
+Values<QueueOperation> revives() {
+  return build<ReviveStep, QueueOperation>({set(&ReviveStep::keys, one_to_three(stored_keys())),
+                                            set(&ReviveStep::delay, revival_delays()),
+                                            set(&ReviveStep::reason, below(vocabulary::kReasons))});
 }
 
-rc::Gen<QueueOperation> matching_revives() {
-  return rc::gen::cast<QueueOperation>(
-      build<ReviveMatchingStep>(set(&ReviveMatchingStep::filter, dead_filters()),
-                                set(&ReviveMatchingStep::delay, revival_delays()),
-                                set(&ReviveMatchingStep::reason, below(vocabulary::kReasons)),
-                                set(&ReviveMatchingStep::limit, repeated_limits())));
+Values<QueueOperation> matching_revives() {
+  return build<ReviveMatchingStep, QueueOperation>(
+      {set(&ReviveMatchingStep::filter, dead_filters()),
+       set(&ReviveMatchingStep::delay, revival_delays()),
+       set(&ReviveMatchingStep::reason, below(vocabulary::kReasons)),
+       set(&ReviveMatchingStep::limit, repeated_limits())});
 }
 
-rc::Gen<QueueOperation> purges() {
-  return rc::gen::cast<QueueOperation>(
-      build<PurgeStep>(set(&PurgeStep::keys, one_to_three(stored_keys()))));
+Values<QueueOperation> purges() {
+  return build<PurgeStep, QueueOperation>({set(&PurgeStep::keys, one_to_three(stored_keys()))});
 }
 
-rc::Gen<QueueOperation> matching_purges() {
-  return rc::gen::cast<QueueOperation>(
-      build<PurgeMatchingStep>(set(&PurgeMatchingStep::filter, dead_filters()),
-                               set(&PurgeMatchingStep::limit, repeated_limits())));
+Values<QueueOperation> matching_purges() {
+  return build<PurgeMatchingStep, QueueOperation>(
+      {set(&PurgeMatchingStep::filter, dead_filters()),
+       set(&PurgeMatchingStep::limit, repeated_limits())});
 }
 
-rc::Gen<QueueOperation> cleanups() {
-  return rc::gen::cast<QueueOperation>(build<CleanupStep>(
-      set(&CleanupStep::done_retention, one_of<Duration>({5s, 2s, 1s, 1ms, 0s})),
-      set(&CleanupStep::dead_retention,
-          one_of<FromNow>({std::nullopt, std::nullopt, std::nullopt, 5s, 1s, 0s})),
-      set(&CleanupStep::limit, repeated_limits())));
+Values<QueueOperation> cleanups() {
+  return build<CleanupStep, QueueOperation>(
+      {set(&CleanupStep::done_retention, one_of<Duration>({5s, 2s, 1s, 1ms, 0s})),
+       set(&CleanupStep::dead_retention,
+           one_of<FromNow>({std::nullopt, std::nullopt, std::nullopt, 5s, 1s, 0s})),
+       set(&CleanupStep::limit, repeated_limits())});
 }
 
 /// Steps of the length of a lease, a delay or an expiry end exactly where those do.
-rc::Gen<QueueOperation> advances() {
-  return rc::gen::cast<QueueOperation>(build<AdvanceStep>(
-      set(&AdvanceStep::by, one_of<Duration>({1s, 1s, 1s, 1ms, 999ms, 2s, 2s, 3s, 4s, 5s, 10s}))));
+Values<QueueOperation> advances() {
+  return build<AdvanceStep, QueueOperation>(
+      {set(&AdvanceStep::by, one_of<Duration>({1s, 1s, 1s, 1ms, 999ms, 2s, 2s, 3s, 4s, 5s, 10s}))});
 }
 
-rc::Gen<QueueOperation> operations() {
-  return rc::gen::weightedOneOf<QueueOperation>({
+Values<QueueOperation> operations() {
+  return weighted<QueueOperation>({
       {22, enqueues()},
       {18, claims()},
       {20, settles()},
@@ -228,36 +222,34 @@ rc::Gen<QueueOperation> operations() {
       {5, observes()},
       {4, marks()},
       {4, extends()},
-      {4, rc::gen::cast<QueueOperation>(build<ReapStep>(set(&ReapStep::limit, repeated_limits())))},
-      {2, rc::gen::cast<QueueOperation>(
-              build<FindStep>(set(&FindStep::keys, one_to_three(stored_keys()))))},
+      {4, build<ReapStep, QueueOperation>({set(&ReapStep::limit, repeated_limits())})},
+      {2, build<FindStep, QueueOperation>({set(&FindStep::keys, one_to_three(stored_keys()))})},
       {3, lists()},
-      {2, rc::gen::cast<QueueOperation>(
-              build<CountStep>(set(&CountStep::filter, filters(status_sets()))))},
-      {3, rc::gen::just<QueueOperation>(StatsStep{})},
+      {2, build<CountStep, QueueOperation>({set(&CountStep::filter, filters(status_sets()))})},
+      {3, just<QueueOperation>(StatsStep{})},
       {4, revives()},
       {3, matching_revives()},
       {1, purges()},
       {2, matching_purges()},
       {5, cleanups()},
-      {2, rc::gen::just<QueueOperation>(ReopenStep{})},
+      {2, just<QueueOperation>(ReopenStep{})},
   });
 }
 
-rc::Gen<QueueStep> steps() {
+Values<QueueStep> steps() {
   using enum QueueName;
   return build<QueueStep>(
-      set(&QueueStep::operation, operations()),
-      set(&QueueStep::queue, one_of<QueueName>({inbox, inbox, inbox, inbox, outbox})),
-      set(&QueueStep::handle, below(2)));
+      {set(&QueueStep::operation, operations()),
+       set(&QueueStep::queue, one_of<QueueName>({inbox, inbox, inbox, inbox, outbox})),
+       set(&QueueStep::handle, below(2))});
 }
 
 }  // namespace
 
 rc::Gen<QueueSequence> queue_sequences() {
-  return build<QueueSequence>(
-      set(&QueueSequence::max_deliveries, one_of<int>({20, 4, 4, 3, 3, 2, 2, 1})),
-      set(&QueueSequence::steps, sequences_of(steps())));
+  return typed(build<QueueSequence>(
+      {set(&QueueSequence::max_deliveries, one_of<int>({20, 4, 4, 3, 3, 2, 2, 1})),
+       set(&QueueSequence::steps, sequences_of(steps()))}));
 }
 
 }  // namespace oncebox::conformance

@@ -74,6 +74,7 @@ std::unique_ptr<Store> open_postgresql(StoreUrl& url) {
   if (const auto pooling = url.take("pooling")) options.pooling = pooling_named(*pooling);
   take_number(url, "max_connections", options.max_connections);
   take_number(url, "call_timeout_ms", options.call_timeout);
+  take_number(url, "connect_timeout_s", options.connect_timeout);
   if (const auto flush = url.take_switch("flush_claims")) options.flush_claims = *flush;
   take_number(url, "max_payload_bytes", options.max_payload_bytes);
   // The rest is libpq's, which refuses what it does not know.

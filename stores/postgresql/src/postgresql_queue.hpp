@@ -102,10 +102,21 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
     std::size_t chosen = 0;
     std::vector<StoredMessage> messages;  ///< in order
   };
-  [[nodiscard]] ClaimAnswer claim_once(const ClaimRequest& request, std::size_t limit,
-                                       std::size_t window, const ClaimFloors::Floors& floors,
-                                       std::size_t bytes_left);
-  [[nodiscard]] ClaimAnswer claim_after_reaping(const ClaimRequest& request);
+  /// Where and how much of the queue a claim looks at.
+  struct ClaimWindow {
+    std::size_t limit = 0;
+    std::size_t candidates = 0;
+    std::size_t bytes_left = 0;
+  };
+  [[nodiscard]] Command claim_command(const ClaimRequest& request, const ClaimWindow& window,
+                                      const ClaimFloors::Floors& floors,
+                                      Parameters& parameters) const;
+  [[nodiscard]] static ClaimAnswer read_claim(const Result& result);
+  [[nodiscard]] ClaimAnswer claim_once(const ClaimRequest& request, const ClaimWindow& window,
+                                       const ClaimFloors::Floors& floors);
+  [[nodiscard]] ClaimAnswer claim_after_reaping(const ClaimRequest& request,
+                                                const ClaimFloors::Floors& floors);
+  [[nodiscard]] ClaimAnswer claim_from_floors(const ClaimRequest& request);
   void claim_more(const ClaimRequest& request, ClaimAnswer& answer);
 
   /// Answers those that name a message which another one names too, and are still to be done.
@@ -113,8 +124,16 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
                                        std::span<const LeaseExtension> extensions,
                                        const std::vector<std::size_t>& places,
                                        std::vector<ExtendOutcome>& outcomes) const;
-  ReapResult reap_some(std::size_t limit, int max_deliveries,
-                       const std::optional<TimePoint>& lapsed_after);
+  /// Messages whose lease has lapsed, or which expired.
+  struct Overdue {
+    std::vector<std::int64_t> ids;
+    std::set<std::string> partitions;
+  };
+  [[nodiscard]] Overdue find_overdue(std::size_t limit,
+                                     const std::optional<TimePoint>& lapsed_after);
+  /// Changes those that still are, without committing it.
+  static ReapResult reap_in(RowBatch& rows, const Overdue& overdue, int max_deliveries);
+  ReapResult reap_each(const Overdue& overdue, int max_deliveries);
   [[nodiscard]] std::vector<std::int64_t> dead_matching(const MessageFilter& filter,
                                                         std::size_t limit);
   template <class Change>

@@ -53,10 +53,9 @@ std::optional<TimePoint> PostgresqlQueue::test_time() const {
 
 // Claims ----------------------------------------------------------------------------------------
 
-PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_once(const ClaimRequest& request,
-                                                         std::size_t limit, std::size_t window,
-                                                         const ClaimFloors::Floors& floors,
-                                                         std::size_t bytes_left) {
+Command PostgresqlQueue::claim_command(const ClaimRequest& request, const ClaimWindow& window,
+                                       const ClaimFloors::Floors& floors,
+                                       Parameters& parameters) const {
   ArrayValue priorities(SqlType::smallint);
   ArrayValue times(SqlType::timestamptz);
   ArrayValue numbers(SqlType::bigint);
@@ -65,21 +64,22 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_once(const ClaimRequest& req
     times.add(place.eligible_at);
     numbers.add(place.enqueue_order);
   }
-  Parameters parameters;
-  parameters.add(static_cast<std::int32_t>(limit))
+  parameters.add(static_cast<std::int32_t>(window.limit))
       .add(bytes_of(request.owner.uuid()))
       .add(std::int64_t{request.lease.count()})
       .add(test_time())
-      .add(static_cast<std::int64_t>(bytes_left))
+      .add(static_cast<std::int64_t>(window.bytes_left))
       .add(floors.lapsed)
       .add(std::move(priorities))
       .add(std::move(times))
       .add(std::move(numbers))
-      .add(static_cast<std::int32_t>(window));
+      .add(static_cast<std::int32_t>(window.candidates));
   const bool every_topic = request.topics.only.empty() && request.topics.except.empty();
   if (!every_topic) add_selection(parameters, request.topics);
-  const Result result = run_alone(parts_.pool, every_topic ? sql_.claim : sql_.claim_topics,
-                                  parameters, Exchange::commits);
+  return {every_topic ? &sql_.claim : &sql_.claim_topics, &parameters};
+}
+
+PostgresqlQueue::ClaimAnswer PostgresqlQueue::read_claim(const Result& result) {
   constexpr int kHead = 4;
   ClaimAnswer answer{.is_clean = result.boolean(0, 0),
                      .now = result.time(0, 1),
@@ -95,28 +95,56 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_once(const ClaimRequest& req
   return answer;
 }
 
-PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_after_reaping(const ClaimRequest& request) {
+PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_once(const ClaimRequest& request,
+                                                         const ClaimWindow& window,
+                                                         const ClaimFloors::Floors& floors) {
+  Parameters parameters;
+  const Command claim = claim_command(request, window, floors, parameters);
+  return read_claim(run_alone(parts_.pool, *claim.statement, parameters, Exchange::commits));
+}
+
+// A claim that fails has changed nothing, so what it reaps is committed together with it; unless
+// that is a backlog, of which it brings only the end.
+PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_after_reaping(
+    const ClaimRequest& request, const ClaimFloors::Floors& floors) {
   constexpr std::size_t kReapStep = 1'000;
-  ClaimFloors::Floors floors = floors_.before_claim(request.topics);
-  for (;;) {
-    const auto began = std::chrono::steady_clock::now();
-    ClaimAnswer answer =
-        claim_once(request, request.limit, request.limit, floors, request.max_bytes);
-    if (answer.is_clean) {
-      const bool took_what_it_saw = answer.messages.size() == answer.chosen;
-      if (took_what_it_saw) {
-        floors_.after_claim(request.topics, floors,
-                            {.now = answer.now,
-                             .messages = answer.messages,
-                             .is_exhausted = answer.candidates < request.limit,
-                             .took = std::chrono::steady_clock::now() - began});
-      }
-      return answer;
-    }
-    const ReapResult reaped = reap_some(kReapStep, request.max_deliveries, floors.lapsed);
-    // What is left is being changed by somebody else at this moment, and is not ours to wait for.
-    if (reaped.total() == 0) floors.lapsed = kMaxTime;
+  Overdue overdue = find_overdue(kReapStep, floors.lapsed);
+  while (overdue.ids.size() == kReapStep &&
+         reap_each(overdue, request.max_deliveries).total() > 0) {
+    overdue = find_overdue(kReapStep, floors.lapsed);
   }
+  // What is left then is being changed by somebody else at this moment, and is not ours to wait
+  // for.
+  ClaimFloors::Floors without_check = floors;
+  without_check.lapsed = kMaxTime;
+  return in_rows(overdue.partitions, [&](RowBatch& rows, Transaction&) {
+    const ReapResult reaped = reap_in(rows, overdue, request.max_deliveries);
+    Parameters parameters;
+    const Command claim = claim_command(request, {request.limit, request.limit, request.max_bytes},
+                                        without_check, parameters);
+    return read_claim(
+        rows.commit(reaped.total() > 0 ? announcer_.next() : std::nullopt, {&claim, 1}).front());
+  });
+}
+
+PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_from_floors(const ClaimRequest& request) {
+  const ClaimFloors::Floors floors = floors_.before_claim(request.topics);
+  auto began = std::chrono::steady_clock::now();
+  ClaimAnswer answer =
+      claim_once(request, {request.limit, request.limit, request.max_bytes}, floors);
+  if (!answer.is_clean) {
+    began = std::chrono::steady_clock::now();
+    answer = claim_after_reaping(request, floors);
+  }
+  const bool took_what_it_saw = answer.messages.size() == answer.chosen;
+  if (took_what_it_saw) {
+    floors_.after_claim(request.topics, floors,
+                        {.now = answer.now,
+                         .messages = answer.messages,
+                         .is_exhausted = answer.candidates < request.limit,
+                         .took = std::chrono::steady_clock::now() - began});
+  }
+  return answer;
 }
 
 // Some of the candidates were just being claimed by others: looks further, so that a worker does
@@ -131,9 +159,9 @@ void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimAnswer& answe
     if (!has_room || answer.messages.size() == answer.chosen) break;
     window = std::min(window * kWider, limits::kMaxBatchItems);
     try {
-      ClaimAnswer more =
-          claim_once(request, request.limit - answer.messages.size(), window,
-                     {.lapsed = kMaxTime, .is_complete = true}, request.max_bytes - bytes);
+      ClaimAnswer more = claim_once(
+          request, {request.limit - answer.messages.size(), window, request.max_bytes - bytes},
+          {.lapsed = kMaxTime, .is_complete = true});
       std::move(more.messages.begin(), more.messages.end(), std::back_inserter(answer.messages));
       if (more.candidates < window) break;
     } catch (const Error&) {
@@ -145,7 +173,7 @@ void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimAnswer& answe
 }
 
 std::vector<ClaimedMessage> PostgresqlQueue::do_claim(const ClaimRequest& request) {
-  ClaimAnswer answer = claim_after_reaping(request);
+  ClaimAnswer answer = claim_from_floors(request);
   if (answer.messages.size() < answer.chosen) claim_more(request, answer);
   handouts_.remember(answer.messages);
   std::vector<ClaimedMessage> claimed;
@@ -339,8 +367,8 @@ std::vector<std::size_t> PostgresqlQueue::extend_once(Transaction& transaction,
 
 // Reaping ---------------------------------------------------------------------------------------
 
-ReapResult PostgresqlQueue::reap_some(std::size_t limit, int max_deliveries,
-                                      const std::optional<TimePoint>& lapsed_after) {
+PostgresqlQueue::Overdue PostgresqlQueue::find_overdue(
+    std::size_t limit, const std::optional<TimePoint>& lapsed_after) {
   const auto row_limit = static_cast<std::int32_t>(limit);
   const Parameters lapsed = Parameters().add(test_time()).add(lapsed_after).add(row_limit);
   const Parameters expired = Parameters().add(test_time()).add(row_limit);
@@ -349,33 +377,42 @@ ReapResult PostgresqlQueue::reap_some(std::size_t limit, int max_deliveries,
   const Deadline deadline = parts_.pool.deadline();
   const std::vector<Result> found =
       parts_.pool.acquire(deadline)->run_all(commands, Exchange::changes_nothing, deadline);
-  std::vector<std::int64_t> ids;
-  std::set<std::string> partitions;
+  Overdue overdue;
   for (const Result& result : found) {
-    for (int row = 0; row < result.rows() && ids.size() < limit; ++row) {
-      ids.push_back(result.bigint(row, 0));
-      if (!result.is_null(row, 1)) partitions.emplace(result.bytes(row, 1));
+    for (int row = 0; row < result.rows() && overdue.ids.size() < limit; ++row) {
+      overdue.ids.push_back(result.bigint(row, 0));
+      if (!result.is_null(row, 1)) overdue.partitions.emplace(result.bytes(row, 1));
     }
   }
-  if (ids.empty()) return {};
-  return in_rows(partitions, [&](RowBatch& rows, Transaction&) {
-    rows.load_ids(ids);
-    const TimePoint now = rows.now();
-    ReapResult result;
-    for (RowBatch::Row* row : rows.rows()) {
-      MessageState& state = row->state;
-      if (state.status != Status::processing || state.enqueue_order == 0) continue;
-      if (state.lease && state.lease->live_at(now)) continue;
-      if (!state.lease && !state.expired_at(now)) continue;
-      if (std::optional<std::string> cause = cause_of_death(state, max_deliveries, now)) {
-        bury(state, std::move(*cause), now);
-        ++result.buried;
-      } else {
-        lapse(state);
-        ++result.released;
-      }
-      RowBatch::save(*row);
+  return overdue;
+}
+
+ReapResult PostgresqlQueue::reap_in(RowBatch& rows, const Overdue& overdue, int max_deliveries) {
+  if (overdue.ids.empty()) return {};
+  rows.load_ids(overdue.ids);
+  const TimePoint now = rows.now();
+  ReapResult result;
+  for (RowBatch::Row* row : rows.rows()) {
+    MessageState& state = row->state;
+    if (state.status != Status::processing || state.enqueue_order == 0) continue;
+    if (state.lease && state.lease->live_at(now)) continue;
+    if (!state.lease && !state.expired_at(now)) continue;
+    if (std::optional<std::string> cause = cause_of_death(state, max_deliveries, now)) {
+      bury(state, std::move(*cause), now);
+      ++result.buried;
+    } else {
+      lapse(state);
+      ++result.released;
     }
+    RowBatch::save(*row);
+  }
+  return result;
+}
+
+ReapResult PostgresqlQueue::reap_each(const Overdue& overdue, int max_deliveries) {
+  if (overdue.ids.empty()) return {};
+  return in_rows(overdue.partitions, [&](RowBatch& rows, Transaction&) {
+    const ReapResult result = reap_in(rows, overdue, max_deliveries);
     rows.commit(result.total() > 0 ? announcer_.next() : std::nullopt);
     return result;
   });
@@ -383,7 +420,8 @@ ReapResult PostgresqlQueue::reap_some(std::size_t limit, int max_deliveries,
 
 ReapResult PostgresqlQueue::do_reap(const ReapRequest& request) {
   run_alone(parts_.pool, sql_.add_up_done, Parameters(), Exchange::changes_nothing);
-  const ReapResult result = reap_some(request.limit, request.max_deliveries, std::nullopt);
+  const ReapResult result =
+      reap_each(find_overdue(request.limit, std::nullopt), request.max_deliveries);
   if (result.total() > 0) listeners_.notify();
   return result;
 }

@@ -302,7 +302,8 @@ class RowBatch::Writing {
   std::deque<Parameters> parameters_;
 };
 
-void RowBatch::commit(const std::optional<Announcement>& announcement) {
+std::vector<Result> RowBatch::commit(const std::optional<Announcement>& announcement,
+                                     std::span<const Command> then) {
   Writing writing(*this, sql_);
   const std::vector<Statement const*> statements = writing.statements();
   std::vector<Command> commands;
@@ -314,7 +315,10 @@ void RowBatch::commit(const std::optional<Announcement>& announcement) {
     announced.add(announcement->channel).add(announcement->text);
     commands.push_back({&sql_.announce, &announced});
   }
-  transaction_.commit(commands);
+  commands.insert(commands.end(), then.begin(), then.end());
+  std::vector<Result> results = transaction_.commit(commands);
+  results.erase(results.begin(), results.end() - std::ssize(then));
+  return results;
 }
 
 }  // namespace oncebox::postgresql

@@ -94,8 +94,10 @@ class RowBatch {
   /// Notes that messages of a partition were added by other means.
   void touch_partition(const std::string& partition) { partitions_touched_.insert(partition); }
 
-  /// Writes everything back and commits.
-  void commit(const std::optional<Announcement>& announcement);
+  /// Writes everything back, runs what comes `then`, and commits, all in one exchange. Answers the
+  /// results of `then`.
+  std::vector<Result> commit(const std::optional<Announcement>& announcement,
+                             std::span<const Command> then = {});
 
  private:
   class Writing;

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <deque>
 #include <list>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string_view>
@@ -132,6 +133,32 @@ class MessageBuffer {
   std::size_t taken_ = 0;
 };
 
+/// The statements that a client sends together, and then waits for their results.
+struct Exchange {
+  struct Statement {
+    std::size_t begin;  ///< where its execution stands among the bytes
+    std::string query;
+  };
+
+  std::string bytes = {};
+  std::vector<Statement> statements = {};
+
+  [[nodiscard]] bool commits() const {
+    return std::any_of(statements.begin(), statements.end(),
+                       [](const Statement& one) { return one.query == "COMMIT"; });
+  }
+
+  /// Whether no call fails with it: connections are set up, and announcements sent, by whoever
+  /// comes first and by threads of their own; and what is lost is rolled back anyway.
+  [[nodiscard]] bool is_housekeeping() const {
+    if (statements.size() != 1) return false;
+    const std::string& query = statements.front().query;
+    return query.find("pg_notify") != std::string::npos ||
+           query.find("set_config") != std::string::npos || query.starts_with("LISTEN") ||
+           query == "ROLLBACK";
+  }
+};
+
 /// A client, and the connection to the server that was made for it.
 struct Link {
   enum class Phase {
@@ -148,20 +175,20 @@ struct Link {
   std::string to_server = {};
   std::deque<std::pair<SteadyTime, std::string>> to_client = {};  ///< each not before its time
   bool asked_for_encryption = false;
-  bool next_is_commit = false;  ///< the statement that was parsed last
-  bool has_committed = false;   ///< in this exchange
+  std::map<std::string, std::string, std::less<>> queries = {};  ///< by the statement's name
+  std::string bound_query = {};
+  Exchange exchange = {};
   bool holds_answers = false;
   std::string held_answers = {};
   bool is_cut = false;
 };
 
-// The query of a Parse message: it stands behind the name of the statement.
-std::string_view parsed_query(std::string_view message) {
-  const std::string_view body = message.substr(5);
-  const std::size_t name_end = body.find('\0');
-  if (name_end == std::string_view::npos) return {};
-  const std::string_view query = body.substr(name_end + 1);
-  return query.substr(0, query.find('\0'));
+// Takes a text that ends with a zero from the front of a message's body.
+std::string_view take_text(std::string_view& body) {
+  const std::size_t end = std::min(body.find('\0'), body.size());
+  const std::string_view text = body.substr(0, end);
+  body.remove_prefix(std::min(end + 1, body.size()));
+  return text;
 }
 
 // Writes what fits; false when the connection is gone.
@@ -246,6 +273,7 @@ class CuttingProxy::Impl {
   void read_client(Link& link);
   void read_server(Link& link);
   void on_client_message(Link& link, std::string_view message);
+  void forward(Link& link, const Exchange& exchange);
   void on_server_message(Link& link, std::string_view message);
   void send_to_client(Link& link, std::string_view bytes) const;
   void write_to_client(Link& link) const;
@@ -368,17 +396,39 @@ void CuttingProxy::Impl::read_client(Link& link) {
 
 void CuttingProxy::Impl::on_client_message(Link& link, std::string_view message) {
   const char type = message.front();
-  if (type == 'P') link.next_is_commit = parsed_query(message) == "COMMIT";
-  if (type == 'E') {
-    if (strikes_here()) return cut(link);
-    if (std::exchange(link.next_is_commit, false)) link.has_committed = true;
+  std::string_view body = message.substr(5);
+  if (type == 'P') {
+    const std::string_view name = take_text(body);
+    link.queries.insert_or_assign(std::string(name), std::string(take_text(body)));
   }
-  if (type == 'S') {
-    const bool has_committed = std::exchange(link.has_committed, false);
-    if (!has_committed && strikes_here()) return cut(link);
-    link.holds_answers = plan_.cut_answer_after.has_value();
+  if (type == 'B') {
+    take_text(body);  // the portal
+    link.bound_query = link.queries[std::string(take_text(body))];
   }
-  link.to_server += message;
+  if (type == 'E')
+    link.exchange.statements.push_back({link.exchange.bytes.size(), link.bound_query});
+  link.exchange.bytes += message;
+  const bool is_part = std::string_view("PBDEC").find(type) != std::string_view::npos;
+  if (!is_part) forward(link, std::exchange(link.exchange, {}));
+}
+
+void CuttingProxy::Impl::forward(Link& link, const Exchange& exchange) {
+  if (exchange.statements.empty() || exchange.is_housekeeping()) {
+    link.to_server += exchange.bytes;
+    return;
+  }
+  for (const Exchange::Statement& statement : exchange.statements) {
+    if (!strikes_here()) continue;
+    link.to_server += exchange.bytes.substr(0, statement.begin);
+    return cut(link);
+  }
+  if (!exchange.commits() && strikes_here()) {
+    constexpr std::size_t kSyncBytes = 5;
+    link.to_server += exchange.bytes.substr(0, exchange.bytes.size() - kSyncBytes);
+    return cut(link);
+  }
+  link.to_server += exchange.bytes;
+  link.holds_answers = plan_.cut_answer_after.has_value();
 }
 
 bool CuttingProxy::Impl::strikes_here() {

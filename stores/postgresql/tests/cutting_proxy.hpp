@@ -21,9 +21,9 @@ class CuttingProxy {
   /// How a client gets to the server's database through the proxy.
   [[nodiscard]] std::string connection() const;
 
-  /// Cuts a connection in place of forwarding the next step but `step`. Steps are the statements,
-  /// and the end of each exchange, at which one without a COMMIT in it is committed. So whatever
-  /// the step, nothing is committed.
+  /// Cuts a connection in place of forwarding the next step but `step`. Steps are the statements of
+  /// the calls of a store, and the end of each exchange, at which one without a COMMIT in it is
+  /// committed. So whatever the step, nothing is committed.
   void cut_before(int step);
 
   /// Forwards exchanges until one leaves no transaction open and `skip` more of them have, and then

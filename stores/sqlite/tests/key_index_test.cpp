@@ -13,8 +13,8 @@
 #include "faulty_disk.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/sqlite/sqlite_store.hpp"
+#include "oncebox/testing/temporary_folder.hpp"
 #include "segment_filter.hpp"
-#include "temporary_folder.hpp"
 
 namespace oncebox::sqlite {
 namespace {
@@ -76,7 +76,7 @@ class KeyIndexTest : public ::testing::Test {
     return store.inbox().enqueue(message(number)).status;
   }
 
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
 };
 
 TEST_F(KeyIndexTest, KeysOfEverySegmentAreRecognised) {

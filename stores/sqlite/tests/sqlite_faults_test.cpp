@@ -14,7 +14,7 @@
 #include "faulty_disk.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/sqlite/sqlite_store.hpp"
-#include "temporary_folder.hpp"
+#include "oncebox/testing/temporary_folder.hpp"
 
 namespace oncebox::sqlite {
 namespace {
@@ -40,7 +40,7 @@ class SqliteFaults : public ::testing::Test {
     return {.path = folder_.file("oncebox.db"), .busy_timeout = 50ms, .vfs = FaultyDisk::vfs()};
   }
 
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
 };
 
 TEST_F(SqliteFaults, LockHeldTooLongIsUnavailableAndRetryable) {

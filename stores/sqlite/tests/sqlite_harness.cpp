@@ -3,8 +3,8 @@
 #include "oncebox/error.hpp"
 #include "oncebox/sqlite/sqlite_store.hpp"
 #include "oncebox/testing/fake_clock.hpp"
+#include "oncebox/testing/temporary_folder.hpp"
 #include "peer_process.hpp"
-#include "temporary_folder.hpp"
 
 namespace oncebox::sqlite {
 namespace {
@@ -45,7 +45,7 @@ class SqliteHarness : public conformance::Harness {
 
  private:
   const std::size_t keys_per_segment_;
-  TemporaryFolder folder_;
+  testing::TemporaryFolder folder_;
   testing::FakeClock clock_;
 };
 

@@ -9,8 +9,8 @@
 
 #include "oncebox/error.hpp"
 #include "oncebox/testing/fake_clock.hpp"
+#include "oncebox/testing/temporary_folder.hpp"
 #include "schema.hpp"
-#include "temporary_folder.hpp"
 
 namespace oncebox::sqlite {
 namespace {
@@ -65,7 +65,7 @@ class SqliteKeysTest : public ::testing::Test {
   }
 
  private:
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
   const std::string path_;
   testing::FakeClock clock_;
   Connection connection_;

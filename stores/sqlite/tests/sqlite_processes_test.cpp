@@ -6,8 +6,8 @@
 
 #include "connection.hpp"
 #include "oncebox/sqlite/sqlite_store.hpp"
+#include "oncebox/testing/temporary_folder.hpp"
 #include "peer_process.hpp"
-#include "temporary_folder.hpp"
 
 namespace oncebox::sqlite {
 namespace {
@@ -16,7 +16,7 @@ TEST(SqliteProcesses, OfManyProcessesOneAcceptsEachMessageAndOneHandlesIt) {
   RecordProperty("requirement", "IBX-001,IBX-014,IBX-105,IBX-106");
   constexpr int kProcesses = 4;
   constexpr int kMessages = 300;
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string path = folder.file("oncebox.db");
   // They also race to create the tables.
   std::vector<std::unique_ptr<PeerProcess>> rivals;
@@ -41,7 +41,7 @@ TEST(SqliteProcesses, OfManyProcessesOneAcceptsEachMessageAndOneHandlesIt) {
 
 TEST(SqliteProcesses, StoreWorksWhileAnotherProcessKeepsTakingTheLock) {
   RecordProperty("requirement", "IBX-105");
-  const TemporaryFolder folder;
+  const testing::TemporaryFolder folder;
   const std::string path = folder.file("oncebox.db");
   PeerProcess peer(std::string(ONCEBOX_SQLITE_PEER) + " " + path);
   {

@@ -14,8 +14,8 @@
 #include "library.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/testing/fake_clock.hpp"
+#include "oncebox/testing/temporary_folder.hpp"
 #include "schema.hpp"
-#include "temporary_folder.hpp"
 
 namespace oncebox::sqlite {
 namespace {
@@ -49,7 +49,7 @@ class SqliteStoreTest : public ::testing::Test {
     connection.execute("UPDATE oncebox_schema SET version = " + std::to_string(version));
   }
 
-  const TemporaryFolder folder_;
+  const testing::TemporaryFolder folder_;
 };
 
 TEST_F(SqliteStoreTest, OpeningCreatesTheSchemaAndMigratingAgainChangesNothing) {

@@ -19,7 +19,7 @@ namespace oncebox {
 /// - `postgresql://…` or `postgres://…` is a database, by any URL that libpq reads. Beside libpq's
 ///   own parameters it takes those of `postgresql::Options`: schema, table_prefix,
 ///   schema_deployment (on, off), pooling (none, transaction), max_connections, call_timeout_ms,
-///   flush_claims (on, off) and max_payload_bytes:
+///   connect_timeout_s, flush_claims (on, off) and max_payload_bytes:
 ///   `postgresql://me@db1,db2/shop?target_session_attrs=read-write&schema=shop&max_connections=16`.
 ///
 /// Throws `invalid_argument` for a URL that cannot be read, `unsupported` for a scheme that this

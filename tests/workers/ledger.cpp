@@ -10,7 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 
-namespace oncebox::crash {
+namespace oncebox::workers {
 
 namespace {
 
@@ -20,11 +20,13 @@ Event parse(const std::string& line) {
   int kind = 0;
   std::string kind_name;
   Duration::rep locked_until_ms = 0;
+  Duration::rep lease_ms = 0;
   in >> event.at >> kind >> kind_name >> event.id >> event.word >> event.delivery >>
-      locked_until_ms >> event.deliveries >> event.attempt;
+      locked_until_ms >> lease_ms >> event.deliveries >> event.attempt;
   if (!in) throw std::runtime_error("not a line of a ledger: " + line);
   event.kind = static_cast<EventKind>(kind);
   event.locked_until = TimePoint(Duration(locked_until_ms));
+  event.lease = Duration(lease_ms);
   return event;
 }
 
@@ -39,6 +41,8 @@ std::string_view name_of(EventKind kind) {
       return "refused";
     case EventKind::claimed:
       return "claimed";
+    case EventKind::unclaimed:
+      return "unclaimed";
     case EventKind::extended:
       return "extended";
     case EventKind::settling:
@@ -72,23 +76,26 @@ Ledger::~Ledger() { close(file_); }
 void Ledger::add(Event event) {
   event.at = instant_now();
   const std::string line =
-      fmt::format("{} {} {} {} {} {} {} {} {}\n", event.at, static_cast<int>(event.kind),
+      fmt::format("{} {} {} {} {} {} {} {} {} {}\n", event.at, static_cast<int>(event.kind),
                   name_of(event.kind), event.id, event.word, event.delivery,
-                  event.locked_until.time_since_epoch().count(), event.deliveries, event.attempt);
+                  event.locked_until.time_since_epoch().count(), event.lease.count(),
+                  event.deliveries, event.attempt);
   // One call for a line: appends of several threads do not mix.
   const ssize_t written = write(file_, line.data(), line.size());
   if (written != static_cast<ssize_t>(line.size())) std::abort();
 }
 
-std::vector<Event> read_ledger(const std::string& path) {
-  std::vector<Event> events;
-  std::ifstream in(path);  // A process that was killed early has none.
+const std::vector<Event>& LedgerReader::read() {
+  std::ifstream in(path_);
+  in.seekg(read_until_);
   std::string line;
-  while (std::getline(in, line)) {
-    if (in.eof()) break;
-    events.push_back(parse(line));
+  while (std::getline(in, line) && !in.eof()) {
+    events_.push_back(parse(line));
+    read_until_ += static_cast<std::streamoff>(line.size()) + 1;
   }
-  return events;
+  return events_;
 }
 
-}  // namespace oncebox::crash
+std::vector<Event> read_ledger(const std::string& path) { return LedgerReader(path).read(); }
+
+}  // namespace oncebox::workers

@@ -6,7 +6,7 @@
 #include "ledger.hpp"
 #include "oncebox/queue_store.hpp"
 
-namespace oncebox::crash {
+namespace oncebox::workers {
 
 /// Writes down who was given what until when, and what became of it, and else behaves as the queue
 /// below. Before a call that gives something up, after a call that gives something: so the ledger
@@ -33,4 +33,4 @@ class RecordingQueue final : public QueueStore {
   Ledger& ledger_;
 };
 
-}  // namespace oncebox::crash
+}  // namespace oncebox::workers

@@ -7,7 +7,7 @@
 
 #include "workload.hpp"
 
-namespace oncebox::crash {
+namespace oncebox::workers {
 
 namespace {
 
@@ -41,6 +41,7 @@ void note_claim(Story& story, std::size_t run, const Event& event) {
   ++delivery.claims;
   delivery.number = event.delivery;
   delivery.run = run;
+  delivery.lease = event.lease;
   delivery.locked_first = event.locked_until;
   delivery.locked_until = event.locked_until;
   delivery.deliveries = event.deliveries;
@@ -52,7 +53,7 @@ void note_outcome(HeldDelivery& delivery, const Event& event) {
     ADD_FAILURE() << event.id << ": an answer to no settlement";
     return;
   }
-  delivery.settlings.back().outcome = event.word;
+  if (event.word != "outcome_unknown") delivery.settlings.back().outcome = event.word;
 }
 
 void tell(Story& story, std::size_t number, const WorkerRun& run, const Event& event) {
@@ -85,6 +86,7 @@ void tell(Story& story, std::size_t number, const WorkerRun& run, const Event& e
     case EventKind::ended:
       end_handling(story, number, event);
       break;
+    case EventKind::unclaimed:
     case EventKind::noted:
       break;
   }
@@ -109,7 +111,7 @@ bool HeldDelivery::superseded() const {
                      [](const Settling& settling) { return settling.outcome == "superseded"; });
 }
 
-TimePoint HeldDelivery::claimed_at() const { return locked_first - kLease; }
+TimePoint HeldDelivery::claimed_at() const { return locked_first - lease; }
 
 Tally Story::tally(std::string_view verdict) const {
   Tally tally;
@@ -127,7 +129,7 @@ Stories tell_stories(const std::vector<WorkerRun>& runs) {
   Stories stories;
   for (std::size_t number = 0; number < runs.size(); ++number) {
     for (const Event& event : runs[number].events) {
-      if (event.kind == EventKind::noted) continue;
+      if (event.kind == EventKind::noted || event.kind == EventKind::unclaimed) continue;
       Story& story = stories[event.id];
       story.id = event.id;
       tell(story, number, runs[number], event);
@@ -136,4 +138,4 @@ Stories tell_stories(const std::vector<WorkerRun>& runs) {
   return stories;
 }
 
-}  // namespace oncebox::crash
+}  // namespace oncebox::workers

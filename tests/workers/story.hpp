@@ -12,11 +12,12 @@
 #include "ledger.hpp"
 
 /// The ledgers of all processes, sorted by message.
-namespace oncebox::crash {
+namespace oncebox::workers {
 
 struct Settling {
   std::string verdict;
-  std::optional<std::string> outcome = {};  ///< nothing: the process did not live to hear it
+  /// Nothing: the process did not live to hear it, or was told that it is unknown.
+  std::optional<std::string> outcome = {};
 };
 
 /// One delivery of a message, as the process that got it knows it.
@@ -24,6 +25,7 @@ struct HeldDelivery {
   std::uint64_t number = 0;
   std::size_t run = 0;
   int claims = 0;            ///< how often this number was given
+  Duration lease{};          ///< that was asked for
   TimePoint locked_first{};  ///< by the claim
   TimePoint locked_until{};  ///< by the last extension
   int deliveries = 0;
@@ -67,4 +69,4 @@ using Stories = std::map<std::string, Story>;  ///< by the ids of the messages
 
 [[nodiscard]] Stories tell_stories(const std::vector<WorkerRun>& runs);
 
-}  // namespace oncebox::crash
+}  // namespace oncebox::workers

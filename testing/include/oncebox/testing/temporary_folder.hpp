@@ -7,7 +7,7 @@
 #include <string>
 #include <system_error>
 
-namespace oncebox::sqlite {
+namespace oncebox::testing {
 
 /// A new, empty folder, removed with all that is in it.
 class TemporaryFolder {
@@ -40,4 +40,4 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-}  // namespace oncebox::sqlite
+}  // namespace oncebox::testing

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string>
 
-namespace oncebox::crash {
+namespace oncebox::workers {
 
 /// Mounts a disk of this size, in memory, on a folder. This process and its children alone see it,
 /// and it is gone with them. Needs root, or a kernel that lets users have namespaces of their own;
@@ -13,4 +13,4 @@ void mount_small_disk(const std::string& folder, std::size_t bytes);
 /// Writes a file of this size, or until the disk is full.
 void write_file(const std::string& path, std::size_t bytes);
 
-}  // namespace oncebox::crash
+}  // namespace oncebox::workers

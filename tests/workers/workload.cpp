@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace oncebox::crash {
+namespace oncebox::workers {
 
 namespace {
 
@@ -67,10 +67,10 @@ Message message_of(const std::string& id, TimePoint now) {
   return message;
 }
 
-DispatcherOptions dispatcher_options() {
+DispatcherOptions dispatcher_options(Duration lease) {
   DispatcherOptions options;
   options.batch_size = kBatchSize;
-  options.lease = kLease;
+  options.lease = lease;
   options.poll_interval = Duration{20};
   options.max_poll_interval = Duration{100};
   options.reap_interval = Duration{100};
@@ -80,4 +80,4 @@ DispatcherOptions dispatcher_options() {
   return options;
 }
 
-}  // namespace oncebox::crash
+}  // namespace oncebox::workers

@@ -7,7 +7,7 @@
 
 /// What the worker processes are given to do. Everything follows from a message's id, so that the
 /// parent knows what must have become of it, and a second offer of an id brings the same content.
-namespace oncebox::crash {
+namespace oncebox::workers {
 
 /// How a message is handled. Its topic says so.
 enum class Plan {
@@ -19,7 +19,6 @@ enum class Plan {
   kills_its_worker,  ///< only where a test asks for it
 };
 
-inline constexpr Duration kLease{400};
 inline constexpr int kMaxAttempts = 3;
 inline constexpr int kMaxDeliveries = 2 * kMaxAttempts;
 inline constexpr std::size_t kBatchSize = 20;
@@ -31,6 +30,6 @@ inline constexpr std::size_t kBatchSize = 20;
 /// The message of this id. Ids that begin with "ordered" share a partition up to their last '-'.
 [[nodiscard]] Message message_of(const std::string& id, TimePoint now);
 
-[[nodiscard]] DispatcherOptions dispatcher_options();
+[[nodiscard]] DispatcherOptions dispatcher_options(Duration lease);
 
-}  // namespace oncebox::crash
+}  // namespace oncebox::workers

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "ledger.hpp"
+#include "oncebox/store.hpp"
 
-namespace oncebox::crash {
+namespace oncebox::workers {
 
 /// One worker process: what it wrote down, and when it was killed.
 struct WorkerRun {
@@ -21,9 +21,6 @@ enum class Expect {
 
 /// Compares what the processes wrote down with what is in the store, and adds a test failure for
 /// everything that does not fit.
-void audit(const std::string& database, const std::vector<WorkerRun>& runs, Expect expect);
+void audit(Store& store, const std::vector<WorkerRun>& runs, Expect expect);
 
-/// The file is sound and its tables agree with each other.
-void expect_sound(const std::string& database);
-
-}  // namespace oncebox::crash
+}  // namespace oncebox::workers

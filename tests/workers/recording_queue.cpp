@@ -1,9 +1,12 @@
 #include "recording_queue.hpp"
 
 #include <array>
+#include <string_view>
 #include <utility>
 
-namespace oncebox::crash {
+#include "oncebox/error.hpp"
+
+namespace oncebox::workers {
 
 namespace {
 
@@ -35,12 +38,19 @@ std::vector<MarkOutcome> RecordingQueue::do_mark(std::span<const Mark> marks) {
 }
 
 std::vector<ClaimedMessage> RecordingQueue::do_claim(const ClaimRequest& request) {
-  std::vector<ClaimedMessage> claimed = below_.claim(request);
+  std::vector<ClaimedMessage> claimed;
+  try {
+    claimed = below_.claim(request);
+  } catch (const Error& error) {
+    ledger_.add({.kind = EventKind::unclaimed, .word = std::string(to_string(error.code()))});
+    throw;
+  }
   for (const ClaimedMessage& message : claimed) {
     ledger_.add({.kind = EventKind::claimed,
                  .id = message.message.key.message_id.str(),
                  .delivery = static_cast<std::uint64_t>(message.delivery),
                  .locked_until = message.locked_until,
+                 .lease = request.lease,
                  .deliveries = message.history.deliveries,
                  .attempt = message.history.attempt});
   }
@@ -53,13 +63,21 @@ std::vector<SettleOutcome> RecordingQueue::do_settle(std::span<const Settlement>
     event.word = name_of(settlement.verdict);
     ledger_.add(std::move(event));
   }
-  std::vector<SettleOutcome> outcomes = below_.settle(settlements);
-  for (std::size_t i = 0; i < settlements.size(); ++i) {
-    Event event = event_of(EventKind::settled, settlements[i].delivery);
-    event.word = to_string(outcomes[i]);
+  const auto note = [this](const Settlement& settlement, std::string_view word) {
+    Event event = event_of(EventKind::settled, settlement.delivery);
+    event.word = word;
     ledger_.add(std::move(event));
+  };
+  try {
+    std::vector<SettleOutcome> outcomes = below_.settle(settlements);
+    for (std::size_t i = 0; i < settlements.size(); ++i) {
+      note(settlements[i], to_string(outcomes[i]));
+    }
+    return outcomes;
+  } catch (const Error& error) {
+    for (const Settlement& settlement : settlements) note(settlement, to_string(error.code()));
+    throw;
   }
-  return outcomes;
 }
 
 std::vector<ExtendOutcome> RecordingQueue::do_extend(std::span<const LeaseExtension> extensions) {
@@ -88,4 +106,4 @@ std::vector<std::optional<MessageRecord>> RecordingQueue::do_find(
   return below_.find(keys);
 }
 
-}  // namespace oncebox::crash
+}  // namespace oncebox::workers
