@@ -22,20 +22,22 @@ std::optional<Announcement> Announcer::next() {
     last_ = now;
     return Announcement{channel_, text_};
   }
+  return std::nullopt;
+}
+
+void Announcer::soon() {
+  const std::lock_guard lock(mutex_);
   is_pending_ = true;
   if (!thread_.joinable()) {
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
   wake_.notify_one();
-  return std::nullopt;
 }
 
 void Announcer::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (wake_.wait(lock, stop, [this] { return is_pending_; })) {
-    // The commits that were told to leave it to us may still be under way: this waits for them too.
-    wake_.wait_until(lock, stop, std::chrono::steady_clock::now() + kInterval,
-                     [] { return false; });
+    wake_.wait_until(lock, stop, last_ + kInterval, [] { return false; });
     is_pending_ = false;
     last_ = std::chrono::steady_clock::now();
     lock.unlock();

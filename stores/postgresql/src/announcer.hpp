@@ -28,6 +28,8 @@ class Announcer {
 
   /// Called before a commit that brings work: what is to be announced with it, if it is the time.
   [[nodiscard]] std::optional<Announcement> next();
+  /// Called after a commit that brought work and had nothing to announce.
+  void soon();
 
  private:
   using SteadyTime = std::chrono::steady_clock::time_point;

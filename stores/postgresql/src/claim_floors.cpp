@@ -13,9 +13,10 @@ using namespace std::chrono_literals;
 
 // A message may be committed this much later than the time that it bears without being overlooked.
 constexpr Duration kCommitSlack = 1s;
-constexpr auto kLookAtAllEvery = 5s;
-// Looking at everything may take this part of the time at most.
+constexpr std::chrono::steady_clock::duration kLookAtAllEvery = 5s;
+// Looking at everything may take this part of the time, unless that would put it off for too long.
 constexpr int kCheapness = 20;
+constexpr std::chrono::steady_clock::duration kLookAtAllAtLeastEvery = 30s;
 // A process asks for few selections; if it asks for many, none of them matters.
 constexpr std::size_t kMaxSelections = 64;
 
@@ -39,6 +40,11 @@ void ClaimFloors::raise(Place& place, const Place& to) {
   if (order(place) < order(to)) place = to;
 }
 
+std::optional<TimePoint> ClaimFloors::lapsed() {
+  const std::lock_guard lock(mutex_);
+  return lapsed_;
+}
+
 ClaimFloors::Floors ClaimFloors::before_claim(const TopicSelection& topics) {
   const std::lock_guard lock(mutex_);
   if (by_selection_.size() > kMaxSelections) by_selection_.clear();
@@ -51,17 +57,19 @@ void ClaimFloors::after_claim(const TopicSelection& topics, const Floors& used,
                               const Claimed& claimed) {
   const std::lock_guard lock(mutex_);
   // The clock went back, perhaps because another server has taken over: what we know is of no use.
-  if (claimed.now < latest_now_) {
+  // Answers that cross on their way look the same, but not by this much.
+  if (claimed.now + kCommitSlack < latest_now_) {
     by_selection_.clear();
     lapsed_.reset();
+    latest_now_ = claimed.now;
   }
-  latest_now_ = claimed.now;
+  latest_now_ = std::max(latest_now_, claimed.now);
   const Place safe{claimed.now - kCommitSlack, 0};
   lapsed_ = std::max(lapsed_.value_or(safe.eligible_at), safe.eligible_at);
   Known& known = by_selection_[name_of(topics)];
   if (used.is_complete) {
     const auto interval =
-        std::max<std::chrono::steady_clock::duration>(kLookAtAllEvery, kCheapness * claimed.took);
+        std::clamp(kCheapness * claimed.took, kLookAtAllEvery, kLookAtAllAtLeastEvery);
     known.look_at_all_at = std::chrono::steady_clock::now() + interval;
   }
   if (claimed.is_exhausted) {

@@ -34,6 +34,8 @@ class ClaimFloors {
   };
 
   [[nodiscard]] Floors before_claim(const TopicSelection& topics);
+  /// No lease that ended until then is left.
+  [[nodiscard]] std::optional<TimePoint> lapsed();
 
   /// What a claim has seen.
   struct Claimed {

@@ -74,8 +74,8 @@ std::map<std::string, std::string> connection_keywords(const Options& options) {
   return keywords;
 }
 
-// libpq gives no SQLSTATE for a connection that was not made; the server's words, which are not
-// translated before the session begins, tell what a retry cannot change.
+// libpq gives no SQLSTATE for a connection that was not made; the words tell what a retry cannot
+// change. A server that speaks another language is taken for one that cannot be reached.
 [[noreturn]] void throw_not_connected(const std::string& why) {
   const auto says = [&](std::string_view words) { return why.find(words) != std::string::npos; };
   const std::string text = fmt::format("cannot connect to PostgreSQL: {}", why);
@@ -156,8 +156,11 @@ void Connection::note_warning(void* self, const PGresult* result) {
   // A commit whose wait for the synchronous standby was cancelled is announced like this and then
   // answered as if it had succeeded.
   const std::string_view sqlstate = field(result, PG_DIAG_SQLSTATE);
-  const bool is_warning = field(result, PG_DIAG_SEVERITY_NONLOCALIZED) == "WARNING";
+  const std::string_view severity = field(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+  const bool is_warning = severity == "WARNING";
   auto& connection = *static_cast<Connection*>(self);
+  // Said to nobody in particular, it is a goodbye.
+  if (severity == "FATAL" || severity == "PANIC") connection.is_broken_ = true;
   if (is_warning && (sqlstate == "01000" || sqlstate == "57P01")) {
     connection.commit_is_doubtful_ = true;
   }
@@ -322,9 +325,12 @@ void Connection::lose(const std::string& why) {
 bool Connection::is_alive() {
   if (is_broken_) return false;
   pollfd server{.fd = PQsocket(connection_.get()), .events = POLLIN, .revents = 0};
-  if (poll(&server, 1, 0) == 0) return true;
-  // The server speaks unasked only to say goodbye, or that a setting has changed.
-  if (PQconsumeInput(connection_.get()) != 1) return false;
+  // The server speaks unasked only to say goodbye, or that a setting has changed. Both its last
+  // words and the end of the connection are to be noticed.
+  while (poll(&server, 1, 0) != 0) {
+    if (PQconsumeInput(connection_.get()) != 1 || PQisBusy(connection_.get()) != 0) return false;
+    if (is_broken_ || PQstatus(connection_.get()) != CONNECTION_OK) return false;
+  }
   return PQstatus(connection_.get()) == CONNECTION_OK && PQisBusy(connection_.get()) == 0 &&
          PQtransactionStatus(connection_.get()) == PQTRANS_IDLE;
 }

@@ -37,8 +37,9 @@ ConnectionPool::Lease ConnectionPool::acquire(Deadline deadline) {
       if (connection) return {*this, std::move(connection)};
       lock.lock();
     }
-    if (!idle_.empty()) continue;
+    if (!idle_.empty() || open_ == 0) continue;
     if (freed_.wait_until(lock, deadline) == std::cv_status::timeout && idle_.empty()) {
+      freed_.notify_one();  // it may have been told in the last moment, in place of another
       throw Error(ErrorCode::timeout,
                   "no connection to PostgreSQL became free in time; raise max_connections or "
                   "call_timeout");
@@ -53,6 +54,11 @@ std::unique_ptr<Connection> ConnectionPool::open() {
     const std::lock_guard lock(mutex_);
     --open_;
     if (error.code() == ErrorCode::overloaded && open_ > 0) return nullptr;
+    freed_.notify_one();
+    throw;
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    --open_;
     freed_.notify_one();
     throw;
   }

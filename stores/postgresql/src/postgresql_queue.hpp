@@ -81,9 +81,10 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
   /// commits.
   template <class Work>
   auto in_rows(std::set<std::string> partitions, Work work) {
+    const Deadline deadline = parts_.pool.deadline();
     for (;;) {
       try {
-        return in_transaction(parts_.pool, [&](Transaction& transaction) {
+        return in_transaction(parts_.pool, deadline, [&](Transaction& transaction) {
           RowBatch rows(transaction, sql_, parts_.names, name_, test_time());
           rows.lock_partitions(partitions);
           return work(rows, transaction);
@@ -93,6 +94,10 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
       }
     }
   }
+
+  /// Commits, together with the last commands. If that brings work, other processes are told, with
+  /// the commit or soon after it.
+  std::vector<Result> commit(RowBatch& rows, bool brings_work, std::span<const Command> last = {});
 
   /// Where a process stands with a claim.
   struct ClaimAnswer {
@@ -117,7 +122,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
   [[nodiscard]] ClaimAnswer claim_after_reaping(const ClaimRequest& request,
                                                 const ClaimFloors::Floors& floors);
   [[nodiscard]] ClaimAnswer claim_from_floors(const ClaimRequest& request);
-  void claim_more(const ClaimRequest& request, ClaimAnswer& answer);
+  void claim_more(const ClaimRequest& request, ClaimFloors::Floors floors, ClaimAnswer& answer);
 
   /// Answers those that name a message which another one names too, and are still to be done.
   std::vector<std::size_t> extend_once(Transaction& transaction,

@@ -49,22 +49,29 @@ class PostgresqlQueue::Enqueueing {
   bool enqueue_alone() {
     const Parameters values = message_arrays();
     const Parameters priorities = priority_array();
-    const std::optional<Announcement> announcement = queue_.announcer_.next();
-    Parameters announced;
     std::vector<Command> commands;
     if (!priorities_.empty()) commands.push_back({&queue_.sql_.know_priorities, &priorities});
     commands.push_back({&queue_.sql_.enqueue, &values});
-    if (announcement) {
-      announced.add(announcement->channel).add(announcement->text);
-      commands.push_back({&queue_.sql_.announce, &announced});
-    }
     ConnectionPool& pool = queue_.parts_.pool;
     const Deadline deadline = pool.deadline();
     const std::vector<Result> results = repeating([&] {
       const ConnectionPool::Lease connection = pool.acquire(deadline);
-      return connection->run_all(commands, Exchange::commits, deadline);
+      return run_announced(*connection, commands, deadline);
     });
     return !results[priorities_.empty() ? 0 : 1].empty();
+  }
+
+  std::vector<Result> run_announced(Connection& connection, std::vector<Command> commands,
+                                    Deadline deadline) {
+    const std::optional<Announcement> announcement = queue_.announcer_.next();
+    Parameters announced;
+    if (announcement) {
+      announced.add(announcement->channel).add(announcement->text);
+      commands.push_back({&queue_.sql_.announce, &announced});
+    }
+    std::vector<Result> results = connection.run_all(commands, Exchange::commits, deadline);
+    if (!announcement) queue_.announcer_.soon();
+    return results;
   }
 
   bool enqueue_in(RowBatch& rows, Transaction& transaction) {
@@ -73,7 +80,7 @@ class PostgresqlQueue::Enqueueing {
     for (const std::string& partition : partitions_) rows.touch_partition(partition);
     if (!known.empty()) enqueue_known(rows, known);
     const bool brings = std::any_of(outcomes_.begin(), outcomes_.end(), brings_work);
-    rows.commit(brings ? queue_.announcer_.next() : std::nullopt);
+    queue_.commit(rows, brings);
     return brings;
   }
 
@@ -222,7 +229,7 @@ std::vector<MarkOutcome> PostgresqlQueue::do_mark(std::span<const Mark> marks) {
       answers.push_back(apply_mark(row->state, mark.as, error_text(mark.error), rows.now()));
       if (answers.back() == MarkOutcome::marked) RowBatch::save(*row);
     }
-    rows.commit(announcer_.next());
+    commit(rows, true);
     return answers;
   });
   listeners_.notify();

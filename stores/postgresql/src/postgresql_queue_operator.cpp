@@ -12,7 +12,7 @@
 namespace oncebox::postgresql {
 
 std::optional<TimePoint> PostgresqlQueue::do_next_due(const TopicSelection& topics) {
-  return read_next_due(parts_.pool, parts_.names, name_, topics, test_time());
+  return read_next_due(parts_.pool, parts_.names, name_, topics, test_time(), floors_.lapsed());
 }
 
 std::vector<std::optional<MessageRecord>> PostgresqlQueue::do_find(
@@ -92,7 +92,7 @@ std::vector<ReviveOutcome> PostgresqlQueue::do_revive(std::span<const MessageKey
         answers.push_back(ReviveOutcome::revived);
       }
     }
-    rows.commit(announcer_.next());
+    commit(rows, true);
     return answers;
   });
   listeners_.notify();
@@ -152,7 +152,7 @@ std::size_t PostgresqlQueue::change_dead(const MessageFilter& filter, std::size_
       change(*row, rows.now());
       ++changed;
     }
-    rows.commit(announcer_.next());
+    commit(rows, true);
     return changed;
   });
 }

@@ -41,14 +41,25 @@ PostgresqlQueue::PostgresqlQueue(const StoreParts& parts, std::string_view queue
       sql_(parts.names, queue, parts.pool.options().flush_claims),
       announcer_(parts.names.channel(queue), std::string(parts.signature),
                  [this](const Announcement& announcement) {
+                   // Worth little when it comes late, and nobody may wait for it at the end.
+                   const Deadline deadline =
+                       std::chrono::steady_clock::now() + std::chrono::seconds{1};
                    run_alone(parts_.pool, sql_.announce,
                              Parameters().add(announcement.channel).add(announcement.text),
-                             Exchange::changes_nothing);
+                             Exchange::changes_nothing, deadline);
                  }) {}
 
 std::optional<TimePoint> PostgresqlQueue::test_time() const {
   if (parts_.clock == nullptr) return std::nullopt;
   return parts_.clock->now();
+}
+
+std::vector<Result> PostgresqlQueue::commit(RowBatch& rows, bool brings_work,
+                                            std::span<const Command> last) {
+  const std::optional<Announcement> announcement = brings_work ? announcer_.next() : std::nullopt;
+  std::vector<Result> results = rows.commit(announcement, last);
+  if (brings_work && !announcement) announcer_.soon();
+  return results;
 }
 
 // Claims ----------------------------------------------------------------------------------------
@@ -122,8 +133,7 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_after_reaping(
     Parameters parameters;
     const Command claim = claim_command(request, {request.limit, request.limit, request.max_bytes},
                                         without_check, parameters);
-    return read_claim(
-        rows.commit(reaped.total() > 0 ? announcer_.next() : std::nullopt, {&claim, 1}).front());
+    return read_claim(commit(rows, reaped.total() > 0, {&claim, 1}).front());
   });
 }
 
@@ -136,20 +146,23 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_from_floors(const ClaimReque
     began = std::chrono::steady_clock::now();
     answer = claim_after_reaping(request, floors);
   }
-  const bool took_what_it_saw = answer.messages.size() == answer.chosen;
-  if (took_what_it_saw) {
-    floors_.after_claim(request.topics, floors,
-                        {.now = answer.now,
-                         .messages = answer.messages,
-                         .is_exhausted = answer.candidates < request.limit,
-                         .took = std::chrono::steady_clock::now() - began});
-  }
+  // Candidates that others were faster to take are behind us too; should they come back, they are
+  // found by the next look at everything. Those that were too large for this batch are not.
+  const bool is_exhausted = answer.candidates < request.limit && answer.chosen == answer.candidates;
+  floors_.after_claim(request.topics, floors,
+                      {.now = answer.now,
+                       .messages = answer.messages,
+                       .is_exhausted = is_exhausted,
+                       .took = std::chrono::steady_clock::now() - began});
+  if (answer.messages.size() < answer.chosen) claim_more(request, floors, answer);
   return answer;
 }
 
 // Some of the candidates were just being claimed by others: looks further, so that a worker does
 // not go idle while there is something to do.
-void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimAnswer& answer) {
+void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimFloors::Floors floors,
+                                 ClaimAnswer& answer) {
+  floors.lapsed = kMaxTime;
   constexpr int kMaxRounds = 4;
   constexpr std::size_t kWider = 4;
   std::size_t window = request.limit;
@@ -161,7 +174,7 @@ void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimAnswer& answe
     try {
       ClaimAnswer more = claim_once(
           request, {request.limit - answer.messages.size(), window, request.max_bytes - bytes},
-          {.lapsed = kMaxTime, .is_complete = true});
+          floors);
       std::move(more.messages.begin(), more.messages.end(), std::back_inserter(answer.messages));
       if (more.candidates < window) break;
     } catch (const Error&) {
@@ -174,7 +187,6 @@ void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimAnswer& answe
 
 std::vector<ClaimedMessage> PostgresqlQueue::do_claim(const ClaimRequest& request) {
   ClaimAnswer answer = claim_from_floors(request);
-  if (answer.messages.size() < answer.chosen) claim_more(request, answer);
   handouts_.remember(answer.messages);
   std::vector<ClaimedMessage> claimed;
   claimed.reserve(answer.messages.size());
@@ -204,6 +216,9 @@ class PostgresqlQueue::Settling {
       (is_plain ? plain_ : others_).push_back(i);
       if (handouts_[i] && handouts_[i]->partition) partitions_.insert(*handouts_[i]->partition);
     }
+    // Sorted, so that two calls do not wait for each other.
+    std::sort(plain_.begin(), plain_.end(),
+              [&](std::size_t a, std::size_t b) { return handouts_[a]->id < handouts_[b]->id; });
   }
 
   std::vector<SettleOutcome> run() {
@@ -233,7 +248,7 @@ class PostgresqlQueue::Settling {
       }
       std::sort(rest.begin(), rest.end());
       if (!rest.empty()) settle_each(rows, rest);
-      rows.commit(may_be_claimable_ ? queue_.announcer_.next() : std::nullopt);
+      queue_.commit(rows, may_be_claimable_);
       return may_be_claimable_;
     });
   }
@@ -336,19 +351,18 @@ std::vector<std::size_t> PostgresqlQueue::extend_once(Transaction& transaction,
                                                       std::span<const LeaseExtension> extensions,
                                                       const std::vector<std::size_t>& places,
                                                       std::vector<ExtendOutcome>& outcomes) const {
-  std::map<Uuid, std::size_t> by_key;
+  std::map<Uuid, std::size_t> by_key;  // sorted, so that two calls do not wait for each other
   std::vector<std::size_t> again;
+  for (const std::size_t i : places) {
+    const Uuid key(sql::storage_key(extensions[i].delivery.key));
+    if (!by_key.emplace(key, i).second) again.push_back(i);
+  }
   ArrayValue keys(SqlType::uuid);
   ArrayValue deliveries(SqlType::bigint);
   ArrayValue owners(SqlType::uuid);
   ArrayValue leases(SqlType::bigint);
-  for (const std::size_t i : places) {
+  for (const auto& [key, i] : by_key) {
     const Delivery& delivery = extensions[i].delivery;
-    const Uuid key(sql::storage_key(delivery.key));
-    if (!by_key.emplace(key, i).second) {
-      again.push_back(i);
-      continue;
-    }
     keys.add(bytes_of(key));
     deliveries.add(delivery.number ? std::optional(static_cast<std::int64_t>(*delivery.number))
                                    : std::nullopt);
@@ -413,7 +427,7 @@ ReapResult PostgresqlQueue::reap_each(const Overdue& overdue, int max_deliveries
   if (overdue.ids.empty()) return {};
   return in_rows(overdue.partitions, [&](RowBatch& rows, Transaction&) {
     const ReapResult result = reap_in(rows, overdue, max_deliveries);
-    rows.commit(result.total() > 0 ? announcer_.next() : std::nullopt);
+    commit(rows, result.total() > 0);
     return result;
   });
 }

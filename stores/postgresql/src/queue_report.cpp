@@ -65,6 +65,7 @@ SELECT least(
     ORDER BY w.locked_until LIMIT 1),
   (SELECT min(w.due_at) FROM {{work}} w
     WHERE w.stage = 3 AND w.locked_until <= (SELECT now FROM moment)
+      AND w.locked_until > coalesce($2::timestamptz, '-infinity')
       AND w.due_at > (SELECT now FROM moment))))sql";
 
 }  // namespace
@@ -121,15 +122,16 @@ QueueStats read_stats(ConnectionPool& pool, const Names& names, std::string_view
 
 std::optional<TimePoint> read_next_due(ConnectionPool& pool, const Names& names,
                                        std::string_view queue, const TopicSelection& topics,
-                                       std::optional<TimePoint> now) {
+                                       std::optional<TimePoint> now,
+                                       std::optional<TimePoint> lapsed) {
   const bool every_topic = topics.only.empty() && topics.except.empty();
   const std::string condition =
-      every_topic ? "" : fmt::format("\n         AND {}", selection_sql("w.topic", 2));
+      every_topic ? "" : fmt::format("\n         AND {}", selection_sql("w.topic", 3));
   const Statement next{
       fmt::format("{}_next_due{}", queue, every_topic ? "" : "_of_topics"),
       names.fill(fmt::format(fmt::runtime(kNextDue), fmt::arg("topics", condition)), queue)};
   Parameters parameters;
-  parameters.add(now);
+  parameters.add(now).add(lapsed);
   if (!every_topic) add_selection(parameters, topics);
   return run_alone(pool, next, parameters, Exchange::changes_nothing).optional_time(0, 0);
 }

@@ -15,12 +15,14 @@ namespace oncebox::postgresql {
 [[nodiscard]] Result run_report(ConnectionPool& pool, const std::string& sql,
                                 const Parameters& parameters);
 
-/// `now` is what a test says; otherwise the database's time counts.
+/// `now` is what a test says; otherwise the database's time counts. No lease that ended until
+/// `lapsed` is left.
 [[nodiscard]] QueueStats read_stats(ConnectionPool& pool, const Names& names,
                                     std::string_view queue, std::optional<TimePoint> now);
 [[nodiscard]] std::optional<TimePoint> read_next_due(ConnectionPool& pool, const Names& names,
                                                      std::string_view queue,
                                                      const TopicSelection& topics,
-                                                     std::optional<TimePoint> now);
+                                                     std::optional<TimePoint> now,
+                                                     std::optional<TimePoint> lapsed);
 
 }  // namespace oncebox::postgresql

@@ -11,7 +11,8 @@ namespace oncebox::postgresql {
 namespace {
 
 // Given a time, tests decide; otherwise the database's clock does.
-constexpr std::string_view kNow = "coalesce({}::timestamptz, date_trunc('milliseconds', now()))";
+constexpr std::string_view kNow =
+    "coalesce({}::timestamptz, date_trunc('milliseconds', statement_timestamp()))";
 
 std::string now_from(std::string_view parameter) {
   return fmt::format(fmt::runtime(kNow), parameter);
@@ -87,12 +88,12 @@ UPDATE {{work}} w
 RETURNING m.key, w.locked_until)sql",
                                         fmt::arg("now", now_from("$5")));
 
+// The keys come sorted, and a nested loop keeps their order: all callers lock in the same one.
 constexpr std::string_view kLockKeys = R"sql(
 SELECT w.id
   FROM unnest($1::uuid[]) u(key)
   JOIN {message} m ON m.key = u.key
   JOIN {work} w ON w.id = m.id
- ORDER BY w.id
    FOR UPDATE OF w)sql";
 
 constexpr std::string_view kLockIds = R"sql(
@@ -154,15 +155,16 @@ DELETE FROM {message} m USING gone WHERE m.id = gone.id)sql";
 // Of the messages of a partition only the oldest may be claimed, and none while one is held.
 // Whoever changes that holds the partition's lock; a claim, which only makes a claimable one held,
 // need not.
+// OFFSET 0 makes each question a lookup of its own: joined, they would read every such row.
 constexpr std::string_view kBlockPartitions = R"sql(
 UPDATE {work} w SET stage = 2
  WHERE w.partition_key = ANY($1::text[]) AND w.partition_key IS NOT NULL AND w.stage IN (1, 7)
    AND (EXISTS (SELECT FROM {work} held
                  WHERE held.partition_key = w.partition_key AND held.partition_key IS NOT NULL
-                   AND held.stage = 3)
+                   AND held.stage = 3 OFFSET 0)
      OR EXISTS (SELECT FROM {work} older
                  WHERE older.partition_key = w.partition_key AND older.partition_key IS NOT NULL
-                   AND older.stage = 2 AND older.enqueue_order < w.enqueue_order)))sql";
+                   AND older.stage = 2 AND older.enqueue_order < w.enqueue_order OFFSET 0)))sql";
 
 constexpr std::string_view kUnblockPartitions = R"sql(
 UPDATE {work} w SET stage = 7
@@ -175,13 +177,13 @@ UPDATE {work} w SET stage = 7
  WHERE w.id = first.id
    AND NOT EXISTS (SELECT FROM {work} other
                     WHERE other.partition_key = u.partition_key
-                      AND other.partition_key IS NOT NULL AND other.stage = 1)
+                      AND other.partition_key IS NOT NULL AND other.stage = 1 OFFSET 0)
    AND NOT EXISTS (SELECT FROM {work} other
                     WHERE other.partition_key = u.partition_key
-                      AND other.partition_key IS NOT NULL AND other.stage = 3)
+                      AND other.partition_key IS NOT NULL AND other.stage = 3 OFFSET 0)
    AND NOT EXISTS (SELECT FROM {work} other
                     WHERE other.partition_key = u.partition_key
-                      AND other.partition_key IS NOT NULL AND other.stage = 7))sql";
+                      AND other.partition_key IS NOT NULL AND other.stage = 7 OFFSET 0))sql";
 
 const std::string kFindLapsed = fmt::format(R"sql(
 SELECT id, partition_key FROM {{work}}
@@ -221,7 +223,7 @@ SELECT count(*) FROM removed)sql",
 
 constexpr std::string_view kAddUpDone = R"sql(
 WITH several AS MATERIALIZED (
-  SELECT ctid FROM {done_count} LIMIT 10000 FOR UPDATE SKIP LOCKED),
+  SELECT ctid FROM {done_count} LIMIT 100000 FOR UPDATE SKIP LOCKED),
 gone AS (
   DELETE FROM {done_count}
    WHERE ctid = ANY(ARRAY(SELECT ctid FROM several WHERE (SELECT count(*) FROM several) > 100))

@@ -38,9 +38,15 @@ RowBatch::RowBatch(Transaction& transaction, const QueueSql& sql, const Names& n
 
 void RowBatch::lock_partitions(const std::set<std::string>& partitions) {
   if (partitions.empty()) return;
+  // The server has room for some thousand locks, for everybody. Partitions that share one only wait
+  // for each other.
+  constexpr std::uint64_t kLocks = 1'024;
+  const auto queue_number =
+      static_cast<std::uint64_t>(names_.lock_number(fmt::format("partitions of {}", queue_)));
   std::set<std::int64_t> numbers;  // sorted: all callers take them in the same order
   for (const std::string& partition : partitions) {
-    numbers.insert(names_.lock_number(fmt::format("{}\n{}", queue_, partition)));
+    const auto number = static_cast<std::uint64_t>(names_.lock_number(partition));
+    numbers.insert(static_cast<std::int64_t>((queue_number & ~(kLocks - 1)) | number % kLocks));
   }
   ArrayValue array(SqlType::bigint);
   for (const std::int64_t number : numbers) array.add(number);
@@ -167,7 +173,13 @@ void RowBatch::touch(Row& row, TimePoint now, int duplicates) {
 class RowBatch::Writing {
  public:
   Writing(RowBatch& batch, const QueueSql& sql) : batch_(batch), sql_(sql) {
-    for (Row* row : batch.rows()) add(*row);
+    std::map<sql::StorageKey, const Row*> new_rows;
+    for (Row* row : batch.rows()) {
+      add(*row);
+      if (row->is_new && !row->is_removed) new_rows.emplace(sql::storage_key(row->key), row);
+    }
+    // In the order in which everybody inserts keys, so that two calls do not wait for each other.
+    for (const auto& [key, row] : new_rows) put_new(key, *row);
   }
 
   /// The statements, in an order in which each finds what it needs.
@@ -213,10 +225,7 @@ class RowBatch::Writing {
       if (!row.is_new) removed_.add(row.id);
       return;
     }
-    if (row.is_new) {
-      put_new(row);
-      return;
-    }
+    if (row.is_new) return;
     if (row.payload_changed || row.hash_changed || schedule_changed(row)) put_content(row);
     if (row.is_done) {
       if (row.was_touched) {
@@ -275,8 +284,7 @@ class RowBatch::Writing {
     put_schedule(messages_, row.state);
   }
 
-  void put_new(const Row& row) {
-    const sql::StorageKey key = sql::storage_key(row.key);
+  void put_new(const sql::StorageKey& key, const Row& row) {
     new_messages_.put(row.id)
         .put(bytes_of(key))
         .put(std::string_view(row.key.source.str()))

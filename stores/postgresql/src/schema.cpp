@@ -17,7 +17,8 @@ namespace {
 // content comes. What a message's life changes stands in the narrow `work` table for as long as it
 // is not done: there rows come and go quickly and vacuum has little to do. What is done goes to
 // `done`, which only grows until retention removes it. `stage` (see stage.hpp) tells which of the
-// partial indexes a row is in.
+// partial indexes a row is in. That a time is not NULL is true of every row in such an index; it is
+// said so that only statements which ask for that time can use it.
 constexpr std::array kQueueTables{
     R"sql(CREATE SEQUENCE {numbers})sql",
     R"sql(CREATE SEQUENCE {deliveries})sql",
@@ -71,9 +72,10 @@ CREATE TABLE {work} (
         autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0))sql",
     R"sql(
 CREATE INDEX "{queue}_work_claimable" ON {work} (stage, priority, eligible_at, enqueue_order)
-  WHERE stage IN (1, 7))sql",
+  WHERE stage IN (1, 7) AND eligible_at IS NOT NULL)sql",
     R"sql(
-CREATE INDEX "{queue}_work_leased" ON {work} (locked_until) WHERE stage = 3)sql",
+CREATE INDEX "{queue}_work_leased" ON {work} (locked_until)
+  WHERE stage = 3 AND locked_until IS NOT NULL)sql",
     R"sql(
 CREATE INDEX "{queue}_work_expiring" ON {work} (expires_at)
   WHERE stage IN (1, 2, 7) AND expires_at IS NOT NULL)sql",
@@ -118,7 +120,7 @@ SELECT id, 4::smallint, enqueue_order, finished_at, last_seen_at, NULL, NULL, NU
 CREATE TABLE {done_count} (
   topic text COLLATE "C",
   count bigint NOT NULL
-))sql",
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000))sql",
     // The priorities that messages have had, so that a claim knows where to look.
     R"sql(CREATE TABLE {priority} (priority smallint PRIMARY KEY))sql",
     R"sql(INSERT INTO {priority} (priority) VALUES (0))sql",
@@ -215,7 +217,9 @@ int schema_version(Connection& connection, const Names& names, Deadline deadline
 MigrationResult migrate(Connection& connection, const Names& names, Deadline deadline) {
   Transaction transaction(connection, deadline);
   const Statement lock{"", "SELECT pg_advisory_xact_lock($1::bigint)"};
-  transaction.run(lock, Parameters().add(names.lock_number("migration")));
+  // One lock for all prefixes: two of them may be about to create the same schema.
+  const Names schema_only(names.schema(), "");
+  transaction.run(lock, Parameters().add(schema_only.lock_number("migration")));
   const int from = read_version(transaction, names);
   if (from > kSchemaVersion) refuse_newer(from);
   if (from == 0) create_schema_if_missing(transaction, names);

@@ -16,6 +16,9 @@ struct Mapping {
 
 // The first that fits counts.
 constexpr std::array kMappings{
+    Mapping{"0A000", ErrorCode::unavailable, "the schema was changed; repeat the call"},
+    Mapping{"26000", ErrorCode::unavailable, "a pooler stands between; use pooling=transaction"},
+    Mapping{"42P05", ErrorCode::unavailable, "a pooler stands between; use pooling=transaction"},
     Mapping{"08", ErrorCode::unavailable, "the connection was lost; repeat the call"},
     Mapping{"22", ErrorCode::invalid_argument, "the server cannot keep such a value"},
     Mapping{"25006", ErrorCode::unavailable,
@@ -56,7 +59,8 @@ void throw_sql_error(std::string_view sqlstate, std::string_view text) {
 }
 
 bool ends_connection(std::string_view sqlstate) noexcept {
-  return sqlstate == "25006" || sqlstate.starts_with("57P") || sqlstate.starts_with("08");
+  return sqlstate == "25006" || sqlstate == "0A000" || sqlstate == "26000" || sqlstate == "42P05" ||
+         sqlstate.starts_with("57P") || sqlstate.starts_with("08");
 }
 
 }  // namespace oncebox::postgresql
