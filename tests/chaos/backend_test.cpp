@@ -40,8 +40,8 @@ class Hog {
 };
 
 TEST_F(Backend, TerminationLosesNothingAndWorkGoesOn) {
-  RecordProperty("requirement", "IBX-105, IBX-106, R-14, R-15");
-  PostgresqlServer server({.durable = true});
+  RecordProperty("requirement", "IBX-013, IBX-102, IBX-105, IBX-106, R-14, R-15");
+  PostgresqlServer server(durable());
   start_workers(server.url());
   const Instant since = instant_now();
   constexpr int kTerminations = 10;
@@ -56,9 +56,9 @@ TEST_F(Backend, TerminationLosesNothingAndWorkGoesOn) {
 }
 
 TEST_F(Backend, ExhaustionLosesNothingAndWorkGoesOnWhenThereAreSomeAgain) {
-  RecordProperty("requirement", "IBX-105, IBX-106, R-14, R-15");
+  RecordProperty("requirement", "IBX-013, IBX-105, IBX-106, R-14, R-15");
   constexpr std::size_t kConnections = 25;
-  PostgresqlServer server({.durable = true, .settings = {{"max_connections", "25"}}});
+  PostgresqlServer server(durable({{"max_connections", "25"}}));
   start_workers(server.url());
   {
     Hog hog(server.url());

@@ -6,11 +6,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <stdexcept>
 #include <utility>
 
 #include "audit.hpp"
-#include "oncebox/postgresql/postgresql_store.hpp"
+#include "oncebox/open_store.hpp"
 
 namespace oncebox::chaos {
 
@@ -47,10 +48,22 @@ std::size_t count_since(Instant since, const std::vector<Event>& events, Conditi
 
 }  // namespace
 
-ChaosFixture::ChaosFixture() = default;
+ChaosFixture::ChaosFixture() {
+  namespace fs = std::filesystem;
+  fs::permissions(folder_.file(""), fs::perms::others_exec, fs::perm_options::add);
+}
 
 ChaosFixture::~ChaosFixture() {
   if (input_of_workers_ >= 0) close(input_of_workers_);
+}
+
+testing::PostgresqlServerOptions ChaosFixture::durable(
+    std::vector<testing::PostgresqlSetting> settings) const {
+  return {.durable = true, .settings = std::move(settings), .folder = folder_.file("")};
+}
+
+std::string ChaosFixture::file_for_server(const std::string& name) const {
+  return folder_.file(name);
 }
 
 void ChaosFixture::start_workers(const std::string& url, const std::vector<std::string>& by) {
@@ -61,7 +74,7 @@ void ChaosFixture::start_workers(const std::string& url, const std::vector<std::
     const std::string ledger = folder_.file(fmt::format("ledger-{}", slot));
     std::vector<std::string> command = by;
     for (const std::string& word :
-         {std::string(ONCEBOX_CHAOS_WORKER), url, ledger, std::to_string(slot),
+         {std::string(ONCEBOX_CHAOS_WORKER), store_url(url), ledger, std::to_string(slot),
           std::to_string(instant_now() % 1'000'000)}) {
       command.push_back(word);
     }
@@ -132,8 +145,8 @@ void ChaosFixture::expect_nothing_lost(const std::string& url) {
   std::vector<workers::WorkerRun> runs;
   runs.reserve(processes_.size());
   for (Process& process : processes_) runs.push_back({.events = process.ledger.read()});
-  postgresql::PostgresqlStore store(store_options(url));
-  workers::audit(store, runs, workers::Expect::everything_ended);
+  const std::unique_ptr<Store> store = open_store(store_url(url));
+  workers::audit(*store, runs, workers::Expect::everything_ended);
 }
 
 }  // namespace oncebox::chaos

@@ -11,7 +11,7 @@
 #include "oncebox/testing/child_process.hpp"
 #include "oncebox/testing/postgresql_server.hpp"
 #include "oncebox/testing/temporary_folder.hpp"
-#include "store_options.hpp"
+#include "store_url.hpp"
 
 namespace oncebox::chaos {
 
@@ -26,6 +26,14 @@ class ChaosFixture : public ::testing::Test {
  protected:
   ChaosFixture();
   ~ChaosFixture() override;
+
+  /// A server that flushes what it commits. Its data lie in memory where that has room: what the
+  /// tests show does not depend on the disk, which takes long to flush.
+  [[nodiscard]] testing::PostgresqlServerOptions durable(
+      std::vector<testing::PostgresqlSetting> settings = {}) const;
+
+  /// A file that the server can read, also under another user.
+  [[nodiscard]] std::string file_for_server(const std::string& name) const;
 
   /// Starts the processes, each by this command before its own, and waits until all of them work.
   void start_workers(const std::string& url, const std::vector<std::string>& by = {});

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -21,8 +22,8 @@
 
 #include "ledger.hpp"
 #include "oncebox/error.hpp"
-#include "oncebox/postgresql/postgresql_store.hpp"
-#include "store_options.hpp"
+#include "oncebox/open_store.hpp"
+#include "store_url.hpp"
 #include "worker.hpp"
 #include "workload.hpp"
 
@@ -90,8 +91,8 @@ void wait_for_end_of_input() {
 }
 
 void work(const std::string& url, Ledger& ledger, const Assignment& assignment) {
-  postgresql::PostgresqlStore store(store_options(url));
-  Worker worker(store, ledger, kOptions);
+  const std::unique_ptr<Store> store = open_store(url);
+  Worker worker(*store, ledger, kOptions);
   worker.start();
   constexpr unsigned kProducers = 2;
   {

@@ -15,9 +15,8 @@ class Network : public ChaosFixture {
  protected:
   void cut_and_heal(PrivateNetwork::Cut how) {
     PrivateNetwork network;
-    PostgresqlServer server({.durable = true,
-                             .settings = {{"listen_addresses", network.address()},
-                                          {"hba_file", access_rules(network)}}});
+    PostgresqlServer server(
+        durable({{"listen_addresses", network.address()}, {"hba_file", access_rules(network)}}));
     start_workers(
         fmt::format("postgresql://postgres@{}:{}/postgres", network.address(), server.port()),
         network.on_other_side());
@@ -30,27 +29,23 @@ class Network : public ChaosFixture {
   }
 
  private:
-  // The server may run under another user, who must be able to read it.
   std::string access_rules(const PrivateNetwork& network) {
     namespace fs = std::filesystem;
-    fs::permissions(folder_.file(""), fs::perms::others_exec, fs::perm_options::add);
-    const std::string path = folder_.file("pg_hba.conf");
+    const std::string path = file_for_server("pg_hba.conf");
     std::ofstream(path) << "local all all trust\nhost all all " << network.workers_network()
                         << " trust\n";
     fs::permissions(path, fs::perms::others_read, fs::perm_options::add);
     return path;
   }
-
-  testing::TemporaryFolder folder_;
 };
 
 TEST_F(Network, SilentCutLosesNothingAndWorkGoesOnWhenItIsHealed) {
-  RecordProperty("requirement", "IBX-105, IBX-106, R-14, R-15");
+  RecordProperty("requirement", "IBX-013, IBX-105, IBX-106, R-14, R-15");
   cut_and_heal(PrivateNetwork::Cut::silently);
 }
 
 TEST_F(Network, ResetConnectionsLoseNothingAndWorkGoesOnWhenItIsHealed) {
-  RecordProperty("requirement", "IBX-105, IBX-106, R-14, R-15");
+  RecordProperty("requirement", "IBX-013, IBX-105, IBX-106, R-14, R-15");
   cut_and_heal(PrivateNetwork::Cut::by_resets);
 }
 

@@ -10,8 +10,8 @@ namespace {
 class ServerFault : public ChaosFixture {};
 
 TEST_F(ServerFault, RestartLosesNothingAndWorkGoesOn) {
-  RecordProperty("requirement", "IBX-105, IBX-106, R-14, R-15");
-  PostgresqlServer server({.durable = true});
+  RecordProperty("requirement", "IBX-013, IBX-105, IBX-106, R-14, R-15");
+  PostgresqlServer server(durable());
   start_workers(server.url());
   const Instant since = instant_now();
   server.restart();
@@ -21,11 +21,10 @@ TEST_F(ServerFault, RestartLosesNothingAndWorkGoesOn) {
 }
 
 TEST_F(ServerFault, CrashLosesNothingAndLeavesNoMessageWithTwoHolders) {
-  RecordProperty("requirement", "IBX-104, IBX-105, IBX-106, R-14, R-15");
+  RecordProperty("requirement", "IBX-013, IBX-105, IBX-106, R-14, R-15");
   // Commits wait before they are flushed: so there is always an answer, should one be given too
   // early, that a crash can disprove.
-  PostgresqlServer server(
-      {.durable = true, .settings = {{"commit_delay", "5000"}, {"commit_siblings", "0"}}});
+  PostgresqlServer server(durable({{"commit_delay", "5000"}, {"commit_siblings", "0"}}));
   start_workers(server.url());
   constexpr int kCrashes = 3;
   for (int crash = 0; crash < kCrashes; ++crash) {
@@ -39,8 +38,8 @@ TEST_F(ServerFault, CrashLosesNothingAndLeavesNoMessageWithTwoHolders) {
 }
 
 TEST_F(ServerFault, PauseForLongerThanACallMayTakeLosesNothing) {
-  RecordProperty("requirement", "IBX-105, IBX-106, R-14, R-15");
-  PostgresqlServer server({.durable = true});
+  RecordProperty("requirement", "IBX-013, IBX-105, IBX-106, R-14, R-15");
+  PostgresqlServer server(durable());
   start_workers(server.url());
   const Instant since = instant_now();
   server.pause();
@@ -51,8 +50,8 @@ TEST_F(ServerFault, PauseForLongerThanACallMayTakeLosesNothing) {
 }
 
 TEST_F(ServerFault, SynchronousStandbyTakesOverAndNothingIsLost) {
-  RecordProperty("requirement", "IBX-104, IBX-105, IBX-106, R-14, R-15");
-  PostgresqlServer server({.durable = true});
+  RecordProperty("requirement", "IBX-013, IBX-105, IBX-106, R-14, R-15");
+  PostgresqlServer server(durable());
   const std::unique_ptr<PostgresqlServer> standby = server.make_standby();
   start_workers(
       fmt::format("postgresql://postgres@127.0.0.1:{},127.0.0.1:{}/postgres"

@@ -199,15 +199,15 @@ std::vector<std::optional<MessageRecord>> find_all(Store& store, const Stories& 
 // A process that is killed between a claim's answer and its lines in the ledger leaves deliveries
 // that nobody wrote down: one claim of each process at most. So does each claim of which nobody
 // knows whether it took effect.
-void expect_few_unrecorded_deliveries(const std::vector<WorkerRun>& runs, std::size_t unrecorded) {
-  std::size_t claims = 0;
+void expect_few_unrecorded_deliveries(const std::vector<WorkerRun>& runs, int unrecorded) {
+  int claims = 0;
   for (const WorkerRun& run : runs) {
     if (run.killed_at) ++claims;
     for (const Event& event : run.events) {
       if (event.kind == EventKind::unclaimed && event.word == "outcome_unknown") ++claims;
     }
   }
-  EXPECT_LE(unrecorded, claims * kBatchSize);
+  EXPECT_LE(unrecorded, claims * static_cast<int>(kBatchSize));
 }
 
 }  // namespace
@@ -216,7 +216,7 @@ void audit(Store& store, const std::vector<WorkerRun>& runs, Expect expect) {
   const Stories stories = tell_stories(runs);
   const auto records = find_all(store, stories);
   std::size_t found = 0;
-  std::size_t unrecorded = 0;
+  int unrecorded = 0;
   auto record = records.begin();
   for (const auto& [id, story] : stories) {
     SCOPED_TRACE("message " + id);
@@ -224,8 +224,7 @@ void audit(Store& store, const std::vector<WorkerRun>& runs, Expect expect) {
     expect_record(story, *record, expect);
     if (*record) {
       ++found;
-      unrecorded +=
-          static_cast<std::size_t>((*record)->history.deliveries) - story.deliveries.size();
+      unrecorded += (*record)->history.deliveries - static_cast<int>(story.deliveries.size());
     }
     ++record;
   }

@@ -32,7 +32,8 @@ void let_children_inherit_rights() {
   if (syscall(SYS_capget, &header, rights) != 0) fail("capget");
   for (auto& half : rights) half.inheritable = half.permitted;
   if (syscall(SYS_capset, &header, rights) != 0) fail("capset");
-  for (const int right : {CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW}) {
+  // The last one is for the files that this process has open, under /proc.
+  for (const int right : {CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SYS_PTRACE}) {
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, right, 0, 0) != 0) fail("prctl");
   }
 }

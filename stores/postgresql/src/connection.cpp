@@ -287,7 +287,16 @@ std::vector<Result> Connection::receive(std::span<const Command> commands, Deadl
     if (being_prepared_[i] != nullptr && finish_command()) prepared_.insert(*being_prepared_[i]);
     if (std::optional<Result> result = finish_command()) results.push_back(std::move(*result));
   }
-  const Result sync(next_result(deadline));  // the mark behind the commands
+  // Behind the commands stands a mark. Commands that are a transaction by themselves are committed
+  // there, after each of them was answered: what comes in its place is the failure of the commit.
+  PGresult* mark = next_result(deadline);
+  while (mark != nullptr && PQresultStatus(mark) != PGRES_PIPELINE_SYNC) {
+    take(mark);
+    mark = next_result(deadline);
+    if (mark == nullptr) mark = next_result(deadline);
+  }
+  if (mark == nullptr) lose("the server did not answer every command");
+  PQclear(mark);
   if (failure) throw_sql_error(failure->sqlstate, failure->text);
   if (results.size() != commands.size()) lose("the server did not answer every command");
   if (exchange_ == Exchange::commits && commit_is_doubtful_) {
