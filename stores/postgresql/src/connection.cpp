@@ -24,7 +24,8 @@ constexpr int kOldestServer = 130'000;
 
 // Our statements look rows up by an index and touch few of them. The planner cannot know that: the
 // statistics of a table that is empty at one moment and full at the next are always wrong. So we
-// tell it. Reports, which look at everything, take this back.
+// tell it. Reports, which look at everything, take this back. And a statement that nobody waits for
+// any more must not hold its locks for ever.
 constexpr std::string_view kSettings = R"sql(
 SELECT set_config('plan_cache_mode', 'force_generic_plan', {local}),
        set_config('enable_seqscan', 'off', {local}),
@@ -34,7 +35,8 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', {local}),
        set_config('enable_sort', 'off', {local}),
        set_config('jit', 'off', {local}),
        set_config('default_transaction_isolation', 'read committed', {local}),
-       set_config('bytea_output', 'hex', {local}))sql";
+       set_config('statement_timeout', '{call_timeout}', {local}),
+       set_config('idle_in_transaction_session_timeout', '{call_timeout}', {local}))sql";
 
 std::string trimmed(const char* text) {
   std::string line(text != nullptr ? text : "");
@@ -48,12 +50,25 @@ std::string_view field(const PGresult* result, int name) {
   return text != nullptr ? std::string_view(text) : std::string_view();
 }
 
+std::string settings_sql(const Options& options, bool only_this_transaction) {
+  return fmt::format(fmt::runtime(kSettings), fmt::arg("local", only_this_transaction),
+                     fmt::arg("call_timeout", options.call_timeout.count()));
+}
+
+// How long to wait for each host, so that there is time for all of them. libpq waits for two
+// seconds at least.
+std::chrono::seconds connect_timeout(const Options& options, std::size_t hosts, Deadline deadline) {
+  const auto left = std::chrono::floor<std::chrono::seconds>(
+      (deadline - std::chrono::steady_clock::now()) / static_cast<std::int64_t>(hosts));
+  return std::clamp(left, std::chrono::seconds{2},
+                    std::max(options.connect_timeout, std::chrono::seconds{2}));
+}
+
 // What libpq reads out of the URL, with our defaults where it says nothing. libpq's own complaint
 // about a URL may quote the part with the password, so it is not repeated.
-std::map<std::string, std::string> connection_keywords(const Options& options) {
+std::map<std::string, std::string> connection_keywords(const Options& options, Deadline deadline) {
   std::map<std::string, std::string> keywords{
       {"fallback_application_name", "oncebox"},
-      {"connect_timeout", std::to_string(options.connect_timeout.count())},
       {"keepalives_idle", "10"},
       {"keepalives_interval", "5"},
       {"keepalives_count", "3"},
@@ -71,6 +86,15 @@ std::map<std::string, std::string> connection_keywords(const Options& options) {
     if (option->val != nullptr) keywords[option->keyword] = option->val;
   }
   keywords["client_encoding"] = "UTF8";
+  std::size_t hosts = 1;
+  for (const char* const list : {"host", "hostaddr"}) {
+    const auto found = keywords.find(list);
+    if (found == keywords.end()) continue;
+    const std::string& names = found->second;
+    hosts = static_cast<std::size_t>(1 + std::count(names.begin(), names.end(), ','));
+  }
+  keywords.try_emplace("connect_timeout",
+                       std::to_string(connect_timeout(options, hosts, deadline).count()));
   return keywords;
 }
 
@@ -104,17 +128,21 @@ int milliseconds_until(Deadline deadline) {
 
 void Connection::Finish::operator()(pg_conn* connection) const noexcept { PQfinish(connection); }
 
-Connection::Connection(const Options& options) : pooling_(options.pooling) {
-  connect(options);
-  set_up(options);
+Connection::Connection(const Options& options)
+    : Connection(options, std::chrono::steady_clock::now() + options.call_timeout) {}
+
+Connection::Connection(const Options& options, Deadline deadline)
+    : pooling_(options.pooling), local_settings_{"", settings_sql(options, true)} {
+  connect(options, deadline);
+  set_up(options, deadline);
 }
 
 Connection::~Connection() = default;
 
-void Connection::connect(const Options& options) {
+void Connection::connect(const Options& options, Deadline deadline) {
   std::vector<const char*> names;
   std::vector<const char*> values;
-  const std::map<std::string, std::string> keywords = connection_keywords(options);
+  const std::map<std::string, std::string> keywords = connection_keywords(options, deadline);
   for (const auto& [name, value] : keywords) {
     names.push_back(name.c_str());
     values.push_back(value.c_str());
@@ -136,34 +164,26 @@ void Connection::connect(const Options& options) {
   }
 }
 
-void Connection::set_up(const Options& options) {
+void Connection::set_up(const Options& options, Deadline deadline) {
   PQsetNoticeReceiver(connection_.get(), &Connection::note_warning, this);
   if (PQsetnonblocking(connection_.get(), 1) != 0 || PQenterPipelineMode(connection_.get()) != 1) {
     throw Error(ErrorCode::internal, "libpq refuses the pipeline mode");
   }
   if (pooling_ == Pooling::transaction) return;
-  const Deadline deadline = std::chrono::steady_clock::now() + options.call_timeout;
-  run_text(fmt::format(fmt::runtime(kSettings), fmt::arg("local", "false")),
-           Exchange::changes_nothing, deadline);
-  // A statement that nobody waits for any more must not hold its locks for ever.
-  run_text(fmt::format("SELECT set_config('statement_timeout', '{0}', false), "
-                       "set_config('idle_in_transaction_session_timeout', '{0}', false)",
-                       options.call_timeout.count()),
-           Exchange::changes_nothing, deadline);
+  run_text(settings_sql(options, false), Exchange::changes_nothing, deadline);
 }
 
 void Connection::note_warning(void* self, const PGresult* result) {
-  // A commit whose wait for the synchronous standby was cancelled is announced like this and then
-  // answered as if it had succeeded.
   const std::string_view sqlstate = field(result, PG_DIAG_SQLSTATE);
   const std::string_view severity = field(result, PG_DIAG_SEVERITY_NONLOCALIZED);
-  const bool is_warning = severity == "WARNING";
   auto& connection = *static_cast<Connection*>(self);
-  // Said to nobody in particular, it is a goodbye.
-  if (severity == "FATAL" || severity == "PANIC") connection.is_broken_ = true;
-  if (is_warning && (sqlstate == "01000" || sqlstate == "57P01")) {
+  // A commit whose wait for the synchronous standby was cancelled is announced like this and then
+  // answered as if it had succeeded.
+  if (severity == "WARNING" && (sqlstate == "01000" || sqlstate == "57P01")) {
     connection.commit_is_doubtful_ = true;
   }
+  // The server says goodbye to a connection that asked nothing.
+  if (severity == "FATAL" || severity == "PANIC") connection.is_broken_ = true;
 }
 
 Result Connection::run(const Statement& statement, const Parameters& parameters, Exchange exchange,
@@ -181,8 +201,6 @@ std::vector<Result> Connection::run_all(std::span<const Command> commands, Excha
                                         Deadline deadline) {
   static const Statement kBegin{"", "BEGIN ISOLATION LEVEL READ COMMITTED"};
   static const Statement kCommit{"", "COMMIT"};
-  static const Statement kLocalSettings{
-      "", fmt::format(fmt::runtime(kSettings), fmt::arg("local", "true"))};
   static const Parameters kNone;
   exchange_ = exchange;
   commit_is_doubtful_ = false;
@@ -194,7 +212,7 @@ std::vector<Result> Connection::run_all(std::span<const Command> commands, Excha
   // A session of its own cannot be had, so the settings go with each transaction.
   const bool is_begin = commands.front().statement->sql.starts_with("BEGIN");
   std::vector<Command> framed{{is_begin ? commands.front().statement : &kBegin, &kNone},
-                              {&kLocalSettings, &kNone}};
+                              {&local_settings_, &kNone}};
   framed.insert(framed.end(), commands.begin() + (is_begin ? 1 : 0), commands.end());
   if (!is_begin) framed.push_back({&kCommit, &kNone});
   send(framed);
@@ -214,7 +232,9 @@ void Connection::send(std::span<const Command> commands) {
 void Connection::queue(const Command& command) {
   const Statement& statement = *command.statement;
   const bool prepares = !statement.name.empty() && pooling_ == Pooling::none;
-  const bool is_new = prepares && !prepared_.contains(statement.name);
+  const auto is_same = [&](const std::string* name) { return name && *name == statement.name; };
+  const bool is_new = prepares && !prepared_.contains(statement.name) &&
+                      std::none_of(being_prepared_.begin(), being_prepared_.end(), is_same);
   PGconn* const connection = connection_.get();
   if (is_new &&
       PQsendPrepare(connection, statement.name.c_str(), statement.sql.c_str(), 0, nullptr) != 1) {
@@ -323,16 +343,13 @@ void Connection::lose(const std::string& why) {
 }
 
 bool Connection::is_alive() {
-  if (is_broken_) return false;
   pollfd server{.fd = PQsocket(connection_.get()), .events = POLLIN, .revents = 0};
-  // The server speaks unasked only to say goodbye, or that a setting has changed. Both its last
-  // words and the end of the connection are to be noticed.
-  while (poll(&server, 1, 0) != 0) {
+  // The server speaks unasked only to say goodbye, or that a setting has changed. What follows its
+  // last words is read too: that it has hung up.
+  while (!is_broken_ && poll(&server, 1, 0) != 0) {
     if (PQconsumeInput(connection_.get()) != 1 || PQisBusy(connection_.get()) != 0) return false;
-    if (is_broken_ || PQstatus(connection_.get()) != CONNECTION_OK) return false;
   }
-  return PQstatus(connection_.get()) == CONNECTION_OK && PQisBusy(connection_.get()) == 0 &&
-         PQtransactionStatus(connection_.get()) == PQTRANS_IDLE;
+  return !is_broken_ && PQstatus(connection_.get()) == CONNECTION_OK && is_idle();
 }
 
 bool Connection::is_idle() const { return PQtransactionStatus(connection_.get()) == PQTRANS_IDLE; }

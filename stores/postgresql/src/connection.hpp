@@ -45,7 +45,10 @@ enum class Exchange {
 /// nothing of that exchange has happened, unless the code is `outcome_unknown`.
 class Connection {
  public:
-  /// Connects to the first host that answers. Throws as the store's constructor does.
+  /// Connects to the first host that answers. Throws as the store's constructor does. Hosts that do
+  /// not answer may take it two seconds each beyond the deadline.
+  Connection(const Options& options, Deadline deadline);
+  /// The same within the time of a call.
   explicit Connection(const Options& options);
   ~Connection();
   Connection(const Connection&) = delete;
@@ -79,8 +82,8 @@ class Connection {
     std::string text;
   };
 
-  void connect(const Options& options);
-  void set_up(const Options& options);
+  void connect(const Options& options, Deadline deadline);
+  void set_up(const Options& options, Deadline deadline);
   void send(std::span<const Command> commands);
   void queue(const Command& command);
   std::vector<Result> receive(std::span<const Command> commands, Deadline deadline);
@@ -93,6 +96,7 @@ class Connection {
 
   std::unique_ptr<pg_conn, Finish> connection_;
   const Pooling pooling_;
+  const Statement local_settings_;  ///< for each transaction, where there is no session
   std::unordered_set<std::string> prepared_;
   std::vector<const std::string*> being_prepared_;  ///< in the order in which results will come
   Exchange exchange_ = Exchange::changes_nothing;

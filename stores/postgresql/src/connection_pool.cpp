@@ -33,7 +33,7 @@ ConnectionPool::Lease ConnectionPool::acquire(Deadline deadline) {
     if (open_ < options_.max_connections) {
       ++open_;
       lock.unlock();
-      connection = open();
+      connection = open(deadline);
       if (connection) return {*this, std::move(connection)};
       lock.lock();
     }
@@ -47,9 +47,9 @@ ConnectionPool::Lease ConnectionPool::acquire(Deadline deadline) {
   }
 }
 
-std::unique_ptr<Connection> ConnectionPool::open() {
+std::unique_ptr<Connection> ConnectionPool::open(Deadline deadline) {
   try {
-    return std::make_unique<Connection>(options_);
+    return std::make_unique<Connection>(options_, deadline);
   } catch (const Error& error) {
     const std::lock_guard lock(mutex_);
     --open_;

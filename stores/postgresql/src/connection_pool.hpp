@@ -49,7 +49,7 @@ class ConnectionPool {
   [[nodiscard]] std::unique_ptr<Connection> take_idle();
   /// Opens a connection in a place that was counted before; null when the server has no room for
   /// it, but others of ours are at work.
-  [[nodiscard]] std::unique_ptr<Connection> open();
+  [[nodiscard]] std::unique_ptr<Connection> open(Deadline deadline);
 
   const Options options_;
   std::mutex mutex_;

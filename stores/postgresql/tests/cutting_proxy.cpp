@@ -154,7 +154,7 @@ struct Exchange {
     if (statements.size() != 1) return false;
     const std::string& query = statements.front().query;
     return query.find("pg_notify") != std::string::npos ||
-           query.find("set_config") != std::string::npos || query.starts_with("LISTEN") ||
+           query.find("plan_cache_mode") != std::string::npos || query.starts_with("LISTEN") ||
            query == "ROLLBACK";
   }
 };
@@ -242,6 +242,11 @@ class CuttingProxy::Impl {
 
   void cut_all() {
     const std::lock_guard lock(mutex_);
+    // Closing alone would not do while the thread waits for them.
+    for (const Link& link : links_) {
+      shutdown(link.client.get(), SHUT_RDWR);
+      shutdown(link.server.get(), SHUT_RDWR);
+    }
     links_.clear();
     wake();
   }

@@ -12,18 +12,18 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{60};
 
-std::string unique_name() {
+std::string unique_name(std::string_view stem) {
   std::random_device random;
-  return fmt::format("test_{:08x}{:08x}", random(), random());
+  return fmt::format("{}_{:08x}{:08x}", stem, random(), random());
 }
 
 }  // namespace
 
-TestSpace::TestSpace() : schema_(unique_name()), connection_(options()) {}
+TestSpace::TestSpace(std::string_view stem) : schema_(unique_name(stem)), connection_(options()) {}
 
 TestSpace::~TestSpace() {
   try {
-    run("DROP SCHEMA IF EXISTS {schema} CASCADE");
+    run("DROP SCHEMA IF EXISTS \"{schema}\" CASCADE");
   } catch (const std::exception& error) {
     fmt::print(stderr, "the schema {} stays in the test's server: {}\n", schema_, error.what());
   }

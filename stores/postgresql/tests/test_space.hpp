@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 
 #include "connection.hpp"
 #include "oncebox/postgresql/postgresql_store.hpp"
@@ -12,7 +13,8 @@ namespace oncebox::postgresql {
 /// dropped, with all that is in it, when this object is destroyed.
 class TestSpace {
  public:
-  TestSpace();
+  /// `stem` begins the schema's name.
+  explicit TestSpace(std::string_view stem = "test");
   ~TestSpace();
   TestSpace(const TestSpace&) = delete;
   TestSpace& operator=(const TestSpace&) = delete;

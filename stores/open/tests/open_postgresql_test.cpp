@@ -1,0 +1,98 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "oncebox/error.hpp"
+#include "oncebox/open_store.hpp"
+#include "oncebox/testing/postgresql_server.hpp"
+
+namespace oncebox {
+namespace {
+
+// Nobody listens there, so that whatever is refused was refused before anybody was asked.
+const std::string kNowhere = "postgresql://me:s3cret@127.0.0.1:1/nothing";
+
+Error error_of(const std::string& url) {
+  try {
+    (void)open_store(url);
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "expected an error";
+  return {ErrorCode::internal, "none"};
+}
+
+TEST(OpenPostgresql, EveryUrlThatLibpqReadsOpensTheDatabase) {
+  RecordProperty("requirement", "IBX-013");
+  const testing::PostgresqlServer server;
+  const std::string port = std::to_string(server.port());
+  EXPECT_EQ(error_of(server.url()).code(), ErrorCode::conflict) << "deployment is off";
+  open_store(server.url() + "?schema_deployment=on")
+      ->inbox()
+      .enqueue({.key = {"shop", "1"}, .topic = "order.created"});
+
+  const std::string folder = server.socket_folder();
+  const std::vector<std::string> urls{
+      server.url(),
+      server.url() + "?",
+      server.socket_url(),
+      "postgres://postgres@127.0.0.1:" + port + "/postgres",
+      "postgres://p%6Fstgres:p%3Fw%40@127%2E0.0.1:" + port + "/post%67res?schema=inf%72a",
+      "postgresql://postgres:what?@127.0.0.1:" + port + "/postgres?max_connections=2",
+      "postgresql:///postgres?host=127.0.0.1&port=" + port + "&user=postgres&schema=infra",
+      "postgresql:///postgres?port=" + port + "&user=postgres&schema=infra&host=" + folder,
+      "postgresql://postgres@127.0.0.1:1,127.0.0.1:" + port +
+          "/postgres?schema=infra&target_session_attrs=read-write",
+      "postgresql://postgres@[::1]:1,127.0.0.1:" + port + "/postgres",
+      "postgresql://nobody@127.0.0.1:" + port + "/nothing?schema=infra&user=postgres" +
+          "&dbname=postgres&application_name=a&application_name=b&connect_timeout=3" +
+          "&sslmode=prefer&keepalives_idle=5&options=-c%20work_mem%3D1MB&connect_timeout_s=4"};
+  for (const std::string& url : urls) {
+    SCOPED_TRACE(url);
+    EXPECT_TRUE(open_store(url)->inbox().find({"shop", "1"}));
+  }
+}
+
+TEST(OpenPostgresql, ParametersOfTheUrlAreTheOptionsOfTheStore) {
+  const testing::PostgresqlServer server;
+  const auto store =
+      open_store(server.url() + "?schema=Shop&table_prefix=X_&schema_deployment=on&" +
+                 "pooling=transaction&max_connections=1&call_timeout_ms=5000&flush_claims=off&" +
+                 "max_payload_bytes=3");
+  EXPECT_EQ(store->capabilities().max_payload_bytes, 3U);
+  EXPECT_FALSE(store->capabilities().notifies);
+  store->inbox().enqueue({.key = {"shop", "1"}, .topic = "order.created", .payload = "123"});
+  EXPECT_EQ(store->inbox().claim({.owner = OwnerToken::generate()}).size(), 1U);
+  const auto same = open_store(server.url() + "?table_prefix=X_&schema=Shop");
+  EXPECT_TRUE(same->inbox().find({"shop", "1"}));
+}
+
+TEST(OpenPostgresql, BadParametersAreRefusedAndThePasswordIsNotShown) {
+  const std::vector<std::pair<std::string, ErrorCode>> bad{
+      {"?schema_deployment=perhaps", ErrorCode::invalid_argument},
+      {"?pooling=session", ErrorCode::invalid_argument},
+      {"?flush_claims=1", ErrorCode::invalid_argument},
+      {"?max_connections=many", ErrorCode::invalid_argument},
+      {"?schema=a&schema=b", ErrorCode::invalid_argument},
+      {"?schema=a%20b", ErrorCode::invalid_argument},
+      {"?table_prefix=a%22", ErrorCode::invalid_argument},
+      {"?schema=", ErrorCode::invalid_argument},
+      {"?nonsense=1", ErrorCode::invalid_argument},
+      {"?sslmode", ErrorCode::invalid_argument},
+      {"?sslmode=%zz", ErrorCode::invalid_argument},
+      {"?max_connections=0", ErrorCode::out_of_range},
+      {"?call_timeout_ms=1", ErrorCode::out_of_range},
+      {"?call_timeout_ms=18446744073709551615", ErrorCode::out_of_range},
+      {"?connect_timeout_s=0", ErrorCode::out_of_range},
+      {"?max_payload_bytes=0", ErrorCode::out_of_range},
+      {"", ErrorCode::unavailable}};
+  for (const auto& [parameters, code] : bad) {
+    const Error error = error_of(kNowhere + parameters);
+    EXPECT_EQ(error.code(), code) << parameters << ": " << error.what();
+    EXPECT_EQ(std::string(error.what()).find("s3cret"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace oncebox

@@ -1,0 +1,206 @@
+// What a store does when its connection fails: at a known place, for ever, or not at all but too
+// late.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cutting_proxy.hpp"
+#include "error_of.hpp"
+#include "oncebox/postgresql/postgresql_store.hpp"
+#include "oncebox/testing/fake_clock.hpp"
+#include "oncebox/testing/shared_postgresql.hpp"
+#include "test_space.hpp"
+
+namespace oncebox::postgresql {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+MessageKey key(const std::string& id) { return {"shop", id}; }
+Message message(const std::string& id) { return {.key = key(id), .topic = "order.created"}; }
+
+class PostgresqlFaultsTest : public ::testing::Test {
+ protected:
+  [[nodiscard]] Options options() const {
+    Options options = space_.options();
+    options.connection = proxy_.connection() + "application_name=" + space_.schema();
+    return options;
+  }
+
+  std::vector<ClaimedMessage> claim(PostgresqlStore& store, std::size_t limit) {
+    return store.inbox().claim({.owner = owner_, .limit = limit});
+  }
+
+  /// Makes a call whose commit takes effect and whose answer is lost.
+  template <class Call>
+  void expect_outcome_unknown(Call call) {
+    proxy_.cut_answer();
+    const Error error = error_of(call);
+    EXPECT_TRUE(proxy_.disarm());
+    EXPECT_EQ(error.code(), ErrorCode::outcome_unknown) << error.what();
+  }
+
+  TestSpace space_;
+  CuttingProxy proxy_{testing::shared_postgresql_url()};
+  testing::FakeClock clock_;
+  const OwnerToken owner_ = OwnerToken::generate();
+};
+
+TEST_F(PostgresqlFaultsTest, EnqueueWhoseCommitWasNotAnsweredIsADuplicateWhenRepeated) {
+  RecordProperty("requirement", "IBX-102");
+  PostgresqlStore store(options(), clock_);
+  const std::vector<Message> batch{message("b"), message("c")};
+  expect_outcome_unknown([&] { store.inbox().enqueue(message("a")); });
+  expect_outcome_unknown([&] { store.inbox().enqueue(batch); });
+  EXPECT_EQ(store.inbox().enqueue(message("a")).status, EnqueueStatus::duplicate);
+  for (const EnqueueOutcome& outcome : store.inbox().enqueue(batch)) {
+    EXPECT_EQ(outcome.status, EnqueueStatus::duplicate);
+  }
+  EXPECT_EQ(claim(store, 10).size(), 3U);
+}
+
+TEST_F(PostgresqlFaultsTest, SettlementWhoseCommitWasNotAnsweredHasHappenedOnce) {
+  RecordProperty("requirement", "IBX-102,R-14");
+  PostgresqlStore store(options(), clock_);
+  store.inbox().enqueue(std::vector{message("a"), message("b"), message("c")});
+  const auto claimed = claim(store, 3);
+  ASSERT_EQ(claimed.size(), 3U);
+  const Settlement alone{.delivery = delivery_of(claimed[0])};
+  const std::vector<Settlement> batch{
+      {.delivery = delivery_of(claimed[1])},
+      {.delivery = delivery_of(claimed[2]), .verdict = Abandon{"later", 1s}}};
+  expect_outcome_unknown([&] { store.inbox().settle(alone); });
+  expect_outcome_unknown([&] { store.inbox().settle(batch); });
+  EXPECT_EQ(store.inbox().settle(alone), SettleOutcome::lease_lost);
+  for (const SettleOutcome outcome : store.inbox().settle(batch)) {
+    EXPECT_EQ(outcome, SettleOutcome::lease_lost);
+  }
+  EXPECT_EQ(store.inbox().find(key("a"))->status, Status::done);
+  EXPECT_EQ(store.inbox().find(key("b"))->status, Status::done);
+  EXPECT_EQ(store.inbox().find(key("c"))->history.attempt, 1);
+}
+
+TEST_F(PostgresqlFaultsTest, ClaimWhoseCommitWasNotAnsweredLapses) {
+  RecordProperty("requirement", "IBX-102,R-23");
+  PostgresqlStore store(options(), clock_);
+  store.inbox().enqueue(message("a"));
+  expect_outcome_unknown([&] { claim(store, 1); });
+  EXPECT_TRUE(claim(store, 1).empty());
+  clock_.advance(30s);
+  EXPECT_EQ(claim(store, 1).size(), 1U);
+}
+
+TEST_F(PostgresqlFaultsTest, KeysWhoseCommitWasNotAnsweredAreAsTheyWereMade) {
+  RecordProperty("requirement", "IBX-102,KIN-03,KIN-04");
+  PostgresqlStore store(options(), clock_);
+  IdempotencyStore& keys = store.keys();
+  const std::vector<BeginRequest> batch{{.key = "b"}, {.key = "c"}};
+  (void)keys.find("a");  // connects
+  expect_outcome_unknown([&] { keys.begin({.key = "a"}); });
+  expect_outcome_unknown([&] { keys.begin(batch); });
+  EXPECT_EQ(keys.begin({.key = "a"}).status, BeginStatus::busy);
+  EXPECT_EQ(keys.begin(batch).at(1).status, BeginStatus::busy);
+  clock_.advance(60s);
+  const LeaseId a = keys.begin({.key = "a"}).lease_id.value();
+  const LeaseId b = keys.begin({.key = "b"}).lease_id.value();
+  const std::vector<CompleteRequest> done{{.key = "b", .lease_id = b, .result = "2"}, {.key = "c"}};
+  expect_outcome_unknown([&] { keys.complete({.key = "a", .lease_id = a, .result = "1"}); });
+  expect_outcome_unknown([&] { keys.complete(done); });
+  EXPECT_EQ(keys.complete({.key = "a", .lease_id = a, .result = "1"}), CompleteOutcome::processed);
+  for (const CompleteOutcome outcome : keys.complete(done)) {
+    EXPECT_EQ(outcome, CompleteOutcome::processed);
+  }
+  EXPECT_EQ(keys.find("a")->result, "1");
+  EXPECT_EQ(keys.find("b")->result, "2");
+}
+
+TEST_F(PostgresqlFaultsTest, ReadWhoseAnswerIsLostIsUnavailable) {
+  PostgresqlStore store(options(), clock_);
+  proxy_.cut_answer();
+  EXPECT_EQ(error_of([&] { (void)store.inbox().find(key("a")); }).code(), ErrorCode::unavailable);
+  EXPECT_TRUE(proxy_.disarm());
+}
+
+TEST_F(PostgresqlFaultsTest, ConnectionsThatWereCutWhileIdleAreReplacedUnnoticed) {
+  PostgresqlStore store(options(), clock_);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(store.inbox().enqueue(message(std::to_string(i))).status, EnqueueStatus::accepted);
+    proxy_.cut_all();
+  }
+  const Health health = store.health();
+  EXPECT_EQ(health.status, HealthStatus::healthy) << health.detail;
+}
+
+TEST_F(PostgresqlFaultsTest, BackendsThatAreTerminatedAreReplaced) {
+  PostgresqlStore store(options(), clock_);
+  store.inbox().enqueue(message("a"));
+  const std::string ours = "FROM pg_stat_activity WHERE application_name = '{schema}'";
+  EXPECT_GE(space_.number("SELECT count(pg_terminate_backend(pid)) " + ours), 1);
+  while (space_.number("SELECT count(*) " + ours) > 0) std::this_thread::yield();
+  while (proxy_.connections() > 0) std::this_thread::yield();
+  EXPECT_EQ(store.inbox().enqueue(message("a")).status, EnqueueStatus::duplicate);
+}
+
+// Nothing in the store counts on its own time: what is measured here is that it gives up at all.
+TEST_F(PostgresqlFaultsTest, CallDoesNotWaitLongerThanItMay) {
+  Options impatient = options();
+  impatient.call_timeout = 300ms;
+  impatient.max_connections = 1;
+  PostgresqlStore store(impatient, clock_);
+  store.inbox().enqueue(message("a"));
+  proxy_.freeze();
+  const auto measure = [&](auto call) {
+    const auto began = steady_clock::now();
+    const ErrorCode code = error_of(call).code();
+    EXPECT_LT(steady_clock::now() - began, 10s);
+    return code;
+  };
+  EXPECT_EQ(measure([&] { (void)store.inbox().find(key("a")); }), ErrorCode::timeout);
+  // Now it has to connect anew, for which libpq takes two seconds.
+  const ErrorCode code = measure([&] { store.inbox().enqueue(message("b")); });
+  EXPECT_TRUE(code == ErrorCode::unavailable || code == ErrorCode::timeout) << to_string(code);
+  EXPECT_EQ(store.health().status, HealthStatus::unavailable);
+  proxy_.thaw();
+  EXPECT_EQ(store.inbox().enqueue(message("b")).status, EnqueueStatus::accepted);
+}
+
+TEST_F(PostgresqlFaultsTest, CommitThatIsNotAnsweredInTimeIsUnknown) {
+  RecordProperty("requirement", "IBX-102");
+  Options impatient = options();
+  impatient.call_timeout = 300ms;
+  PostgresqlStore store(impatient, clock_);
+  store.inbox().enqueue(message("a"));
+  proxy_.freeze();
+  EXPECT_EQ(error_of([&] { store.inbox().enqueue(message("b")); }).code(),
+            ErrorCode::outcome_unknown);
+  proxy_.thaw();
+}
+
+TEST_F(PostgresqlFaultsTest, LateAnswersAreWaitedFor) {
+  PostgresqlStore store(options(), clock_);
+  proxy_.delay_answers(20ms);
+  EXPECT_EQ(store.inbox().enqueue(message("a")).status, EnqueueStatus::accepted);
+  EXPECT_EQ(claim(store, 1).size(), 1U);
+}
+
+TEST_F(PostgresqlFaultsTest, CallThatWaitsForALockGivesUpInTime) {
+  Options impatient = space_.options();
+  impatient.call_timeout = 300ms;
+  PostgresqlStore store(impatient, clock_);
+  store.keys().begin({.key = "a"});
+  space_.run("BEGIN");
+  space_.run("SELECT FROM {schema}.oncebox_key FOR UPDATE");
+  const ErrorCode code = error_of([&] { store.keys().complete({.key = "a"}); }).code();
+  EXPECT_TRUE(code == ErrorCode::timeout || code == ErrorCode::outcome_unknown) << to_string(code);
+  space_.run("ROLLBACK");
+  EXPECT_EQ(store.keys().complete({.key = "a"}), CompleteOutcome::processed);
+}
+
+}  // namespace
+}  // namespace oncebox::postgresql
