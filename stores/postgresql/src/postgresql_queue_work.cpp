@@ -199,6 +199,7 @@ class PostgresqlQueue::Settling {
       handouts_[i] = queue.handouts_.find(settlements[i].delivery);
       const bool is_plain = std::holds_alternative<Ack>(settlements[i].verdict) && handouts_[i] &&
                             !handouts_[i]->partition &&
+                            settlements[i].delivery.owner == settlements[0].delivery.owner &&
                             occurrences[settlements[i].delivery.key] == 1;
       (is_plain ? plain_ : others_).push_back(i);
       if (handouts_[i] && handouts_[i]->partition) partitions_.insert(*handouts_[i]->partition);
@@ -207,15 +208,13 @@ class PostgresqlQueue::Settling {
 
   std::vector<SettleOutcome> run() {
     if (settlements_.size() == 1 && others_.empty() && acknowledge_alone()) return outcomes_;
-    queue_.in_rows(partitions_, [&](RowBatch& rows, Transaction& transaction) {
-      std::vector<std::size_t> rest = others_;
-      if (!plain_.empty())
-        acknowledge(transaction.run(queue_.sql_.acknowledge, plain_arrays()), rest);
-      std::sort(rest.begin(), rest.end());
-      if (!rest.empty()) settle_each(rows, rest);
-      rows.commit(may_be_claimable_ ? queue_.announcer_.next() : std::nullopt);
-      return may_be_claimable_;
-    });
+    try {
+      settle_all();
+    } catch (const OtherDelivery&) {
+      others_.insert(others_.end(), plain_.begin(), plain_.end());
+      plain_.clear();
+      settle_all();
+    }
     return outcomes_;
   }
 
@@ -223,36 +222,62 @@ class PostgresqlQueue::Settling {
   [[nodiscard]] bool may_be_claimable() const noexcept { return may_be_claimable_; }
 
  private:
-  Parameters plain_arrays() const {
+  /// A message was held, but by a later delivery to the same owner.
+  struct OtherDelivery {};
+
+  void settle_all() {
+    queue_.in_rows(partitions_, [&](RowBatch& rows, Transaction& transaction) {
+      std::vector<std::size_t> rest = others_;
+      if (!plain_.empty()) {
+        acknowledge(transaction.run(queue_.sql_.acknowledge, plain_parameters()), rest);
+      }
+      std::sort(rest.begin(), rest.end());
+      if (!rest.empty()) settle_each(rows, rest);
+      rows.commit(may_be_claimable_ ? queue_.announcer_.next() : std::nullopt);
+      return may_be_claimable_;
+    });
+  }
+
+  [[nodiscard]] std::int64_t delivery_number(std::size_t place) const {
+    return static_cast<std::int64_t>(*settlements_[place].delivery.number);
+  }
+
+  Parameters plain_parameters() const {
     ArrayValue ids(SqlType::bigint);
-    ArrayValue deliveries(SqlType::bigint);
-    ArrayValue owners(SqlType::uuid);
+    std::int64_t least = delivery_number(plain_.front());
+    std::int64_t greatest = least;
     for (const std::size_t i : plain_) {
-      const Delivery& delivery = settlements_[i].delivery;
       ids.add(handouts_[i]->id);
-      deliveries.add(static_cast<std::int64_t>(*delivery.number));
-      owners.add(bytes_of(delivery.owner.uuid()));
+      least = std::min(least, delivery_number(i));
+      greatest = std::max(greatest, delivery_number(i));
     }
     Parameters parameters;
-    parameters.add(std::move(ids)).add(std::move(deliveries)).add(std::move(owners));
-    parameters.add(queue_.test_time());
+    parameters.add(std::move(ids)).add(bytes_of(settlements_[0].delivery.owner.uuid()));
+    parameters.add(least).add(greatest).add(queue_.test_time());
     return parameters;
   }
 
   bool acknowledge_alone() {
-    const Result acknowledged =
-        run_alone(queue_.parts_.pool, queue_.sql_.acknowledge, plain_arrays(), Exchange::commits);
+    const Result acknowledged = run_alone(queue_.parts_.pool, queue_.sql_.acknowledge,
+                                          plain_parameters(), Exchange::commits);
     outcomes_.front() = SettleOutcome::settled;
     return !acknowledged.empty();
   }
 
   // Adds to `rest` what was not to be acknowledged just like that.
   void acknowledge(const Result& acknowledged, std::vector<std::size_t>& rest) {
-    std::unordered_set<std::int64_t> ids;
-    for (int row = 0; row < acknowledged.rows(); ++row) ids.insert(acknowledged.bigint(row, 0));
+    std::unordered_map<std::int64_t, std::int64_t> deliveries;
+    for (int row = 0; row < acknowledged.rows(); ++row) {
+      deliveries.emplace(acknowledged.bigint(row, 0), acknowledged.bigint(row, 1));
+    }
     for (const std::size_t i : plain_) {
       outcomes_[i] = SettleOutcome::settled;
-      if (!ids.contains(handouts_[i]->id)) rest.push_back(i);
+      const auto found = deliveries.find(handouts_[i]->id);
+      if (found == deliveries.end()) {
+        rest.push_back(i);
+      } else if (found->second != delivery_number(i)) {
+        throw OtherDelivery{};
+      }
     }
   }
 

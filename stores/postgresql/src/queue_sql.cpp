@@ -54,25 +54,29 @@ RETURNING id)sql",
                      fmt::arg("source", RowArrays::source(kEnqueueColumns)));
 }
 
-// Without the stage: the planner would take the index of the leased, which it believes to be empty,
-// and go through all of it. Only who is leased has an owner.
+// The rows are found by their ids alone, not by a join with what the caller says of each: the table
+// is empty at one moment and full at the next, and when the planner believes it to be empty, it
+// goes through all of it for each of the caller's rows. So the caller compares the deliveries
+// before it commits. Only who is leased has an owner.
 const std::string kAcknowledge = fmt::format(R"sql(
 WITH acknowledged AS (
-  DELETE FROM {{work}} w
-   USING unnest($1::bigint[], $2::bigint[], $3::uuid[]) u(id, delivery, owner)
-   WHERE w.id = u.id AND w.delivery = u.delivery AND w.owner = u.owner
-     AND w.claimed_version = w.content_version AND w.partition_key IS NULL
-  RETURNING w.*),
+  DELETE FROM {{work}}
+   WHERE id = ANY($1::bigint[]) AND owner = $2::uuid
+     AND delivery BETWEEN $3::bigint AND $4::bigint
+     AND claimed_version = content_version AND partition_key IS NULL
+  RETURNING id, delivery, topic, last_seen_at, enqueue_order, attempt, deliveries, lapses,
+            content_version, duplicates, revivals, revived_at, revival_reason, last_error),
 counted AS (
   INSERT INTO {{done_count}} (topic, count)
-  SELECT topic, count(*) FROM acknowledged GROUP BY topic)
-INSERT INTO {{done}} (id, finished_at, last_seen_at, enqueue_order, attempt, deliveries, lapses,
-                    content_version, duplicates, revivals, revived_at, revival_reason, last_error)
-SELECT id, {now}, last_seen_at, enqueue_order, attempt, deliveries, lapses,
-       content_version, duplicates, revivals, revived_at, revival_reason, last_error
-  FROM acknowledged
-RETURNING id)sql",
-                                             fmt::arg("now", now_from("$4")));
+  SELECT topic, count(*) FROM acknowledged GROUP BY topic),
+finished AS (
+  INSERT INTO {{done}} (id, finished_at, last_seen_at, enqueue_order, attempt, deliveries, lapses,
+                      content_version, duplicates, revivals, revived_at, revival_reason, last_error)
+  SELECT id, {now}, last_seen_at, enqueue_order, attempt, deliveries, lapses,
+         content_version, duplicates, revivals, revived_at, revival_reason, last_error
+    FROM acknowledged)
+SELECT id, delivery FROM acknowledged)sql",
+                                             fmt::arg("now", now_from("$5")));
 
 const std::string kExtend = fmt::format(R"sql(
 UPDATE {{work}} w

@@ -78,8 +78,11 @@ struct QueueSql {
 
   // Deliveries by the numbers that this process knows of them
   // Deliveries
-  Statement acknowledge;  ///< ids, deliveries, owners, now -> the ids of those that were held
-  Statement extend;       ///< keys, deliveries or null, owners, milliseconds, now -> key, new end
+  /// ids, their owner, the least and the greatest of their deliveries, now -> id and delivery of
+  /// those that were held. More than one delivery: the caller is to see whether they are the right
+  /// ones, and else to roll back.
+  Statement acknowledge;
+  Statement extend;  ///< keys, deliveries or null, owners, milliseconds, now -> key, new end
 
   // Rows that are read, decided upon, and written back
   Statement lock_partitions;  ///< bigint[], sorted
