@@ -103,13 +103,12 @@ void ChaosFixture::wait_until(const std::string& what, const std::function<bool(
   }
 }
 
-void ChaosFixture::expect_work_goes_on() {
-  constexpr std::size_t kEnough = 30;
+void ChaosFixture::expect_work_goes_on(std::size_t messages) {
   const Instant since = instant_now();
   const auto works = [&](Process& process) {
     const std::vector<Event>& events = process.ledger.read();
-    return count_since(since, events, is_answered) >= kEnough &&
-           count_since(since, events, is_handled) >= kEnough;
+    return count_since(since, events, is_answered) >= messages &&
+           count_since(since, events, is_handled) >= messages;
   };
   wait_until("every worker to take in and handle messages",
              [&] { return std::ranges::all_of(processes_, works); });

@@ -38,9 +38,9 @@ class ChaosFixture : public ::testing::Test {
   /// Starts the processes, each by this command before its own, and waits until all of them work.
   void start_workers(const std::string& url, const std::vector<std::string>& by = {});
 
-  /// Waits until every one of them has taken in and handled a number of messages more, which it may
+  /// Waits until every one of them has taken in and handled this many messages more, which it may
   /// need a while for after a fault.
-  void expect_work_goes_on();
+  void expect_work_goes_on(std::size_t messages = 30);
 
   /// Waits until a call of every one of them has failed since then: a fault that nobody noticed
   /// would show nothing.

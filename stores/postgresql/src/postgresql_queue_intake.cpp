@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "oncebox/error.hpp"
@@ -131,8 +132,9 @@ class PostgresqlQueue::Enqueueing {
   Parameters message_arrays() const {
     std::vector<std::size_t> order(messages_.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return keys_[a] < keys_[b]; });
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return std::tie(keys_[a], a) < std::tie(keys_[b], b);
+    });
     RowArrays rows(kEnqueueColumns);
     for (const std::size_t place : order) put(rows, place);
     Parameters parameters = rows.take();
