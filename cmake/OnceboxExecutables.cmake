@@ -3,7 +3,7 @@ if(ONCEBOX_BUILD_TESTS)
 endif()
 
 # oncebox_add_test(<name> SOURCES <file>... [LINK <target>...] [TIMEOUT <seconds>] [NO_SHUFFLE]
-#   [NEEDS_POSTGRESQL [ALSO_ON_POSTGRESQL_18]])
+#   [NEEDS_POSTGRESQL [ALSO_ON_POSTGRESQL_18]] [SANITIZED_FILTER <filter>])
 #
 # Adds the GoogleTest executable test_<name>. Every test in it becomes a ctest test named
 # <prefix><name>.<Suite>.<Test>. In an ordinary build (no sanitizer) one more, <name>.shuffled, runs
@@ -11,14 +11,19 @@ endif()
 # NO_SHUFFLE leaves it out.
 #
 # NEEDS_POSTGRESQL starts a server before them, for shared_postgresql_url() in oncebox::testing.
-# With ALSO_ON_POSTGRESQL_18 they run a second time, on a server of that version, under the names
-# postgresql18.<name>.<Suite>.<Test>, if ONCEBOX_POSTGRESQL_18_BIN is set.
+# With ALSO_ON_POSTGRESQL_18 they run a second time, all in one process and in random order, on a
+# server of that version, as postgresql18.<name>.shuffled, if ONCEBOX_POSTGRESQL_18_BIN is set; the
+# first server is then spared that.
+#
+# SANITIZED_FILTER names the tests that a sanitizer build runs (as --gtest_filter does); otherwise
+# all.
 function(oncebox_add_test name)
   if(NOT ONCEBOX_BUILD_TESTS)
     return()
   endif()
   cmake_parse_arguments(PARSE_ARGV 1 arg
-    "NO_SHUFFLE;NEEDS_POSTGRESQL;ALSO_ON_POSTGRESQL_18" "TIMEOUT" "SOURCES;LINK")
+    "NO_SHUFFLE;NEEDS_POSTGRESQL;ALSO_ON_POSTGRESQL_18" "TIMEOUT;SANITIZED_FILTER"
+    "SOURCES;LINK")
   _oncebox_require_parsed(oncebox_add_test "${arg_UNPARSED_ARGUMENTS}")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
@@ -35,31 +40,31 @@ function(oncebox_add_test name)
     _oncebox_postgresql_properties(postgresql properties)
     add_dependencies(${target} postgresql_fixture)
   endif()
-  _oncebox_register_tests(${target} "${ONCEBOX_TEST_PREFIX}${name}"
-    TIMEOUT ${arg_TIMEOUT} PROPERTIES ${properties})
-  if(ONCEBOX_SANITIZE STREQUAL "" AND NOT arg_NO_SHUFFLE)
-    set(shuffled "${ONCEBOX_TEST_PREFIX}${name}.shuffled")
-    add_test(NAME ${shuffled} COMMAND ${target} --gtest_shuffle --gtest_brief=1)
-    math(EXPR shuffled_timeout "5 * ${arg_TIMEOUT}")
-    set_tests_properties(${shuffled} PROPERTIES TIMEOUT ${shuffled_timeout} ${properties})
+  set(filter "")
+  if(NOT ONCEBOX_SANITIZE STREQUAL "" AND arg_SANITIZED_FILTER)
+    set(filter TEST_FILTER "${arg_SANITIZED_FILTER}")
   endif()
-  if(arg_ALSO_ON_POSTGRESQL_18 AND ONCEBOX_POSTGRESQL_18_BIN)
-    _oncebox_postgresql_properties(postgresql18 properties)
-    _oncebox_register_tests(${target} "${ONCEBOX_TEST_PREFIX}postgresql18.${name}"
-      TIMEOUT ${arg_TIMEOUT} PROPERTIES ${properties}
-      # For the servers that they start themselves.
-      ENVIRONMENT_MODIFICATION "ONCEBOX_POSTGRESQL_BIN=set:${ONCEBOX_POSTGRESQL_18_BIN}")
-  endif()
-endfunction()
-
-# Every test of a GoogleTest executable becomes a ctest test named <name>.<Suite>.<Test>.
-function(_oncebox_register_tests target name)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "TIMEOUT" "PROPERTIES")
   gtest_discover_tests(${target}
-    TEST_PREFIX "${name}."
+    TEST_PREFIX "${ONCEBOX_TEST_PREFIX}${name}."
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT ${arg_TIMEOUT} ${arg_PROPERTIES})
+    ${filter}
+    PROPERTIES TIMEOUT ${arg_TIMEOUT} ${properties})
+  if(NOT ONCEBOX_SANITIZE STREQUAL "" OR arg_NO_SHUFFLE)
+    return()
+  endif()
+
+  set(shuffled "${ONCEBOX_TEST_PREFIX}${name}.shuffled")
+  if(arg_ALSO_ON_POSTGRESQL_18 AND ONCEBOX_POSTGRESQL_18_BIN)
+    set(shuffled "${ONCEBOX_TEST_PREFIX}postgresql18.${name}.shuffled")
+    _oncebox_postgresql_properties(postgresql18 properties)
+    # For the servers that they start themselves.
+    list(APPEND properties
+      ENVIRONMENT_MODIFICATION "ONCEBOX_POSTGRESQL_BIN=set:${ONCEBOX_POSTGRESQL_18_BIN}")
+  endif()
+  add_test(NAME ${shuffled} COMMAND ${target} --gtest_shuffle --gtest_brief=1)
+  math(EXPR shuffled_timeout "5 * ${arg_TIMEOUT}")
+  set_tests_properties(${shuffled} PROPERTIES TIMEOUT ${shuffled_timeout} ${properties})
 endfunction()
 
 # oncebox_add_postgresql_fixture(<name> [BIN <folder of the server's programs>])

@@ -14,13 +14,12 @@
 
 namespace oncebox::conformance {
 
-/// How many sequences a property is tried with: `ONCEBOX_MODEL_RUNS`, or 200. Throws when that is
-/// not a positive number.
-inline int model_runs() {
-  constexpr int kDefaultRuns = 200;
+/// How many sequences a property is tried with: `ONCEBOX_MODEL_RUNS`, or `otherwise`. Throws when
+/// that is not a positive number.
+inline int model_runs(int otherwise) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): no test changes the environment.
   const char* const value = std::getenv("ONCEBOX_MODEL_RUNS");
-  if (value == nullptr) return kDefaultRuns;
+  if (value == nullptr) return otherwise;
   const std::string_view text = value;
   int runs = 0;
   const auto [end, error] = std::from_chars(text.begin(), text.end(), runs);
@@ -31,12 +30,12 @@ inline int model_runs() {
 /// Checks a RapidCheck property as part of the running GoogleTest test. A failure shows the shrunk
 /// counterexample, and how to run it again.
 template <class Testable>
-void check_property(Testable&& testable) {
+void check_property(int runs, Testable&& testable) {
   const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
   const std::string name = std::string(test.test_suite_name()) + "." + test.name();
   const rc::detail::TestMetadata metadata{.id = name, .description = name};
   rc::detail::TestParams params = rc::detail::configuration().testParams;
-  params.maxSuccess = model_runs();
+  params.maxSuccess = model_runs(runs);
 
   const rc::detail::TestResult result =
       rc::detail::checkTestable(std::forward<Testable>(testable), metadata, params);

@@ -139,6 +139,39 @@ TEST_P(SettleFencingConformance, StaleNumberOfTheSameOwnerIsLost) {
   EXPECT_EQ(settle(second), SettleOutcome::settled);
 }
 
+TEST_P(SettleFencingConformance, StaleNumberAmongCurrentOnesIsLostAlone) {
+  proves("R-15");
+  enqueue(message("a"));
+  const ClaimedMessage stale = claim_one(alice);
+  advance(defaults::kLease);
+  const ClaimedMessage current = claim_one(alice);
+  enqueue(message("b"));
+  const ClaimedMessage other = claim_one(alice);
+  const std::vector<Settlement> settlements{{.delivery = delivery_of(stale), .verdict = Ack{}},
+                                            {.delivery = delivery_of(other), .verdict = Ack{}}};
+  EXPECT_EQ(queue().settle(settlements),
+            (std::vector{SettleOutcome::lease_lost, SettleOutcome::settled}));
+  EXPECT_EQ(record("b").status, Status::done);
+  EXPECT_EQ(settle(current), SettleOutcome::settled);
+}
+
+TEST_P(SettleFencingConformance, EachOwnerOfACallSettlesOnlyItsOwn) {
+  proves("R-15", "IBX-045");
+  enqueue(message("a"));
+  const ClaimedMessage of_alice = claim_one(alice);
+  enqueue(message("b"));
+  const ClaimedMessage of_bob = claim_one(bob);
+  enqueue(message("c"));
+  Delivery claimed_by_bob = delivery_of(claim_one(bob));
+  claimed_by_bob.owner = alice;
+  const std::vector<Settlement> settlements{{.delivery = delivery_of(of_alice), .verdict = Ack{}},
+                                            {.delivery = delivery_of(of_bob), .verdict = Ack{}},
+                                            {.delivery = claimed_by_bob, .verdict = Ack{}}};
+  EXPECT_EQ(
+      queue().settle(settlements),
+      (std::vector{SettleOutcome::settled, SettleOutcome::settled, SettleOutcome::lease_lost}));
+}
+
 TEST_P(SettleFencingConformance, OwnerAloneMeansWhateverDeliveryItHolds) {
   proves("R-15");
   enqueue(message("a"));

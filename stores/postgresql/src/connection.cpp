@@ -24,8 +24,9 @@ constexpr int kOldestServer = 130'000;
 
 // Our statements look rows up by an index and touch few of them. The planner cannot know that: the
 // statistics of a table that is empty at one moment and full at the next are always wrong. So we
-// tell it. Reports, which look at everything, take this back. And a statement that nobody waits for
-// any more must not hold its locks for ever.
+// tell it, and joins are made in the order in which they are written. Reports, which look at
+// everything, take this back. And a statement that nobody waits for any more must not hold its
+// locks for ever.
 constexpr std::string_view kSettings = R"sql(
 SELECT set_config('plan_cache_mode', 'force_generic_plan', {local}),
        set_config('enable_seqscan', 'off', {local}),
@@ -33,6 +34,7 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', {local}),
        set_config('enable_hashjoin', 'off', {local}),
        set_config('enable_mergejoin', 'off', {local}),
        set_config('enable_sort', 'off', {local}),
+       set_config('join_collapse_limit', '1', {local}),
        set_config('jit', 'off', {local}),
        set_config('default_transaction_isolation', 'read committed', {local}),
        set_config('statement_timeout', '{call_timeout}', {local}),

@@ -357,22 +357,27 @@ std::vector<std::size_t> PostgresqlQueue::extend_once(Transaction& transaction,
     const Uuid key(sql::storage_key(extensions[i].delivery.key));
     if (!by_key.emplace(key, i).second) again.push_back(i);
   }
+  ArrayValue locked(SqlType::uuid);
   ArrayValue keys(SqlType::uuid);
   ArrayValue deliveries(SqlType::bigint);
   ArrayValue owners(SqlType::uuid);
   ArrayValue leases(SqlType::bigint);
   for (const auto& [key, i] : by_key) {
     const Delivery& delivery = extensions[i].delivery;
+    locked.add(bytes_of(key));
     keys.add(bytes_of(key));
     deliveries.add(delivery.number ? std::optional(static_cast<std::int64_t>(*delivery.number))
                                    : std::nullopt);
     owners.add(bytes_of(delivery.owner.uuid()));
     leases.add(std::int64_t{extensions[i].lease.count()});
   }
+  const Parameters to_lock = Parameters().add(std::move(locked));
   Parameters parameters;
   parameters.add(std::move(keys)).add(std::move(deliveries)).add(std::move(owners));
   parameters.add(std::move(leases)).add(test_time());
-  const Result extended = transaction.run(sql_.extend, parameters);
+  // Locked first: a row that somebody else changes at this moment would be passed over.
+  const std::array commands{Command{&sql_.lock_keys, &to_lock}, Command{&sql_.extend, &parameters}};
+  const Result extended = std::move(transaction.run_all(commands).back());
   for (int row = 0; row < extended.rows(); ++row) {
     outcomes[by_key.at(extended.uuid(row, 0))].locked_until = extended.time(row, 1);
   }

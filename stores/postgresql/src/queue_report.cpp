@@ -18,7 +18,8 @@ namespace {
 const Statement kOwnJudgement{"own_judgement", R"sql(
 SELECT set_config('plan_cache_mode', 'auto', true), set_config('enable_seqscan', 'on', true),
        set_config('enable_bitmapscan', 'on', true), set_config('enable_hashjoin', 'on', true),
-       set_config('enable_mergejoin', 'on', true), set_config('enable_sort', 'on', true))sql"};
+       set_config('enable_mergejoin', 'on', true), set_config('enable_sort', 'on', true),
+       set_config('join_collapse_limit', '8', true))sql"};
 
 // One row for each topic and thing that its messages may be doing; see the columns of `Doing`. A
 // lapsed lease counts as what it will be when it is reaped.

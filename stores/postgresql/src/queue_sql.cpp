@@ -84,21 +84,24 @@ UPDATE {{work}} w
    SET locked_until = greatest(w.locked_until, {now} + u.lease_ms * interval '1 millisecond')
   FROM unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::bigint[]) u(key, delivery, owner, lease_ms)
   JOIN {{message}} m ON m.key = u.key
- WHERE w.id = m.id AND w.owner = u.owner AND w.delivery = coalesce(u.delivery, w.delivery)
+ CROSS JOIN LATERAL (SELECT ctid AS place FROM {{work}} WHERE id = m.id OFFSET 0) p
+ WHERE w.ctid = p.place AND w.owner = u.owner AND w.delivery = coalesce(u.delivery, w.delivery)
 RETURNING m.key, w.locked_until)sql",
                                         fmt::arg("now", now_from("$5")));
 
-// The keys come sorted, and a nested loop keeps their order: all callers lock in the same one.
+// In this file rows of the work table are found by conditions that leave the planner no choice:
+// `id = ANY(…)`, or a lookup of its own (OFFSET 0) for each given row. Joined with it, a table that
+// was empty when vacuum last looked is taken for one row, and read as a whole for every given one.
+
+// An index is read in its order, so all callers lock in the same one.
 constexpr std::string_view kLockKeys = R"sql(
 SELECT w.id
-  FROM unnest($1::uuid[]) u(key)
-  JOIN {message} m ON m.key = u.key
-  JOIN {work} w ON w.id = m.id
-   FOR UPDATE OF w)sql";
+  FROM {work} w
+ WHERE w.id = ANY(ARRAY(SELECT m.id FROM {message} m WHERE m.key = ANY($1::uuid[])))
+   FOR UPDATE)sql";
 
 constexpr std::string_view kLockIds = R"sql(
-SELECT w.id FROM unnest($1::bigint[]) u(id) JOIN {work} w ON w.id = u.id
-   FOR UPDATE OF w SKIP LOCKED)sql";
+SELECT id FROM {work} WHERE id = ANY($1::bigint[]) FOR UPDATE SKIP LOCKED)sql";
 
 // Read after the locks were taken, which may have taken a while.
 constexpr std::string_view kReadTime = R"sql(
@@ -113,7 +116,11 @@ std::string insert_sql(std::string_view table, std::span<const Column> columns) 
 }
 
 std::string update_work_sql() {
-  return fmt::format("UPDATE {{work}} w SET {} FROM {} WHERE w.id = u.id",
+  return fmt::format(R"sql(
+UPDATE {{work}} w SET {}
+  FROM {}
+ CROSS JOIN LATERAL (SELECT ctid AS place FROM {{work}} WHERE id = u.id OFFSET 0) p
+ WHERE w.ctid = p.place)sql",
                      RowArrays::assignments(kWorkColumns), RowArrays::source(kWorkColumns));
 }
 
@@ -135,7 +142,7 @@ std::string finish_work_sql() {
 WITH finished AS (
   INSERT INTO {{done}} ({}) SELECT {} FROM {} RETURNING id),
 gone AS (
-  DELETE FROM {{work}} w USING finished f WHERE w.id = f.id RETURNING w.topic)
+  DELETE FROM {{work}} WHERE id = ANY($1::bigint[]) RETURNING topic)
 INSERT INTO {{done_count}} (topic, count) SELECT topic, count(*) FROM gone GROUP BY topic)sql",
                      RowArrays::names(kDoneColumns), RowArrays::values(kDoneColumns),
                      RowArrays::source(kDoneColumns));

@@ -37,6 +37,7 @@ class Harness {
 struct StoreUnderTest {
   std::string name;  ///< letters and digits; part of the test names
   std::function<std::unique_ptr<Harness>()> make_harness;
+  int model_runs = 200;  ///< sequences that the random model test tries
 };
 
 /// Defined once in each test program that links the suite: this is all that a store has to write to
