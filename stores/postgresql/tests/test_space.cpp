@@ -5,6 +5,7 @@
 #include <random>
 
 #include "oncebox/testing/shared_postgresql.hpp"
+#include "transaction.hpp"
 
 namespace oncebox::postgresql {
 
@@ -23,7 +24,7 @@ TestSpace::TestSpace(std::string_view stem) : schema_(unique_name(stem)), connec
 
 TestSpace::~TestSpace() {
   try {
-    run("DROP SCHEMA IF EXISTS \"{schema}\" CASCADE");
+    repeating([this] { return run("DROP SCHEMA IF EXISTS \"{schema}\" CASCADE"); });
   } catch (const std::exception& error) {
     fmt::print(stderr, "the schema {} stays in the test's server: {}\n", schema_, error.what());
   }
