@@ -14,9 +14,10 @@
 /// Drives a store and a deliberately naive model with the same random operations, time steps and
 /// reopenings, and compares every answer and the states.
 ///
-/// A run makes 200 sequences of up to 100 steps for the queues and as many for the keys (fewer for a
-/// store that is far away), from a new seed each time. `ONCEBOX_MODEL_RUNS=20000` looks longer. A failure prints the shrunk sequence,
-/// and the `RC_PARAMS` with which exactly it, or the whole search, is run again.
+/// A run makes 200 sequences of up to 100 steps for the queues and as many for the keys (fewer for
+/// a store that is far away), from a new seed each time. `ONCEBOX_MODEL_RUNS=20000` looks longer. A
+/// failure prints the shrunk sequence, and the `RC_PARAMS` with which exactly it, or the whole
+/// search, is run again.
 namespace oncebox::conformance {
 
 namespace {

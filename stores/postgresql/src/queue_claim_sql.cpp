@@ -22,7 +22,8 @@ namespace {
 // order to find rows whose place is known.
 constexpr std::string_view kClaim = R"sql(
 WITH moment AS MATERIALIZED (
-  SELECT coalesce($4::timestamptz, date_trunc('milliseconds', statement_timestamp())) AS now{unflushed}),
+  SELECT coalesce($4::timestamptz,
+                  date_trunc('milliseconds', statement_timestamp())) AS now{unflushed}),
 clean AS MATERIALIZED (
   SELECT coalesce($6::timestamptz > (SELECT now FROM moment), false)
       OR (NOT EXISTS (SELECT FROM {{work}}
