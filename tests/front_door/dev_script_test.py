@@ -205,7 +205,7 @@ class DevScript(unittest.TestCase):
     def test_every_package_says_why_it_is_needed(self):
         for line in (PROJECT / "tools/packages.txt").read_text().splitlines():
             if line and not line.startswith("#"):
-                self.assertRegex(line, r"^(build|test|sanitize|lint|coverage) +[^#]+ # \S")
+                self.assertRegex(line, r"^(build|test|bench|sanitize|lint|coverage) +[^#]+ # \S")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "connection.hpp"
 #include "file_watch.hpp"
@@ -58,7 +59,7 @@ ConnectionOptions connection_options(const Options& options, Access access) {
 
 // Opens the connection that writes, with a current schema. Without deployment nothing is created
 // or changed before the schema is known to be there.
-std::unique_ptr<Connection> open_writer(const Options& options) {
+std::unique_ptr<Connection> open_writer_once(const Options& options) {
   const bool deploys = options.schema_deployment == SchemaDeployment::on;
   if (!deploys && !std::filesystem::exists(options.path)) refuse_missing_schema();
   auto connection = std::make_unique<Connection>(connection_options(options, Access::read_write));
@@ -78,6 +79,23 @@ std::unique_ptr<Connection> open_writer(const Options& options) {
                                   std::max(options.checkpoint_bytes / kPageBytes, std::size_t{1})));
   if (deploys && schema_version(*connection) != kSchemaVersion) migrate(*connection);
   return connection;
+}
+
+// While others are just making the same file, SQLite says at once that it is locked, whatever the
+// timeout: the change to the write-ahead log is not waited for.
+std::unique_ptr<Connection> open_writer(const Options& options) {
+  constexpr std::chrono::milliseconds kPause{5};
+  const auto give_up = std::chrono::steady_clock::now() + options.busy_timeout;
+  for (;;) {
+    try {
+      return open_writer_once(options);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unavailable || std::chrono::steady_clock::now() >= give_up) {
+        throw;
+      }
+    }
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 }  // namespace
