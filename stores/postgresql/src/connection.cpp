@@ -16,6 +16,9 @@
 
 namespace oncebox::postgresql {
 
+const Statement kBeginTransaction{"", "BEGIN ISOLATION LEVEL READ COMMITTED"};
+const Statement kCommitTransaction{"", "COMMIT"};
+
 namespace {
 
 using std::chrono::milliseconds;
@@ -201,8 +204,6 @@ Result Connection::run_text(const std::string& sql, Exchange exchange, Deadline 
 
 std::vector<Result> Connection::run_all(std::span<const Command> commands, Exchange exchange,
                                         Deadline deadline) {
-  static const Statement kBegin{"", "BEGIN ISOLATION LEVEL READ COMMITTED"};
-  static const Statement kCommit{"", "COMMIT"};
   static const Parameters kNone;
   exchange_ = exchange;
   commit_is_doubtful_ = false;
@@ -212,11 +213,10 @@ std::vector<Result> Connection::run_all(std::span<const Command> commands, Excha
     return receive(commands, deadline);
   }
   // A session of its own cannot be had, so the settings go with each transaction.
-  const bool is_begin = commands.front().statement->sql.starts_with("BEGIN");
-  std::vector<Command> framed{{is_begin ? commands.front().statement : &kBegin, &kNone},
-                              {&local_settings_, &kNone}};
+  const bool is_begin = commands.front().statement == &kBeginTransaction;
+  std::vector<Command> framed{{&kBeginTransaction, &kNone}, {&local_settings_, &kNone}};
   framed.insert(framed.end(), commands.begin() + (is_begin ? 1 : 0), commands.end());
-  if (!is_begin) framed.push_back({&kCommit, &kNone});
+  if (!is_begin) framed.push_back({&kCommitTransaction, &kNone});
   send(framed);
   std::vector<Result> results = receive(framed, deadline);
   if (!is_begin) results.pop_back();

@@ -28,6 +28,10 @@ struct Statement {
   std::string sql;
 };
 
+/// The frame of a transaction.
+extern const Statement kBeginTransaction;
+extern const Statement kCommitTransaction;
+
 /// A statement with its values, borrowed for one exchange.
 struct Command {
   const Statement* statement;

@@ -26,9 +26,8 @@ std::string_view stages_of(Status status) {
 
 FilterSql::FilterSql(const MessageFilter& filter) {
   if (filter.source && filter.message_id) {
-    const sql::StorageKey key = sql::storage_key(MessageKey{*filter.source, *filter.message_id});
     require_value("m.key = ?::uuid",
-                  std::string_view(reinterpret_cast<const char*>(key.data()), key.size()));
+                  sql::storage_key(MessageKey{*filter.source, *filter.message_id}));
   }
   require_statuses(filter.statuses);
   if (filter.topic) {

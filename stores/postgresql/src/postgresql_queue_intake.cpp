@@ -13,14 +13,6 @@
 
 namespace oncebox::postgresql {
 
-namespace {
-
-std::string_view bytes_of(const sql::StorageKey& key) {
-  return {reinterpret_cast<const char*>(key.data()), key.size()};
-}
-
-}  // namespace
-
 /// One call of enqueue. What is new goes in with one statement; only what is known is looked at.
 class PostgresqlQueue::Enqueueing {
  public:
@@ -147,7 +139,7 @@ class PostgresqlQueue::Enqueueing {
     const Message& message = messages_[place];
     const std::optional<std::string> headers = sql::to_json(message.headers);
     rows.put(static_cast<std::int64_t>(place))
-        .put(bytes_of(keys_[place]))
+        .put(keys_[place])
         .put(std::string_view(message.key.source.str()))
         .put(std::string_view(message.key.message_id.str()))
         .put(std::string_view(message.topic.str()))

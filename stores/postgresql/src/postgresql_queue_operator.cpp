@@ -18,7 +18,7 @@ std::optional<TimePoint> PostgresqlQueue::do_next_due(const TopicSelection& topi
 std::vector<std::optional<MessageRecord>> PostgresqlQueue::do_find(
     std::span<const MessageKey> keys) {
   ArrayValue array(SqlType::uuid);
-  for (const MessageKey& key : keys) array.add(bytes_of(Uuid(sql::storage_key(key))));
+  for (const MessageKey& key : keys) array.add(sql::storage_key(key));
   const Result rows = run_alone(parts_.pool, sql_.read_keys_whole,
                                 Parameters().add(std::move(array)), Exchange::changes_nothing);
   std::unordered_map<MessageKey, MessageRecord> found;

@@ -76,7 +76,7 @@ Command PostgresqlQueue::claim_command(const ClaimRequest& request, const ClaimW
     numbers.add(place.enqueue_order);
   }
   parameters.add(static_cast<std::int32_t>(window.limit))
-      .add(bytes_of(request.owner.uuid()))
+      .add(request.owner.uuid().bytes())
       .add(std::int64_t{request.lease.count()})
       .add(test_time())
       .add(static_cast<std::int64_t>(window.bytes_left))
@@ -267,7 +267,7 @@ class PostgresqlQueue::Settling {
       greatest = std::max(greatest, delivery_number(i));
     }
     Parameters parameters;
-    parameters.add(std::move(ids)).add(bytes_of(settlements_[0].delivery.owner.uuid()));
+    parameters.add(std::move(ids)).add(settlements_[0].delivery.owner.uuid().bytes());
     parameters.add(least).add(greatest).add(queue_.test_time());
     return parameters;
   }
@@ -364,11 +364,11 @@ std::vector<std::size_t> PostgresqlQueue::extend_once(Transaction& transaction,
   ArrayValue leases(SqlType::bigint);
   for (const auto& [key, i] : by_key) {
     const Delivery& delivery = extensions[i].delivery;
-    locked.add(bytes_of(key));
-    keys.add(bytes_of(key));
+    locked.add(key.bytes());
+    keys.add(key.bytes());
     deliveries.add(delivery.number ? std::optional(static_cast<std::int64_t>(*delivery.number))
                                    : std::nullopt);
-    owners.add(bytes_of(delivery.owner.uuid()));
+    owners.add(delivery.owner.uuid().bytes());
     leases.add(std::int64_t{extensions[i].lease.count()});
   }
   const Parameters to_lock = Parameters().add(std::move(locked));

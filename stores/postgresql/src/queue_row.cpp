@@ -202,7 +202,7 @@ void put_work(RowArrays& rows, const StoredMessage& message, Stage stage, int pa
       .put(std::int32_t{state.revivals.count})
       .put(static_cast<std::int16_t>(stage))
       .put(static_cast<std::int16_t>(state.priority.value()))
-      .put(lease ? std::optional(bytes_of(lease->owner.uuid())) : std::nullopt)
+      .put(lease ? std::optional(lease->owner.uuid().bytes()) : std::nullopt)
       .put(message.content ? std::optional(std::string_view(message.content->topic.str()))
                            : std::nullopt)
       .put(text_of(state.partition_key))
@@ -226,10 +226,6 @@ void put_done(RowArrays& rows, const StoredMessage& message) {
       .put(state.revivals.last_at)
       .put(view_of(state.revivals.last_reason))
       .put(view_of(history.last_error));
-}
-
-std::string_view bytes_of(const Uuid& uuid) noexcept {
-  return {reinterpret_cast<const char*>(uuid.bytes().data()), uuid.bytes().size()};
 }
 
 }  // namespace oncebox::postgresql

@@ -74,6 +74,4 @@ inline constexpr std::array kDoneColumns{
 };
 void put_done(RowArrays& rows, const StoredMessage& message);
 
-[[nodiscard]] std::string_view bytes_of(const Uuid& uuid) noexcept;
-
 }  // namespace oncebox::postgresql

@@ -14,10 +14,6 @@ namespace oncebox::postgresql {
 
 namespace {
 
-std::string_view bytes_of(const sql::StorageKey& key) {
-  return {reinterpret_cast<const char*>(key.data()), key.size()};
-}
-
 template <class Name>
 std::optional<std::string_view> text_of(const std::optional<Name>& name) {
   if (!name) return std::nullopt;
@@ -59,7 +55,7 @@ void RowBatch::load(std::span<const MessageKey> keys, Payloads payloads, NewRows
   for (const MessageKey& key : keys) storage_keys.insert(sql::storage_key(key));
   const auto key_array = [&] {
     ArrayValue array(SqlType::uuid);
-    for (const sql::StorageKey& key : storage_keys) array.add(bytes_of(key));
+    for (const sql::StorageKey& key : storage_keys) array.add(key);
     return Parameters().add(std::move(array));
   };
   const Parameters to_lock = key_array();
@@ -286,7 +282,7 @@ class RowBatch::Writing {
 
   void put_new(const sql::StorageKey& key, const Row& row) {
     new_messages_.put(row.id)
-        .put(bytes_of(key))
+        .put(key)
         .put(std::string_view(row.key.source.str()))
         .put(std::string_view(row.key.message_id.str()))
         .put(row.state.history.first_seen_at);

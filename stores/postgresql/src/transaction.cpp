@@ -9,8 +9,6 @@ namespace oncebox::postgresql {
 
 namespace {
 
-const Statement kBegin{"", "BEGIN ISOLATION LEVEL READ COMMITTED"};
-const Statement kCommit{"", "COMMIT"};
 const Statement kRollBack{"", "ROLLBACK"};
 const Parameters kNoParameters;
 
@@ -40,7 +38,7 @@ Transaction::~Transaction() {
 std::vector<Command> Transaction::begun(std::span<const Command> commands) {
   std::vector<Command> all;
   all.reserve(commands.size() + 2);
-  if (!is_open_) all.push_back({&kBegin, &kNoParameters});
+  if (!is_open_) all.push_back({&kBeginTransaction, &kNoParameters});
   for (const Command& command : commands) all.push_back(command);
   return all;
 }
@@ -63,7 +61,7 @@ std::vector<Result> Transaction::commit(std::span<const Command> last) {
   if (!is_open_ && last.empty()) return {};
   const bool begins = !is_open_;
   std::vector<Command> all = begun(last);
-  all.push_back({&kCommit, &kNoParameters});
+  all.push_back({&kCommitTransaction, &kNoParameters});
   is_open_ = true;
   std::vector<Result> results = connection_.run_all(all, Exchange::commits, deadline_);
   is_open_ = false;
