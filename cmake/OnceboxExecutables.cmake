@@ -54,15 +54,18 @@ function(oncebox_add_test name)
     return()
   endif()
 
+  # The random tests of the models lean on nothing, and take long enough once.
+  set(filter "--gtest_filter=-*ModelConformance*")
   set(shuffled "${ONCEBOX_TEST_PREFIX}${name}.shuffled")
   if(arg_ALSO_ON_POSTGRESQL_18 AND ONCEBOX_POSTGRESQL_18_BIN)
     set(shuffled "${ONCEBOX_TEST_PREFIX}postgresql18.${name}.shuffled")
+    set(filter "")
     _oncebox_postgresql_properties(postgresql18 properties)
     # For the servers that they start themselves.
     list(APPEND properties
       ENVIRONMENT_MODIFICATION "ONCEBOX_POSTGRESQL_BIN=set:${ONCEBOX_POSTGRESQL_18_BIN}")
   endif()
-  add_test(NAME ${shuffled} COMMAND ${target} --gtest_shuffle --gtest_brief=1)
+  add_test(NAME ${shuffled} COMMAND ${target} --gtest_shuffle --gtest_brief=1 ${filter})
   math(EXPR shuffled_timeout "5 * ${arg_TIMEOUT}")
   set_tests_properties(${shuffled} PROPERTIES TIMEOUT ${shuffled_timeout} ${properties})
 endfunction()
