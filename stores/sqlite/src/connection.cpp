@@ -10,6 +10,10 @@ namespace oncebox::sqlite {
 
 namespace {
 
+bool is_locked(int result) {
+  return (result & 0xff) == SQLITE_BUSY || (result & 0xff) == SQLITE_LOCKED;
+}
+
 ErrorCode code_of(int result) {
   switch (result & 0xff) {
     case SQLITE_BUSY:
@@ -62,8 +66,10 @@ std::string_view advice_for(int result) {
 void throw_error(sqlite3* database, int code, std::string_view what) {
   if ((code & 0xff) == SQLITE_NOMEM) throw std::bad_alloc();
   const char* const reason = database != nullptr ? sqlite3_errmsg(database) : sqlite3_errstr(code);
-  throw Error(code_of(code),
-              fmt::format("SQLite cannot {}: {} ({}){}", what, reason, code, advice_for(code)));
+  const std::string message =
+      fmt::format("SQLite cannot {}: {} ({}){}", what, reason, code, advice_for(code));
+  if (is_locked(code)) throw LockedError(code_of(code), message);
+  throw Error(code_of(code), message);
 }
 
 Statement::Statement(sqlite3* database, std::string_view sql) {

@@ -18,6 +18,12 @@
 /// columns, and one place where its error codes become ours.
 namespace oncebox::sqlite {
 
+/// Another connection holds the lock. Unlike other reasons of `unavailable`, waiting ends it.
+class LockedError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Throws the `Error` that a result code means. `what` says what was being done.
 [[noreturn]] void throw_error(sqlite3* database, int code, std::string_view what);
 

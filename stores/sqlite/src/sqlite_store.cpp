@@ -89,10 +89,8 @@ std::unique_ptr<Connection> open_writer(const Options& options) {
   for (;;) {
     try {
       return open_writer_once(options);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::unavailable || std::chrono::steady_clock::now() >= give_up) {
-        throw;
-      }
+    } catch (const LockedError&) {
+      if (std::chrono::steady_clock::now() >= give_up) throw;
     }
     std::this_thread::sleep_for(kPause);
   }
