@@ -1,5 +1,7 @@
 #include "handouts.hpp"
 
+#include <iterator>
+
 namespace oncebox::postgresql {
 
 namespace {
@@ -9,9 +11,22 @@ constexpr std::size_t kMaxHandouts = 100'000;
 
 }  // namespace
 
-void Handouts::remember(std::span<const sql::StoredMessage> claimed) {
+HeldRun HeldRun::part(std::int64_t first, std::int64_t last) const {
+  HeldRun result = *this;
+  result.first_id = first;
+  result.last_id = last;
+  result.delivery += first - first_id;
+  return result;
+}
+
+void Handouts::remember(std::span<const sql::StoredMessage> claimed,
+                        std::span<const HeldRun> runs) {
   const std::lock_guard lock(mutex_);
-  if (by_delivery_.size() + claimed.size() > kMaxHandouts) by_delivery_.clear();
+  if (by_delivery_.size() + claimed.size() > kMaxHandouts) {
+    by_delivery_.clear();
+    runs_.clear();
+  }
+  for (const HeldRun& run : runs) runs_.insert_or_assign(run.first_id, run);
   for (const sql::StoredMessage& message : claimed) {
     Remembered remembered{.handout = {.id = message.id},
                           .key_hash = std::hash<MessageKey>{}(message.key)};
@@ -37,6 +52,22 @@ void Handouts::forget(std::span<const Settlement> settlements) {
     const std::optional<DeliveryNumber>& number = settlement.delivery.number;
     if (number) by_delivery_.erase(static_cast<std::uint64_t>(*number));
   }
+}
+
+std::optional<HeldRun> Handouts::run_of(std::int64_t id) const {
+  const std::lock_guard lock(mutex_);
+  auto next = runs_.upper_bound(id);
+  if (next == runs_.begin()) return std::nullopt;
+  const HeldRun& run = std::prev(next)->second;
+  if (id > run.last_id) return std::nullopt;
+  return run;
+}
+
+void Handouts::replace_run(const HeldRun& run, std::span<const HeldRun> rest) {
+  const std::lock_guard lock(mutex_);
+  const auto known = runs_.find(run.first_id);
+  if (known != runs_.end() && known->second.delivery == run.delivery) runs_.erase(known);
+  for (const HeldRun& part : rest) runs_.insert_or_assign(part.first_id, part);
 }
 
 }  // namespace oncebox::postgresql

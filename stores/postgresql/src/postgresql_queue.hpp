@@ -106,6 +106,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
     std::size_t candidates = 0;
     std::size_t chosen = 0;
     std::vector<StoredMessage> messages;  ///< in order
+    std::vector<HeldRun> runs;            ///< in which some of them stand
   };
   /// Where and how much of the queue a claim looks at.
   struct ClaimWindow {
@@ -124,6 +125,8 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
   [[nodiscard]] ClaimAnswer claim_from_floors(const ClaimRequest& request);
   void claim_more(const ClaimRequest& request, ClaimFloors::Floors floors, ClaimAnswer& answer);
 
+  /// Notes that a message has left the run in which it was claimed.
+  void leave_run(const Delivery& delivery);
   /// Answers those that name a message which another one names too, and are still to be done.
   std::vector<std::size_t> extend_once(Transaction& transaction,
                                        std::span<const LeaseExtension> extensions,

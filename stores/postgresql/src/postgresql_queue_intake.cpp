@@ -29,6 +29,9 @@ class PostgresqlQueue::Enqueueing {
   }
 
   std::vector<EnqueueOutcome> run() {
+    if (std::optional<std::vector<Run>> runs = runs_of_call(); runs && arrive(*runs)) {
+      return outcomes_;
+    }
     if (messages_.size() == 1 && partitions_.empty() && enqueue_alone()) return outcomes_;
     queue_.in_rows(partitions_, [&](RowBatch& rows, Transaction& transaction) {
       return enqueue_in(rows, transaction);
@@ -37,21 +40,77 @@ class PostgresqlQueue::Enqueueing {
   }
 
  private:
+  /// Messages that follow each other in the call and can share a row: their places.
+  struct Run {
+    std::size_t first = 0;
+    std::size_t last = 0;
+  };
+
+  // Nothing when single rows serve the call better.
+  std::optional<std::vector<Run>> runs_of_call() const {
+    const bool are_plain =
+        std::all_of(messages_.begin(), messages_.end(), [](const Message& message) {
+          return !message.partition_key && !message.due_at && !message.expires_at;
+        });
+    if (messages_.size() < 2 || !are_plain) return std::nullopt;
+    std::vector<sql::StorageKey> sorted = keys_;
+    std::sort(sorted.begin(), sorted.end());
+    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) return std::nullopt;
+    std::vector<Run> runs;
+    for (std::size_t i = 0; i < messages_.size(); ++i) {
+      const bool fits = !runs.empty() && i - runs.back().first < std::size_t{kMaxRunLength} &&
+                        messages_[i].topic == messages_[i - 1].topic &&
+                        messages_[i].priority == messages_[i - 1].priority;
+      if (fits) {
+        runs.back().last = i;
+      } else {
+        runs.push_back({i, i});
+      }
+    }
+    if (runs.size() * 2 > messages_.size()) return std::nullopt;
+    return runs;
+  }
+
+  // Stores all messages if all of them are new; else false, and nothing has changed.
+  bool arrive(const std::vector<Run>& runs) {
+    Parameters values = arrival_arrays();
+    ArrayValue first(SqlType::bigint);
+    ArrayValue last(SqlType::bigint);
+    ArrayValue run_priorities(SqlType::smallint);
+    ArrayValue topics(SqlType::text);
+    for (const Run& run : runs) {
+      first.add(static_cast<std::int64_t>(run.first));
+      last.add(static_cast<std::int64_t>(run.last));
+      run_priorities.add(static_cast<std::int16_t>(messages_[run.first].priority.value()));
+      topics.add(std::string_view(messages_[run.first].topic.str()));
+    }
+    values.add(std::move(first)).add(std::move(last)).add(std::move(run_priorities));
+    values.add(std::move(topics)).add(queue_.test_time());
+    try {
+      return insert_alone(queue_.sql_.runs.arrive, values);
+    } catch (const LostAgainstAnother&) {
+      return false;  // somebody has just stored one of them
+    }
+  }
+
+  // Whether the statement, a transaction by itself, has stored something.
+  bool insert_alone(const Statement& insert, const Parameters& values) {
+    const Parameters priorities = priority_array();
+    std::vector<Command> commands;
+    if (!priorities_.empty()) commands.push_back({&queue_.sql_.know_priorities, &priorities});
+    commands.push_back({&insert, &values});
+    ConnectionPool& pool = queue_.parts_.pool;
+    const Deadline deadline = pool.deadline();
+    const ConnectionPool::Lease connection = pool.acquire(deadline);
+    const std::vector<Result> results = run_announced(*connection, commands, deadline);
+    return !results[priorities_.empty() ? 0 : 1].empty();
+  }
+
   // A single new message needs no transaction around it. False when it was not new; then nothing
   // has changed.
   bool enqueue_alone() {
     const Parameters values = message_arrays();
-    const Parameters priorities = priority_array();
-    std::vector<Command> commands;
-    if (!priorities_.empty()) commands.push_back({&queue_.sql_.know_priorities, &priorities});
-    commands.push_back({&queue_.sql_.enqueue, &values});
-    ConnectionPool& pool = queue_.parts_.pool;
-    const Deadline deadline = pool.deadline();
-    const std::vector<Result> results = repeating([&] {
-      const ConnectionPool::Lease connection = pool.acquire(deadline);
-      return run_announced(*connection, commands, deadline);
-    });
-    return !results[priorities_.empty() ? 0 : 1].empty();
+    return repeating([&] { return insert_alone(queue_.sql_.enqueue, values); });
   }
 
   std::vector<Result> run_announced(Connection& connection, std::vector<Command> commands,
@@ -121,20 +180,37 @@ class PostgresqlQueue::Enqueueing {
   }
 
   // Sorted by key: two calls with the same keys in another order would wait for each other.
-  Parameters message_arrays() const {
+  std::vector<std::size_t> places_by_key() const {
     std::vector<std::size_t> order(messages_.size());
     std::iota(order.begin(), order.end(), 0);
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       return std::tie(keys_[a], a) < std::tie(keys_[b], b);
     });
+    return order;
+  }
+
+  Parameters arrival_arrays() const {
+    RowArrays rows(kArrivalColumns);
+    for (const std::size_t place : places_by_key()) put_arrival(rows, place);
+    return rows.take();
+  }
+
+  Parameters message_arrays() const {
     RowArrays rows(kEnqueueColumns);
-    for (const std::size_t place : order) put(rows, place);
+    for (const std::size_t place : places_by_key()) {
+      const Message& message = messages_[place];
+      put_arrival(rows, place);
+      rows.put(message.partition_key ? std::optional<std::string_view>(message.partition_key->str())
+                                     : std::nullopt)
+          .put(message.due_at)
+          .put(message.expires_at);
+    }
     Parameters parameters = rows.take();
     parameters.add(queue_.test_time());
     return parameters;
   }
 
-  void put(RowArrays& rows, std::size_t place) const {
+  void put_arrival(RowArrays& rows, std::size_t place) const {
     using Text = std::optional<std::string_view>;
     const Message& message = messages_[place];
     const std::optional<std::string> headers = sql::to_json(message.headers);
@@ -147,10 +223,7 @@ class PostgresqlQueue::Enqueueing {
         .put(headers ? Text(*headers) : Text())
         .put(message.hash ? Text(message.hash->algorithm()) : Text())
         .put(message.hash ? Text(message.hash->digest()) : Text())
-        .put(static_cast<std::int16_t>(message.priority.value()))
-        .put(message.partition_key ? Text(message.partition_key->str()) : Text())
-        .put(message.due_at)
-        .put(message.expires_at);
+        .put(static_cast<std::int16_t>(message.priority.value()));
   }
 
   Parameters priority_array() const {

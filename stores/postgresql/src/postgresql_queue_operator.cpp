@@ -11,6 +11,23 @@
 
 namespace oncebox::postgresql {
 
+namespace {
+
+bool names_one_message(const MessageFilter& filter) { return filter.source && filter.message_id; }
+
+bool wants(const MessageFilter& filter, Status status) {
+  const std::vector<Status>& statuses = filter.statuses;
+  return statuses.empty() ||
+         std::find(statuses.begin(), statuses.end(), status) != statuses.end();
+}
+
+std::string look_up_each_state() {
+  return fmt::format("CROSS JOIN LATERAL ({}) s", state_of_message());
+}
+constexpr std::string_view kJoinAllStates = "JOIN {state} s ON s.id = m.id";
+
+}  // namespace
+
 std::optional<TimePoint> PostgresqlQueue::do_next_due(const TopicSelection& topics) {
   return read_next_due(parts_.pool, parts_.names, name_, topics, test_time(), floors_.lapsed());
 }
@@ -23,7 +40,7 @@ std::vector<std::optional<MessageRecord>> PostgresqlQueue::do_find(
                                 Parameters().add(std::move(array)), Exchange::changes_nothing);
   std::unordered_map<MessageKey, MessageRecord> found;
   for (int row = 0; row < rows.rows(); ++row) {
-    MessageRecord record = sql::to_record(read_row(rows, row, 1));
+    MessageRecord record = sql::to_record(read_row(rows, row, kReadHead));
     MessageKey key = record.key;
     found.insert_or_assign(std::move(key), std::move(record));
   }
@@ -44,11 +61,13 @@ MessagePage PostgresqlQueue::do_list(const ListRequest& request) {
                    static_cast<std::int64_t>(number_of(*request.after, request.order)));
   }
   // One more than asked for tells whether there is a next page.
+  // A page of all is soon found by looking at one after another. A page of those that are not done
+  // may be far behind millions that are.
+  const bool each = names_one_message(request.filter) || wants(request.filter, Status::done);
   const std::string sql = fmt::format(
-      "SELECT {} FROM {{message}} m JOIN {{state}} s ON s.id = m.id {} "
-      "ORDER BY m.id {} LIMIT {}",
-      row_columns(request.payloads), filter.where(), oldest_first ? "ASC" : "DESC",
-      request.limit + 1);
+      "SELECT {} FROM {{message}} m {} {} ORDER BY m.id {} LIMIT {}",
+      row_columns(request.payloads), each ? look_up_each_state() : std::string(kJoinAllStates),
+      filter.where(), oldest_first ? "ASC" : "DESC", request.limit + 1);
   const Result rows = run_report(parts_.pool, parts_.names.fill(sql, name_), filter.parameters());
   MessagePage page;
   for (int row = 0; row < rows.rows(); ++row) {
@@ -64,7 +83,9 @@ MessagePage PostgresqlQueue::do_list(const ListRequest& request) {
 std::size_t PostgresqlQueue::do_count(const MessageFilter& filter) {
   const FilterSql conditions(filter);
   const std::string sql = fmt::format(
-      "SELECT count(*) FROM {{message}} m JOIN {{state}} s ON s.id = m.id {}", conditions.where());
+      "SELECT count(*) FROM {{message}} m {} {}",
+      names_one_message(filter) ? look_up_each_state() : std::string(kJoinAllStates),
+      conditions.where());
   const Result rows =
       run_report(parts_.pool, parts_.names.fill(sql, name_), conditions.parameters());
   return static_cast<std::size_t>(rows.bigint(0, 0));
@@ -122,10 +143,7 @@ std::vector<PurgeOutcome> PostgresqlQueue::do_purge(std::span<const MessageKey> 
 
 std::vector<std::int64_t> PostgresqlQueue::dead_matching(const MessageFilter& filter,
                                                          std::size_t limit) {
-  const std::vector<Status>& statuses = filter.statuses;
-  const bool wants_dead = statuses.empty() || std::find(statuses.begin(), statuses.end(),
-                                                        Status::dead) != statuses.end();
-  if (!wants_dead) return {};
+  if (!wants(filter, Status::dead)) return {};
   MessageFilter only_dead = filter;
   only_dead.statuses = {Status::dead};
   const FilterSql conditions(only_dead);
@@ -184,6 +202,10 @@ CleanupResult PostgresqlQueue::do_cleanup(const CleanupRequest& request) {
     CleanupResult result;
     result.done_removed =
         remove(sql_.clean_up_done, request.done_retention, request.limit, transaction);
+    if (result.done_removed < request.limit) {
+      result.done_removed += remove(sql_.runs.clean_up, request.done_retention,
+                                    request.limit - result.done_removed, transaction);
+    }
     if (request.dead_retention && result.done_removed < request.limit) {
       result.dead_removed = remove(sql_.clean_up_dead, *request.dead_retention,
                                    request.limit - result.done_removed, transaction);

@@ -27,6 +27,17 @@ bool comes_first(const StoredMessage& a, const StoredMessage& b) {
   return place(a) < place(b);
 }
 
+HeldRun held_run(const StoredMessage& first, std::int64_t last_id) {
+  const MessageLease& lease = first.state.lease.value();
+  return {.first_id = first.id,
+          .last_id = last_id,
+          .delivery = static_cast<std::int64_t>(lease.delivery),
+          .seen_at = first.state.history.last_seen_at,
+          .locked_until = lease.locked_until,
+          .priority = first.state.priority.value(),
+          .topic = first.content.value().topic.str()};
+}
+
 std::size_t payload_bytes(std::span<const StoredMessage> messages) {
   std::size_t bytes = 0;
   for (const StoredMessage& message : messages) bytes += message.content->payload.size();
@@ -91,16 +102,19 @@ Command PostgresqlQueue::claim_command(const ClaimRequest& request, const ClaimW
 }
 
 PostgresqlQueue::ClaimAnswer PostgresqlQueue::read_claim(const Result& result) {
-  constexpr int kHead = 4;
+  constexpr int kHead = 6;
   ClaimAnswer answer{.is_clean = result.boolean(0, 0),
                      .now = result.time(0, 1),
                      .candidates = static_cast<std::size_t>(result.bigint(0, 2)),
                      .chosen = static_cast<std::size_t>(result.bigint(0, 3)),
-                     .messages = {}};
+                     .messages = {},
+                     .runs = {}};
   if (result.is_null(0, kHead)) return answer;
   answer.messages.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) {
-    answer.messages.push_back(read_row(result, row, kHead));
+    const StoredMessage& message = answer.messages.emplace_back(read_row(result, row, kHead));
+    const bool begins_run = !result.is_null(row, 4) && result.bigint(row, 4) == message.id;
+    if (begins_run) answer.runs.push_back(held_run(message, result.bigint(row, 5)));
   }
   std::sort(answer.messages.begin(), answer.messages.end(), comes_first);
   return answer;
@@ -146,15 +160,17 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_from_floors(const ClaimReque
     began = std::chrono::steady_clock::now();
     answer = claim_after_reaping(request, floors);
   }
-  // Candidates that others were faster to take are behind us too; should they come back, they are
-  // found by the next look at everything. Those that were too large for this batch are not.
-  const bool is_exhausted = answer.candidates < request.limit && answer.chosen == answer.candidates;
+  // We do not go past what somebody else was faster to lock: he may be taking only a part of a run.
+  // Nor past those that were too large for this batch.
+  const bool met_others = answer.messages.size() < answer.chosen;
+  const bool is_exhausted = answer.candidates < request.limit && !met_others &&
+                            answer.chosen == answer.candidates;
   floors_.after_claim(request.topics, floors,
                       {.now = answer.now,
-                       .messages = answer.messages,
+                       .messages = met_others ? std::span<const StoredMessage>() : answer.messages,
                        .is_exhausted = is_exhausted,
                        .took = std::chrono::steady_clock::now() - began});
-  if (answer.messages.size() < answer.chosen) claim_more(request, floors, answer);
+  if (met_others) claim_more(request, floors, answer);
   return answer;
 }
 
@@ -172,10 +188,15 @@ void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimFloors::Floor
     if (!has_room || answer.messages.size() == answer.chosen) break;
     window = std::min(window * kWider, limits::kMaxBatchItems);
     try {
+      // Perhaps he leaves us the rest of a run.
+      if (answer.messages.empty()) {
+        run_alone(parts_.pool, sql_.runs.await_claim, Parameters(), Exchange::changes_nothing);
+      }
       ClaimAnswer more = claim_once(
           request, {request.limit - answer.messages.size(), window, request.max_bytes - bytes},
           floors);
       std::move(more.messages.begin(), more.messages.end(), std::back_inserter(answer.messages));
+      std::move(more.runs.begin(), more.runs.end(), std::back_inserter(answer.runs));
       if (more.candidates < window) break;
     } catch (const Error&) {
       if (answer.messages.empty()) throw;
@@ -187,156 +208,20 @@ void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimFloors::Floor
 
 std::vector<ClaimedMessage> PostgresqlQueue::do_claim(const ClaimRequest& request) {
   ClaimAnswer answer = claim_from_floors(request);
-  handouts_.remember(answer.messages);
+  handouts_.remember(answer.messages, answer.runs);
   std::vector<ClaimedMessage> claimed;
   claimed.reserve(answer.messages.size());
   for (StoredMessage& message : answer.messages) claimed.push_back(sql::take_claimed(message));
   return claimed;
 }
 
-// Settlements -----------------------------------------------------------------------------------
-
-/// One call of settle. Acknowledgements of messages that this process was given go by their
-/// numbers, in one statement; everything else is looked at.
-class PostgresqlQueue::Settling {
- public:
-  Settling(PostgresqlQueue& queue, std::span<const Settlement> settlements)
-      : queue_(queue),
-        settlements_(settlements),
-        handouts_(settlements.size()),
-        outcomes_(settlements.size()) {
-    std::unordered_map<MessageKey, int> occurrences;
-    for (const Settlement& settlement : settlements) ++occurrences[settlement.delivery.key];
-    for (std::size_t i = 0; i < settlements.size(); ++i) {
-      handouts_[i] = queue.handouts_.find(settlements[i].delivery);
-      const bool is_plain = std::holds_alternative<Ack>(settlements[i].verdict) && handouts_[i] &&
-                            !handouts_[i]->partition &&
-                            settlements[i].delivery.owner == settlements[0].delivery.owner &&
-                            occurrences[settlements[i].delivery.key] == 1;
-      (is_plain ? plain_ : others_).push_back(i);
-      if (handouts_[i] && handouts_[i]->partition) partitions_.insert(*handouts_[i]->partition);
-    }
-    // Sorted, so that two calls do not wait for each other.
-    std::sort(plain_.begin(), plain_.end(),
-              [&](std::size_t a, std::size_t b) { return handouts_[a]->id < handouts_[b]->id; });
-  }
-
-  std::vector<SettleOutcome> run() {
-    if (settlements_.size() == 1 && others_.empty() && acknowledge_alone()) return outcomes_;
-    try {
-      settle_all();
-    } catch (const OtherDelivery&) {
-      others_.insert(others_.end(), plain_.begin(), plain_.end());
-      plain_.clear();
-      settle_all();
-    }
-    return outcomes_;
-  }
-
-  /// Whether something other than plain acknowledgements happened.
-  [[nodiscard]] bool may_be_claimable() const noexcept { return may_be_claimable_; }
-
- private:
-  /// A message was held, but by a later delivery to the same owner.
-  struct OtherDelivery {};
-
-  void settle_all() {
-    queue_.in_rows(partitions_, [&](RowBatch& rows, Transaction& transaction) {
-      std::vector<std::size_t> rest = others_;
-      if (!plain_.empty()) {
-        acknowledge(transaction.run(queue_.sql_.acknowledge, plain_parameters()), rest);
-      }
-      std::sort(rest.begin(), rest.end());
-      if (!rest.empty()) settle_each(rows, rest);
-      queue_.commit(rows, may_be_claimable_);
-      return may_be_claimable_;
-    });
-  }
-
-  [[nodiscard]] std::int64_t delivery_number(std::size_t place) const {
-    return static_cast<std::int64_t>(*settlements_[place].delivery.number);
-  }
-
-  Parameters plain_parameters() const {
-    ArrayValue ids(SqlType::bigint);
-    std::int64_t least = delivery_number(plain_.front());
-    std::int64_t greatest = least;
-    for (const std::size_t i : plain_) {
-      ids.add(handouts_[i]->id);
-      least = std::min(least, delivery_number(i));
-      greatest = std::max(greatest, delivery_number(i));
-    }
-    Parameters parameters;
-    parameters.add(std::move(ids)).add(settlements_[0].delivery.owner.uuid().bytes());
-    parameters.add(least).add(greatest).add(queue_.test_time());
-    return parameters;
-  }
-
-  bool acknowledge_alone() {
-    const Result acknowledged = run_alone(queue_.parts_.pool, queue_.sql_.acknowledge,
-                                          plain_parameters(), Exchange::commits);
-    outcomes_.front() = SettleOutcome::settled;
-    return !acknowledged.empty();
-  }
-
-  // Adds to `rest` what was not to be acknowledged just like that.
-  void acknowledge(const Result& acknowledged, std::vector<std::size_t>& rest) {
-    std::unordered_map<std::int64_t, std::int64_t> deliveries;
-    for (int row = 0; row < acknowledged.rows(); ++row) {
-      deliveries.emplace(acknowledged.bigint(row, 0), acknowledged.bigint(row, 1));
-    }
-    for (const std::size_t i : plain_) {
-      outcomes_[i] = SettleOutcome::settled;
-      const auto found = deliveries.find(handouts_[i]->id);
-      if (found == deliveries.end()) {
-        rest.push_back(i);
-      } else if (found->second != delivery_number(i)) {
-        throw OtherDelivery{};
-      }
-    }
-  }
-
-  void settle_each(RowBatch& rows, const std::vector<std::size_t>& places) {
-    std::vector<MessageKey> keys;
-    for (const std::size_t i : places) keys.push_back(settlements_[i].delivery.key);
-    rows.load(keys, RowBatch::Payloads::omit, RowBatch::NewRows::none);
-    may_be_claimable_ = false;
-    for (const std::size_t i : places) {
-      const Settlement& settlement = settlements_[i];
-      RowBatch::Row* const row = rows.find(settlement.delivery.key);
-      if (row == nullptr || !is_held_by(row->state, settlement.delivery)) {
-        outcomes_[i] = SettleOutcome::lease_lost;
-        continue;
-      }
-      outcomes_[i] =
-          apply_verdict(row->state, settlement.verdict, error_text(settlement.verdict), rows.now());
-      RowBatch::save(*row);
-      may_be_claimable_ = true;
-    }
-  }
-
-  PostgresqlQueue& queue_;
-  const std::span<const Settlement> settlements_;
-  std::vector<std::optional<Handouts::Handout>> handouts_;
-  std::vector<SettleOutcome> outcomes_;
-  std::vector<std::size_t> plain_;
-  std::vector<std::size_t> others_;
-  std::set<std::string> partitions_;
-  bool may_be_claimable_ = false;
-};
-
-std::vector<SettleOutcome> PostgresqlQueue::do_settle(std::span<const Settlement> settlements) {
-  Settling settling(*this, settlements);
-  std::vector<SettleOutcome> outcomes = settling.run();
-  handouts_.forget(settlements);
-  if (settling.may_be_claimable()) listeners_.notify();
-  return outcomes;
-}
+// Extensions ------------------------------------------------------------------------------------
 
 std::vector<ExtendOutcome> PostgresqlQueue::do_extend(std::span<const LeaseExtension> extensions) {
   // A statement changes a row once, so a message that is named again waits for the next round.
   std::vector<std::size_t> left(extensions.size());
   std::iota(left.begin(), left.end(), 0);
+  for (const LeaseExtension& extension : extensions) leave_run(extension.delivery);
   return in_transaction(parts_.pool, [&](Transaction& transaction) {
     std::vector<ExtendOutcome> outcomes(extensions.size());
     for (std::vector<std::size_t> round = left; !round.empty();) {
@@ -345,6 +230,17 @@ std::vector<ExtendOutcome> PostgresqlQueue::do_extend(std::span<const LeaseExten
     transaction.commit();
     return outcomes;
   });
+}
+
+void PostgresqlQueue::leave_run(const Delivery& delivery) {
+  const std::optional<Handouts::Handout> handout = handouts_.find(delivery);
+  if (!handout) return;
+  const std::optional<HeldRun> run = handouts_.run_of(handout->id);
+  if (!run) return;
+  std::vector<HeldRun> rest;
+  if (handout->id > run->first_id) rest.push_back(run->part(run->first_id, handout->id - 1));
+  if (handout->id < run->last_id) rest.push_back(run->part(handout->id + 1, run->last_id));
+  handouts_.replace_run(*run, rest);
 }
 
 std::vector<std::size_t> PostgresqlQueue::extend_once(Transaction& transaction,
@@ -376,7 +272,8 @@ std::vector<std::size_t> PostgresqlQueue::extend_once(Transaction& transaction,
   parameters.add(std::move(keys)).add(std::move(deliveries)).add(std::move(owners));
   parameters.add(std::move(leases)).add(test_time());
   // Locked first: a row that somebody else changes at this moment would be passed over.
-  const std::array commands{Command{&sql_.lock_keys, &to_lock}, Command{&sql_.extend, &parameters}};
+  const std::array commands{Command{&sql_.runs.take_out, &to_lock},
+                            Command{&sql_.lock_keys, &to_lock}, Command{&sql_.extend, &parameters}};
   const Result extended = std::move(transaction.run_all(commands).back());
   for (int row = 0; row < extended.rows(); ++row) {
     outcomes[by_key.at(extended.uuid(row, 0))].locked_until = extended.time(row, 1);
@@ -391,13 +288,18 @@ PostgresqlQueue::Overdue PostgresqlQueue::find_overdue(
   const auto row_limit = static_cast<std::int32_t>(limit);
   const Parameters lapsed = Parameters().add(test_time()).add(lapsed_after).add(row_limit);
   const Parameters expired = Parameters().add(test_time()).add(row_limit);
-  const std::array commands{Command{&sql_.find_lapsed, &lapsed},
+  const Parameters lapsed_runs =
+      Parameters().add(test_time()).add(lapsed_after).add(static_cast<std::int32_t>(row_limit / kMaxRunLength + 1));
+  // That a message has a row of its own changes nothing for anybody.
+  const std::array commands{Command{&sql_.runs.take_out_lapsed, &lapsed_runs},
+                            Command{&sql_.find_lapsed, &lapsed},
                             Command{&sql_.find_expired, &expired}};
   const Deadline deadline = parts_.pool.deadline();
-  const std::vector<Result> found =
-      parts_.pool.acquire(deadline)->run_all(commands, Exchange::changes_nothing, deadline);
+  const std::vector<Result> found = repeating([&] {
+    return parts_.pool.acquire(deadline)->run_all(commands, Exchange::changes_nothing, deadline);
+  });
   Overdue overdue;
-  for (const Result& result : found) {
+  for (const Result& result : std::span(found).subspan(1)) {
     for (int row = 0; row < result.rows() && overdue.ids.size() < limit; ++row) {
       overdue.ids.push_back(result.bigint(row, 0));
       if (!result.is_null(row, 1)) overdue.partitions.emplace(result.bytes(row, 1));

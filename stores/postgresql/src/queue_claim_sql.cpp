@@ -17,9 +17,10 @@ namespace {
 // First it is seen whether something has lapsed or expired: then nothing is claimed, and the caller
 // reaps before it asks again; with a time in the future as $6 this is left out. The candidates come
 // in order: by priority (a LATERAL join is a nested loop, which keeps the order of its outer side),
-// and within one from two ranges of the index, which are merged. Those that nobody else is just
-// claiming are locked and handed out. `stage + 0` keeps the planner from going through an index in
-// order to find rows whose place is known.
+// and within one from two ranges of the index of single messages and from the runs, which are
+// merged. Those that nobody else is just claiming are locked and handed out. Of the runs only the
+// last can be claimed in part; then it is cut in two. `stage + 0` keeps the planner from going
+// through an index in order to find rows whose place is known.
 constexpr std::string_view kClaim = R"sql(
 WITH moment AS MATERIALIZED (
   SELECT coalesce($4::timestamptz,
@@ -29,13 +30,16 @@ clean AS MATERIALIZED (
       OR (NOT EXISTS (SELECT FROM {{work}}
                        WHERE stage = 3 AND locked_until <= (SELECT now FROM moment)
                          AND locked_until > coalesce($6, '-infinity'))
+      AND NOT EXISTS (SELECT FROM {{run}}
+                       WHERE stage = 3 AND locked_until <= (SELECT now FROM moment)
+                         AND locked_until > coalesce($6, '-infinity'))
       AND NOT EXISTS (SELECT FROM {{work}}
                        WHERE stage IN (1, 2, 7) AND expires_at IS NOT NULL
                          AND expires_at <= (SELECT now FROM moment))) AS yes),
 candidate AS MATERIALIZED (
-  SELECT c.place, row_number() OVER () AS number,
+  SELECT c.id, c.place, c.run, c.run_end, row_number() OVER () AS number,
          sum(c.payload_bytes) OVER (ROWS UNBOUNDED PRECEDING) AS bytes
-    FROM (SELECT p.place, p.payload_bytes
+    FROM (SELECT p.*
             FROM (SELECT q.priority, f.eligible_at, f.enqueue_order
                     FROM {{priority}} q
                     LEFT JOIN unnest($7::smallint[], $8::timestamptz[], $9::bigint[])
@@ -43,7 +47,8 @@ candidate AS MATERIALIZED (
                    ORDER BY q.priority DESC) r
            CROSS JOIN LATERAL (
              SELECT * FROM (
-               SELECT w.ctid AS place, w.payload_bytes, w.eligible_at, w.enqueue_order
+               SELECT w.id, w.ctid AS place, NULL::bigint AS run, NULL::bigint AS run_end,
+                      w.payload_bytes, w.eligible_at, w.enqueue_order
                  FROM {{work}} w
                 WHERE w.stage = 1 AND w.priority = r.priority
                   AND w.eligible_at <= (SELECT now FROM moment)
@@ -53,33 +58,96 @@ candidate AS MATERIALIZED (
                 ORDER BY w.eligible_at, w.enqueue_order LIMIT $10::integer) fresh
              UNION ALL
              SELECT * FROM (
-               SELECT w.ctid AS place, w.payload_bytes, w.eligible_at, w.enqueue_order
+               SELECT w.id, w.ctid, NULL::bigint, NULL::bigint, w.payload_bytes, w.eligible_at,
+                      w.enqueue_order
                  FROM {{work}} w
                 WHERE w.stage = 7 AND w.priority = r.priority
                   AND w.eligible_at <= (SELECT now FROM moment)
                   AND (w.expires_at IS NULL OR w.expires_at > (SELECT now FROM moment)){topics}
                 ORDER BY w.eligible_at, w.enqueue_order LIMIT $10) returned
+             UNION ALL
+             SELECT * FROM (
+               SELECT m.id, NULL::tid, u.first_id, u.last_id, octet_length(m.payload), u.seen_at,
+                      m.id AS enqueue_order
+                 FROM (SELECT w.first_id, w.last_id, w.seen_at
+                         FROM {{run}} w
+                        WHERE w.stage = 1 AND w.priority = r.priority
+                          AND w.seen_at <= (SELECT now FROM moment)
+                          AND (w.seen_at, w.first_id) >=
+                              (coalesce(r.eligible_at, '-infinity'), coalesce(r.enqueue_order, 0))
+                          {topics}
+                        ORDER BY w.seen_at, w.first_id LIMIT $10) u
+                CROSS JOIN LATERAL (SELECT id, payload FROM {{message}}
+                                     WHERE id BETWEEN u.first_id AND u.last_id ORDER BY id) m
+                LIMIT $10) arrived
              ORDER BY eligible_at, enqueue_order LIMIT $10) p
            LIMIT $10) c
    WHERE (SELECT yes FROM clean)),
+chosen AS MATERIALIZED (SELECT * FROM candidate WHERE number = 1 OR bytes <= $5::bigint),
 locked AS MATERIALIZED (
-  SELECT w.ctid AS place
+  SELECT w.id
     FROM {{work}} w
-   WHERE w.ctid = ANY(ARRAY(SELECT place FROM candidate WHERE number = 1 OR bytes <= $5::bigint))
+   WHERE w.ctid = ANY(ARRAY(SELECT place FROM chosen WHERE place IS NOT NULL))
      AND w.stage + 0 IN (1, 7)
    LIMIT $1::integer FOR UPDATE SKIP LOCKED),
+locked_run AS MATERIALIZED (
+  SELECT w.first_id
+    FROM {{run}} w
+   WHERE w.first_id = ANY(ARRAY(SELECT DISTINCT run FROM chosen WHERE run IS NOT NULL))
+     AND w.stage + 0 = 1
+     FOR UPDATE SKIP LOCKED),
+taken AS MATERIALIZED (
+  SELECT c.* FROM chosen c
+   WHERE c.id IN (SELECT id FROM locked) OR c.run IN (SELECT first_id FROM locked_run)
+   ORDER BY c.number LIMIT $1),
+part AS MATERIALIZED (
+  SELECT run AS first_id, max(id) AS high, max(run_end) AS last_id
+    FROM taken WHERE run IS NOT NULL GROUP BY run),
+lease AS MATERIALIZED (
+  SELECT now + $3::bigint * interval '1 millisecond' AS until FROM moment),
 claimed AS (
   UPDATE {{work}} w
      SET stage = 3, owner = $2::uuid, delivery = nextval('{{deliveries}}'),
-         locked_until = (SELECT now FROM moment) + $3::bigint * interval '1 millisecond',
+         locked_until = (SELECT until FROM lease),
          deliveries = w.deliveries + 1, claimed_version = w.content_version
-   WHERE w.ctid = ANY(ARRAY(SELECT place FROM locked))
-  RETURNING w.*)
-SELECT h.yes, h.now, h.candidates, h.chosen, {columns}
+   WHERE w.ctid = ANY(ARRAY(SELECT place FROM taken WHERE place IS NOT NULL))
+  RETURNING w.*),
+whole AS (
+  UPDATE {{run}} w
+     SET stage = 3, owner = $2, delivery = nextval('{{deliveries}}'),
+         locked_until = (SELECT until FROM lease)
+   WHERE w.first_id = ANY(ARRAY(SELECT first_id FROM part WHERE high = last_id))
+  RETURNING w.*),
+cut AS (
+  UPDATE {{run}} w SET first_id = p.high + 1
+    FROM part p
+   WHERE p.high < p.last_id AND w.first_id = p.first_id
+  RETURNING p.first_id, p.high AS last_id, w.seen_at, w.priority, w.topic),
+begun AS (
+  INSERT INTO {{run}} (first_id, last_id, seen_at, stage, priority, topic, owner, delivery,
+                     locked_until)
+  SELECT first_id, last_id, seen_at, 3, priority, topic, $2, nextval('{{deliveries}}'),
+         (SELECT until FROM lease)
+    FROM cut
+  RETURNING *)
+SELECT h.yes, h.now, h.candidates, h.chosen, s.run, s.run_end, {columns}
   FROM (SELECT (SELECT yes FROM clean) AS yes, (SELECT now FROM moment) AS now,
                (SELECT count(*) FROM candidate) AS candidates,
-               (SELECT count(*) FROM candidate WHERE number = 1 OR bytes <= $5) AS chosen) h
-  LEFT JOIN (claimed s JOIN {{message}} m ON m.id = s.id) ON true)sql";
+               (SELECT count(*) FROM chosen) AS chosen) h
+  LEFT JOIN (
+    (SELECT NULL::bigint AS run, NULL::bigint AS run_end, id, stage, enqueue_order, eligible_at,
+            last_seen_at, owner, delivery, locked_until, finished_at, backoff_until, attempt,
+            deliveries, lapses, content_version, claimed_version, duplicates, revivals, revived_at,
+            revival_reason, last_error
+       FROM claimed
+     UNION ALL
+     SELECT r.first_id, r.last_id, g.id, r.stage, g.id, r.seen_at,
+            r.seen_at, r.owner, r.delivery + (g.id - r.first_id), r.locked_until, NULL, NULL, 0,
+            1, 0, 1, 1, 0, 0, NULL,
+            NULL, NULL
+       FROM (SELECT * FROM whole UNION ALL SELECT * FROM begun) r
+      CROSS JOIN LATERAL generate_series(r.first_id, r.last_id) g(id)) s
+    JOIN {{message}} m ON m.id = s.id) ON true)sql";
 
 }  // namespace
 

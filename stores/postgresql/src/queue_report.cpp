@@ -27,7 +27,7 @@ constexpr std::string_view kStats = R"sql(
 WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, date_trunc('milliseconds', now())) AS now),
 unfinished AS (
-  SELECT w.topic, w.finished_at,
+  SELECT w.topic, w.finished_at, 1 AS messages,
          CASE WHEN w.stage = 3 AND w.locked_until <= moment.now
               THEN greatest(w.locked_until, w.due_at) ELSE w.eligible_at END AS eligible_at,
          CASE WHEN w.stage = 0 THEN 0
@@ -36,8 +36,15 @@ unfinished AS (
               WHEN w.stage = 3 AND greatest(w.locked_until, w.due_at) <= moment.now THEN 1
               WHEN w.stage IN (1, 7) AND w.eligible_at <= moment.now THEN 1
               ELSE 2 END AS doing
-    FROM {work} w CROSS JOIN moment)
-SELECT topic, doing, count(*), min(CASE WHEN doing = 4 THEN finished_at ELSE eligible_at END)
+    FROM {work} w CROSS JOIN moment
+  UNION ALL
+  SELECT r.topic, NULL, r.last_id - r.first_id + 1,
+         CASE WHEN r.stage = 3 THEN r.locked_until ELSE r.seen_at END,
+         CASE WHEN r.stage = 3 AND r.locked_until > moment.now THEN 3
+              WHEN r.stage = 3 OR r.seen_at <= moment.now THEN 1
+              ELSE 2 END
+    FROM {run} r CROSS JOIN moment)
+SELECT topic, doing, sum(messages)::bigint, min(CASE WHEN doing = 4 THEN finished_at ELSE eligible_at END)
   FROM unfinished GROUP BY topic, doing
 UNION ALL
 SELECT topic, 5, sum(count)::bigint, NULL
@@ -61,9 +68,19 @@ SELECT least(
        WHERE w.stage = v.stage AND w.stage IN (1, 7) AND w.priority = q.priority
          AND w.eligible_at > (SELECT now FROM moment){topics}
        ORDER BY w.eligible_at, w.enqueue_order LIMIT 1) n),
+  (SELECT min(n.seen_at)
+     FROM {{priority}} q
+    CROSS JOIN LATERAL (
+      SELECT w.seen_at FROM {{run}} w
+       WHERE w.stage = 1 AND w.priority = q.priority
+         AND w.seen_at > (SELECT now FROM moment){topics}
+       ORDER BY w.seen_at, w.first_id LIMIT 1) n),
   (SELECT w.locked_until FROM {{work}} w
     WHERE w.stage = 3 AND w.locked_until > (SELECT now FROM moment)
     ORDER BY w.locked_until LIMIT 1),
+  (SELECT r.locked_until FROM {{run}} r
+    WHERE r.stage = 3 AND r.locked_until > (SELECT now FROM moment)
+    ORDER BY r.locked_until LIMIT 1),
   (SELECT min(w.due_at) FROM {{work}} w
     WHERE w.stage = 3 AND w.locked_until <= (SELECT now FROM moment)
       AND w.locked_until > coalesce($2::timestamptz, '-infinity')

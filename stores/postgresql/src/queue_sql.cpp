@@ -8,22 +8,16 @@
 
 namespace oncebox::postgresql {
 
-namespace {
-
-// Given a time, tests decide; otherwise the database's clock does.
-constexpr std::string_view kNow =
-    "coalesce({}::timestamptz, date_trunc('milliseconds', statement_timestamp()))";
-
-std::string now_from(std::string_view parameter) {
-  return fmt::format(fmt::runtime(kNow), parameter);
+std::string now_sql(std::string_view parameter) {
+  return fmt::format("coalesce({}::timestamptz, date_trunc('milliseconds', statement_timestamp()))",
+                     parameter);
 }
 
+namespace {
+
 std::string read_sql(std::string_view rows, ListPayloads payloads) {
-  return fmt::format(R"sql(
-SELECT octet_length(m.payload), {}
-  FROM {}
-  JOIN {{state}} s ON s.id = m.id)sql",
-                     row_columns(payloads), rows);
+  return fmt::format("SELECT octet_length(m.payload), s.in_run, {} FROM {} CROSS JOIN LATERAL ({}) s",
+                     row_columns(payloads), rows, state_of_message());
 }
 
 constexpr std::string_view kRowsByKey =
@@ -51,7 +45,7 @@ SELECT id, id, greatest(first_seen_at, due_at), first_seen_at, due_at, expires_a
   FROM fresh
 RETURNING id)sql",
                      fmt::arg("ids", kIdsPerNumber),
-                     fmt::arg("now", now_from(fmt::format("${}", kEnqueueColumns.size() + 1))),
+                     fmt::arg("now", now_sql(fmt::format("${}", kEnqueueColumns.size() + 1))),
                      fmt::arg("source", RowArrays::source(kEnqueueColumns)));
 }
 
@@ -77,7 +71,7 @@ finished AS (
          content_version, duplicates, revivals, revived_at, revival_reason, last_error
     FROM acknowledged)
 SELECT id, delivery FROM acknowledged)sql",
-                                             fmt::arg("now", now_from("$5")));
+                                             fmt::arg("now", now_sql("$5")));
 
 const std::string kExtend = fmt::format(R"sql(
 UPDATE {{work}} w
@@ -87,7 +81,7 @@ UPDATE {{work}} w
  CROSS JOIN LATERAL (SELECT ctid AS place FROM {{work}} WHERE id = m.id OFFSET 0) p
  WHERE w.ctid = p.place AND w.owner = u.owner AND w.delivery = coalesce(u.delivery, w.delivery)
 RETURNING m.key, w.locked_until)sql",
-                                        fmt::arg("now", now_from("$5")));
+                                        fmt::arg("now", now_sql("$5")));
 
 // In this file rows of the work table are found by conditions that leave the planner no choice:
 // `id = ANY(…)`, or a lookup of its own (OFFSET 0) for each given row. Joined with it, a table that
@@ -197,13 +191,13 @@ SELECT id, partition_key FROM {{work}}
  WHERE stage = 3 AND locked_until <= {now}
    AND locked_until > coalesce($2::timestamptz, '-infinity')
  ORDER BY locked_until LIMIT $3::integer)sql",
-                                            fmt::arg("now", now_from("$1")));
+                                            fmt::arg("now", now_sql("$1")));
 
 const std::string kFindExpired = fmt::format(R"sql(
 SELECT id, partition_key FROM {{work}}
  WHERE stage IN (1, 2, 7) AND expires_at IS NOT NULL AND expires_at <= {now}
  ORDER BY expires_at LIMIT $2::integer)sql",
-                                             fmt::arg("now", now_from("$1")));
+                                             fmt::arg("now", now_sql("$1")));
 
 const std::string kCleanUpDone = fmt::format(R"sql(
 WITH old AS MATERIALIZED (
@@ -216,7 +210,7 @@ counted AS (
   INSERT INTO {{done_count}} (topic, count)
   SELECT topic, -count(*) FROM removed GROUP BY topic)
 SELECT count(*) FROM removed)sql",
-                                             fmt::arg("now", now_from("$1")));
+                                             fmt::arg("now", now_sql("$1")));
 
 const std::string kCleanUpDead = fmt::format(R"sql(
 WITH old AS MATERIALIZED (
@@ -226,7 +220,7 @@ WITH old AS MATERIALIZED (
 gone AS (DELETE FROM {{work}} WHERE ctid = ANY(ARRAY(SELECT ctid FROM old)) RETURNING id),
 removed AS (DELETE FROM {{message}} m USING gone WHERE m.id = gone.id RETURNING m.id)
 SELECT count(*) FROM removed)sql",
-                                             fmt::arg("now", now_from("$1")));
+                                             fmt::arg("now", now_sql("$1")));
 
 constexpr std::string_view kAddUpDone = R"sql(
 WITH several AS MATERIALIZED (
@@ -240,7 +234,8 @@ SELECT topic, sum(count) FROM gone GROUP BY topic HAVING sum(count) <> 0)sql";
 
 }  // namespace
 
-QueueSql::QueueSql(const Names& names, std::string_view queue, bool flush_claims) {
+QueueSql::QueueSql(const Names& names, std::string_view queue, bool flush_claims)
+    : runs(names, queue) {
   const auto prepare = [&](Statement& statement, std::string_view name, std::string_view sql) {
     statement = {fmt::format("{}_{}", queue, name), names.fill(sql, queue)};
   };

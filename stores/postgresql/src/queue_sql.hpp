@@ -6,6 +6,7 @@
 #include "connection.hpp"
 #include "names.hpp"
 #include "row_arrays.hpp"
+#include "run_sql.hpp"
 
 namespace oncebox::postgresql {
 
@@ -63,10 +64,18 @@ inline constexpr std::array kContentColumns{
     Column{"expires_at", SqlType::timestamptz},
 };
 
+/// The columns before those of `row_columns` when rows are read in order to be changed.
+inline constexpr int kReadHead = 2;
+
+/// Given a time, tests decide; otherwise the database's clock does. `parameter` is "$1" or the like.
+[[nodiscard]] std::string now_sql(std::string_view parameter);
+
 /// The statements of one queue that change something, or read in order to change.
 struct QueueSql {
   /// `queue` is "inbox" or "outbox".
   QueueSql(const Names& names, std::string_view queue, bool flush_claims);
+
+  RunSql runs;
 
   // Intake
   Statement enqueue;          ///< kEnqueueColumns, now -> the ids of those that were new
@@ -77,7 +86,6 @@ struct QueueSql {
   Statement claim_topics;
 
   // Deliveries by the numbers that this process knows of them
-  // Deliveries
   /// ids, their owner, the least and the greatest of their deliveries, now -> id and delivery of
   /// those that were held. More than one delivery: the caller is to see whether they are the right
   /// ones, and else to roll back.
@@ -88,7 +96,7 @@ struct QueueSql {
   Statement lock_partitions;  ///< bigint[], sorted
   Statement lock_keys;        ///< uuid[] -> the ids that are now locked
   Statement lock_ids;         ///< bigint[] -> those that nobody else had locked
-  Statement read_keys;        ///< uuid[] -> payload bytes, then `row_columns`
+  Statement read_keys;        ///< uuid[] -> payload bytes, in a run, then `row_columns`
   Statement read_keys_whole;  ///< the same with payloads
   Statement read_ids;
   Statement read_time;             ///< now -> now

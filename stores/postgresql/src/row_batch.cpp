@@ -53,26 +53,26 @@ void RowBatch::lock_partitions(const std::set<std::string>& partitions) {
 void RowBatch::load(std::span<const MessageKey> keys, Payloads payloads, NewRows new_rows) {
   std::set<sql::StorageKey> storage_keys;
   for (const MessageKey& key : keys) storage_keys.insert(sql::storage_key(key));
-  const auto key_array = [&] {
-    ArrayValue array(SqlType::uuid);
-    for (const sql::StorageKey& key : storage_keys) array.add(key);
-    return Parameters().add(std::move(array));
-  };
-  const Parameters to_lock = key_array();
-  const Parameters to_read = key_array();
+  ArrayValue array(SqlType::uuid);
+  for (const sql::StorageKey& key : storage_keys) array.add(key);
+  const Parameters all_keys = Parameters().add(std::move(array));
   const Parameters time = Parameters().add(now_);
   const bool whole = payloads == Payloads::include;
   const bool numbered = new_rows == NewRows::possible && !first_number_;
   const std::array commands{
-      Command{&sql_.lock_keys, &to_lock},
-      Command{whole ? &sql_.read_keys_whole : &sql_.read_keys, &to_read},
+      Command{&sql_.runs.take_out, &all_keys},
+      Command{&sql_.runs.take_out_done, &all_keys},
+      Command{&sql_.lock_keys, &all_keys},
+      Command{whole ? &sql_.read_keys_whole : &sql_.read_keys, &all_keys},
       Command{numbered ? &sql_.read_time_and_number : &sql_.read_time, &time}};
   const std::vector<Result> results = transaction_.run_all(commands);
+  const Result& locked_rows = results[2];
+  const Result& time_row = results[4];
   std::unordered_set<std::int64_t> locked;
-  for (int row = 0; row < results[0].rows(); ++row) locked.insert(results[0].bigint(row, 0));
-  now_ = results[2].time(0, 0);
-  if (numbered) first_number_ = results[2].bigint(0, 1) * kIdsPerNumber;
-  take_rows(results[1], locked);
+  for (int row = 0; row < locked_rows.rows(); ++row) locked.insert(locked_rows.bigint(row, 0));
+  now_ = time_row.time(0, 0);
+  if (numbered) first_number_ = time_row.bigint(0, 1) * kIdsPerNumber;
+  take_rows(results[3], locked);
   const std::unordered_set<MessageKey> asked_for(keys.begin(), keys.end());
   for (const Row& row : rows_) {
     if (asked_for.contains(row.key)) continue;
@@ -104,9 +104,10 @@ void RowBatch::load_ids(std::span<const std::int64_t> ids) {
 void RowBatch::take_rows(const Result& result, const std::unordered_set<std::int64_t>& locked) {
   PartitionsNotLocked missing;
   for (int number = 0; number < result.rows(); ++number) {
-    StoredMessage message = read_row(result, number, 1);
+    StoredMessage message = read_row(result, number, kReadHead);
     const bool is_done = message.state.status == Status::done;
-    if (!is_done && !locked.contains(message.id)) {
+    const bool is_in_run = result.boolean(number, 1);
+    if (is_in_run || (!is_done && !locked.contains(message.id))) {
       throw LostAgainstAnother("a message came while its key was looked up; repeat the call");
     }
     const std::optional<PartitionKey>& partition = message.state.partition_key;

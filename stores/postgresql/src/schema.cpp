@@ -14,14 +14,17 @@ namespace oncebox::postgresql {
 namespace {
 
 // What a sender gave stands in the wide `message` table, which is not touched again unless new
-// content comes. What a message's life changes stands in the narrow `work` table for as long as it
-// is not done: there rows come and go quickly and vacuum has little to do. What is done goes to
-// `done`, which only grows until retention removes it. `stage` (see stage.hpp) tells which of the
-// partial indexes a row is in. That a time is not NULL is true of every row in such an index; it is
-// said so that only statements which ask for that time can use it.
+// content comes. Most messages come in batches, are claimed once, and are done: for them a row of
+// `run` stands for up to 64 messages with consecutive ids that share one state, and a row of
+// `done_run` for those that are done. Whatever is special about a message takes it out of its run:
+// then its state stands in the narrow `work` table for as long as it is not done, and in `done`
+// afterwards. `stage` (see stage.hpp) tells which of the partial indexes a row is in. That a time
+// is not NULL is true of every row in such an index; it is said so that only statements which ask
+// for that time can use it.
 constexpr std::array kQueueTables{
     R"sql(CREATE SEQUENCE {numbers})sql",
-    R"sql(CREATE SEQUENCE {deliveries})sql",
+    // The messages of a run have consecutive numbers, of which the sequence gives the first.
+    R"sql(CREATE SEQUENCE {deliveries} INCREMENT BY 64)sql",
     R"sql(
 CREATE TABLE {message} (
   id             bigint PRIMARY KEY,  -- in the order in which the keys were first stored
@@ -101,6 +104,33 @@ CREATE TABLE {done} (
   last_error      text
 ))sql",
     R"sql(CREATE INDEX "{queue}_done_finished" ON {done} (finished_at))sql",
+    R"sql(
+CREATE TABLE {run} (
+  first_id     bigint PRIMARY KEY,
+  last_id      bigint NOT NULL,
+  seen_at      timestamptz NOT NULL,
+  locked_until timestamptz,
+  delivery     bigint,             -- of the first message
+  stage        smallint NOT NULL,  -- exposed or leased
+  priority     smallint NOT NULL,
+  owner        uuid,
+  topic        text COLLATE "C" NOT NULL
+) WITH (vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0.01,
+        autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0))sql",
+    R"sql(
+CREATE INDEX "{queue}_run_claimable" ON {run} (priority, seen_at, first_id) WHERE stage = 1)sql",
+    R"sql(
+CREATE INDEX "{queue}_run_leased" ON {run} (locked_until)
+  WHERE stage = 3 AND locked_until IS NOT NULL)sql",
+    R"sql(
+CREATE TABLE {done_run} (
+  first_id    bigint PRIMARY KEY,
+  last_id     bigint NOT NULL,
+  seen_at     timestamptz NOT NULL,
+  finished_at timestamptz NOT NULL,
+  topic       text COLLATE "C" NOT NULL
+))sql",
+    R"sql(CREATE INDEX "{queue}_done_run_finished" ON {done_run} (finished_at))sql",
     // What a message's life has made of it, wherever that stands.
     R"sql(
 CREATE VIEW {state} AS
@@ -112,7 +142,15 @@ UNION ALL
 SELECT id, 4::smallint, enqueue_order, finished_at, last_seen_at, NULL, NULL, NULL,
        finished_at, NULL, attempt, deliveries, lapses, content_version, 0,
        duplicates, revivals, revived_at, revival_reason, last_error
-  FROM {done})sql",
+  FROM {done}
+UNION ALL
+SELECT g.id, r.stage, g.id, r.seen_at, r.seen_at, r.owner, r.delivery + (g.id - r.first_id),
+       r.locked_until, NULL, NULL, 0, r.stage / 3, 0, 1, r.stage / 3, 0, 0, NULL, NULL, NULL
+  FROM {run} r CROSS JOIN LATERAL generate_series(r.first_id, r.last_id) g(id)
+UNION ALL
+SELECT g.id, 4::smallint, g.id, r.finished_at, r.seen_at, NULL, NULL, NULL,
+       r.finished_at, NULL, 0, 1, 0, 1, 0, 0, 0, NULL, NULL, NULL
+  FROM {done_run} r CROSS JOIN LATERAL generate_series(r.first_id, r.last_id) g(id))sql",
     // How many became done, so that nobody has to count millions of rows. Each call adds a row of
     // its own, so that none waits for another; now and then they are added up. No topic: never
     // enqueued.

@@ -1,0 +1,313 @@
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "oncebox/error.hpp"
+#include "postgresql_queue.hpp"
+
+namespace oncebox::postgresql {
+
+namespace {
+
+struct Range {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+};
+
+/// Those acknowledgements of one call that are about messages of one run.
+struct RunAcknowledgement {
+  HeldRun run;
+  std::vector<std::int64_t> ids;  ///< sorted
+
+  [[nodiscard]] std::vector<Range> done() const {
+    std::vector<Range> ranges;
+    for (const std::int64_t id : ids) {
+      if (!ranges.empty() && ranges.back().last + 1 == id) {
+        ranges.back().last = id;
+      } else {
+        ranges.push_back({id, id});
+      }
+    }
+    return ranges;
+  }
+
+  /// What stays leased.
+  [[nodiscard]] std::vector<HeldRun> rest() const {
+    std::vector<HeldRun> parts;
+    std::int64_t next = run.first_id;
+    for (const Range& range : done()) {
+      if (next < range.first) parts.push_back(run.part(next, range.first - 1));
+      next = range.last + 1;
+    }
+    if (next <= run.last_id) parts.push_back(run.part(next, run.last_id));
+    return parts;
+  }
+};
+
+using RunAcknowledgements = std::map<std::int64_t, RunAcknowledgement>;  // by the run's first id
+
+Parameters to_parameters(const RunAcknowledgements& acknowledgements, const OwnerToken& owner,
+                         const std::optional<TimePoint>& now) {
+  ArrayValue runs(SqlType::bigint);
+  ArrayValue deliveries(SqlType::bigint);
+  ArrayValue rest_first(SqlType::bigint);
+  ArrayValue rest_last(SqlType::bigint);
+  ArrayValue rest_seen(SqlType::timestamptz);
+  ArrayValue rest_until(SqlType::timestamptz);
+  ArrayValue rest_delivery(SqlType::bigint);
+  ArrayValue rest_priority(SqlType::smallint);
+  ArrayValue rest_topic(SqlType::text);
+  ArrayValue done_first(SqlType::bigint);
+  ArrayValue done_last(SqlType::bigint);
+  ArrayValue done_seen(SqlType::timestamptz);
+  ArrayValue done_topic(SqlType::text);
+  for (const auto& [first_id, acknowledgement] : acknowledgements) {
+    const HeldRun& run = acknowledgement.run;
+    runs.add(run.first_id);
+    deliveries.add(run.delivery);
+    for (const HeldRun& part : acknowledgement.rest()) {
+      rest_first.add(part.first_id);
+      rest_last.add(part.last_id);
+      rest_seen.add(part.seen_at);
+      rest_until.add(part.locked_until);
+      rest_delivery.add(part.delivery);
+      rest_priority.add(static_cast<std::int16_t>(part.priority));
+      rest_topic.add(std::string_view(part.topic));
+    }
+    for (const Range& range : acknowledgement.done()) {
+      done_first.add(range.first);
+      done_last.add(range.last);
+      done_seen.add(run.seen_at);
+      done_topic.add(std::string_view(run.topic));
+    }
+  }
+  Parameters parameters;
+  parameters.add(std::move(runs)).add(owner.uuid().bytes()).add(std::move(deliveries));
+  parameters.add(std::move(rest_first)).add(std::move(rest_last)).add(std::move(rest_seen));
+  parameters.add(std::move(rest_until)).add(std::move(rest_delivery));
+  parameters.add(std::move(rest_priority)).add(std::move(rest_topic));
+  parameters.add(std::move(done_first)).add(std::move(done_last)).add(std::move(done_seen));
+  parameters.add(std::move(done_topic)).add(now);
+  return parameters;
+}
+
+}  // namespace
+
+/// One call of settle. Acknowledgements of messages that this process was given go by their
+/// numbers, by runs where they were claimed in runs, in one statement each; everything else is
+/// looked at.
+class PostgresqlQueue::Settling {
+ public:
+  Settling(PostgresqlQueue& queue, std::span<const Settlement> settlements)
+      : queue_(queue),
+        settlements_(settlements),
+        handouts_(settlements.size()),
+        outcomes_(settlements.size()) {
+    std::unordered_map<MessageKey, int> occurrences;
+    for (const Settlement& settlement : settlements) ++occurrences[settlement.delivery.key];
+    for (std::size_t i = 0; i < settlements.size(); ++i) {
+      handouts_[i] = queue.handouts_.find(settlements[i].delivery);
+      const bool is_plain = std::holds_alternative<Ack>(settlements[i].verdict) && handouts_[i] &&
+                            !handouts_[i]->partition &&
+                            settlements[i].delivery.owner == settlements[0].delivery.owner &&
+                            occurrences[settlements[i].delivery.key] == 1;
+      if (!is_plain) {
+        others_.push_back(i);
+      } else if (join_run(i)) {
+        in_runs_.push_back(i);
+      } else {
+        plain_.push_back(i);
+      }
+      if (handouts_[i] && handouts_[i]->partition) partitions_.insert(*handouts_[i]->partition);
+    }
+    for (auto& [first_id, acknowledgement] : runs_) {
+      std::sort(acknowledgement.ids.begin(), acknowledgement.ids.end());
+    }
+    // Sorted, so that two calls do not wait for each other.
+    std::sort(plain_.begin(), plain_.end(),
+              [&](std::size_t a, std::size_t b) { return handouts_[a]->id < handouts_[b]->id; });
+  }
+
+  std::vector<SettleOutcome> run() {
+    const bool only_runs = !runs_.empty() && plain_.empty() && others_.empty();
+    if (only_runs && acknowledge_runs_alone()) return outcomes_;
+    if (only_runs) leave_runs();
+    if (settlements_.size() == 1 && plain_.size() == 1 && acknowledge_alone()) return outcomes_;
+    for (;;) {
+      try {
+        settle_all();
+        return outcomes_;
+      } catch (const OtherDelivery&) {
+        others_.insert(others_.end(), plain_.begin(), plain_.end());
+        plain_.clear();
+      } catch (const RunsNotHeld&) {
+        leave_runs();
+      }
+    }
+  }
+
+  /// Whether something other than plain acknowledgements happened.
+  [[nodiscard]] bool may_be_claimable() const noexcept { return may_be_claimable_; }
+
+ private:
+  /// A message was held, but by a later delivery to the same owner.
+  struct OtherDelivery {};
+  /// Somebody has taken messages out of the runs, or the leases are lost.
+  struct RunsNotHeld {};
+
+  // Whether the message belongs to a run that this process holds.
+  bool join_run(std::size_t place) {
+    const std::int64_t id = handouts_[place]->id;
+    const auto is_delivery_of = [&](const HeldRun& run) {
+      return id <= run.last_id && run.delivery + (id - run.first_id) == delivery_number(place);
+    };
+    auto found = runs_.upper_bound(id);
+    if (found != runs_.begin() && is_delivery_of(std::prev(found)->second.run)) {
+      found = std::prev(found);
+    } else {
+      std::optional<HeldRun> run = queue_.handouts_.run_of(id);
+      if (!run || !is_delivery_of(*run) || runs_.contains(run->first_id)) return false;
+      const std::int64_t first_id = run->first_id;
+      found = runs_.emplace(first_id, RunAcknowledgement{std::move(*run), {}}).first;
+    }
+    found->second.ids.push_back(id);
+    return true;
+  }
+
+  // False when the runs were not held as we believed; then nothing has changed.
+  bool acknowledge_runs_alone() {
+    const Result released = run_alone(queue_.parts_.pool, queue_.sql_.runs.acknowledge,
+                                      run_parameters(), Exchange::commits);
+    if (released.bigint(0, 0) == 0) return false;
+    note_runs();
+    return true;
+  }
+
+  void acknowledge_runs(Transaction& transaction) {
+    const Result released = transaction.run(queue_.sql_.runs.acknowledge, run_parameters());
+    if (released.bigint(0, 0) == 0) throw RunsNotHeld{};
+  }
+
+  [[nodiscard]] Parameters run_parameters() const {
+    return to_parameters(runs_, settlements_[0].delivery.owner, queue_.test_time());
+  }
+
+  void note_runs() {
+    for (const auto& [first_id, acknowledgement] : runs_) {
+      queue_.handouts_.replace_run(acknowledgement.run, acknowledgement.rest());
+    }
+    for (const std::size_t i : in_runs_) outcomes_[i] = SettleOutcome::settled;
+  }
+
+  // From now on each of them is looked at.
+  void leave_runs() {
+    for (const auto& [first_id, acknowledgement] : runs_) {
+      queue_.handouts_.replace_run(acknowledgement.run, {});
+    }
+    runs_.clear();
+    others_.insert(others_.end(), in_runs_.begin(), in_runs_.end());
+    in_runs_.clear();
+  }
+
+  void settle_all() {
+    queue_.in_rows(partitions_, [&](RowBatch& rows, Transaction& transaction) {
+      if (!runs_.empty()) acknowledge_runs(transaction);
+      std::vector<std::size_t> rest = others_;
+      if (!plain_.empty()) {
+        acknowledge(transaction.run(queue_.sql_.acknowledge, plain_parameters()), rest);
+      }
+      std::sort(rest.begin(), rest.end());
+      if (!rest.empty()) settle_each(rows, rest);
+      queue_.commit(rows, may_be_claimable_);
+      return may_be_claimable_;
+    });
+    note_runs();
+    // What was looked at has left its run.
+    for (const std::size_t i : others_) queue_.leave_run(settlements_[i].delivery);
+  }
+
+  [[nodiscard]] std::int64_t delivery_number(std::size_t place) const {
+    return static_cast<std::int64_t>(*settlements_[place].delivery.number);
+  }
+
+  Parameters plain_parameters() const {
+    ArrayValue ids(SqlType::bigint);
+    std::int64_t least = delivery_number(plain_.front());
+    std::int64_t greatest = least;
+    for (const std::size_t i : plain_) {
+      ids.add(handouts_[i]->id);
+      least = std::min(least, delivery_number(i));
+      greatest = std::max(greatest, delivery_number(i));
+    }
+    Parameters parameters;
+    parameters.add(std::move(ids)).add(settlements_[0].delivery.owner.uuid().bytes());
+    parameters.add(least).add(greatest).add(queue_.test_time());
+    return parameters;
+  }
+
+  bool acknowledge_alone() {
+    const Result acknowledged = run_alone(queue_.parts_.pool, queue_.sql_.acknowledge,
+                                          plain_parameters(), Exchange::commits);
+    outcomes_.front() = SettleOutcome::settled;
+    return !acknowledged.empty();
+  }
+
+  // Adds to `rest` what was not to be acknowledged just like that.
+  void acknowledge(const Result& acknowledged, std::vector<std::size_t>& rest) {
+    std::unordered_map<std::int64_t, std::int64_t> deliveries;
+    for (int row = 0; row < acknowledged.rows(); ++row) {
+      deliveries.emplace(acknowledged.bigint(row, 0), acknowledged.bigint(row, 1));
+    }
+    for (const std::size_t i : plain_) {
+      outcomes_[i] = SettleOutcome::settled;
+      const auto found = deliveries.find(handouts_[i]->id);
+      if (found == deliveries.end()) {
+        rest.push_back(i);
+      } else if (found->second != delivery_number(i)) {
+        throw OtherDelivery{};
+      }
+    }
+  }
+
+  void settle_each(RowBatch& rows, const std::vector<std::size_t>& places) {
+    std::vector<MessageKey> keys;
+    for (const std::size_t i : places) keys.push_back(settlements_[i].delivery.key);
+    rows.load(keys, RowBatch::Payloads::omit, RowBatch::NewRows::none);
+    may_be_claimable_ = false;
+    for (const std::size_t i : places) {
+      const Settlement& settlement = settlements_[i];
+      RowBatch::Row* const row = rows.find(settlement.delivery.key);
+      if (row == nullptr || !is_held_by(row->state, settlement.delivery)) {
+        outcomes_[i] = SettleOutcome::lease_lost;
+        continue;
+      }
+      outcomes_[i] =
+          apply_verdict(row->state, settlement.verdict, error_text(settlement.verdict), rows.now());
+      RowBatch::save(*row);
+      may_be_claimable_ = true;
+    }
+  }
+
+  PostgresqlQueue& queue_;
+  const std::span<const Settlement> settlements_;
+  std::vector<std::optional<Handouts::Handout>> handouts_;
+  std::vector<SettleOutcome> outcomes_;
+  // Each settlement is in one of these.
+  std::vector<std::size_t> in_runs_;
+  std::vector<std::size_t> plain_;
+  std::vector<std::size_t> others_;
+  RunAcknowledgements runs_;
+  std::set<std::string> partitions_;
+  bool may_be_claimable_ = false;
+};
+
+std::vector<SettleOutcome> PostgresqlQueue::do_settle(std::span<const Settlement> settlements) {
+  Settling settling(*this, settlements);
+  std::vector<SettleOutcome> outcomes = settling.run();
+  handouts_.forget(settlements);
+  if (settling.may_be_claimable()) listeners_.notify();
+  return outcomes;
+}
+
+}  // namespace oncebox::postgresql

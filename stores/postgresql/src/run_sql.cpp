@@ -1,0 +1,223 @@
+#include "run_sql.hpp"
+
+#include <fmt/format.h>
+
+#include "queue_sql.hpp"
+
+namespace oncebox::postgresql {
+
+namespace {
+
+// All messages or none: what is known is looked at in another way, and then all at once. Whoever
+// stores one of the keys at the same moment makes this fail as a whole.
+std::string arrive_sql() {
+  const auto first = static_cast<int>(kArrivalColumns.size()) + 1;
+  return fmt::format(R"sql(
+WITH number AS MATERIALIZED (
+  SELECT nextval('{{numbers}}') * {ids} AS first
+   WHERE NOT EXISTS (SELECT FROM {{message}} WHERE key = ANY($2::uuid[]))),
+arrived AS (
+  INSERT INTO {{message}} (id, key, source, message_id, first_seen_at, topic, payload, headers,
+                         hash_algorithm, hash, priority)
+  SELECT n.first + u.place, u.key, u.source, u.message_id, {now}, u.topic, u.payload, u.headers,
+         u.hash_algorithm, u.hash, u.priority
+    FROM number n CROSS JOIN {source})
+INSERT INTO {{run}} (first_id, last_id, seen_at, stage, priority, topic)
+SELECT n.first + r.first, n.first + r.last, {now}, 1, r.priority, r.topic
+  FROM number n
+ CROSS JOIN unnest(${a}::bigint[], ${b}::bigint[], ${c}::smallint[], ${d}::text[])
+            r(first, last, priority, topic)
+RETURNING first_id)sql",
+                     fmt::arg("ids", kIdsPerNumber),
+                     fmt::arg("now", now_sql(fmt::format("${}", first + 4))),
+                     fmt::arg("source", RowArrays::source(kArrivalColumns)), fmt::arg("a", first),
+                     fmt::arg("b", first + 1), fmt::arg("c", first + 2), fmt::arg("d", first + 3));
+}
+
+// A ready message that is taken out may stand behind the place from which claims look on.
+constexpr std::string_view kIntoWork = R"sql(
+INSERT INTO {work} (id, enqueue_order, eligible_at, last_seen_at, locked_until, delivery, owner,
+                    payload_bytes, attempt, deliveries, lapses, content_version, claimed_version,
+                    duplicates, revivals, stage, priority, topic)
+SELECT i.id, i.id, i.seen_at, i.seen_at, i.locked_until, i.delivery + (i.id - i.first_id), i.owner,
+       i.payload_bytes, 0, i.stage / 3, 0, 1, i.stage / 3,
+       0, 0, CASE i.stage WHEN 1 THEN 7 ELSE i.stage END, i.priority, i.topic
+  FROM inside i)sql";
+
+constexpr std::string_view kIntoDone = R"sql(
+INSERT INTO {done} (id, finished_at, last_seen_at, enqueue_order, attempt, deliveries, lapses,
+                    content_version, duplicates, revivals)
+SELECT i.id, i.finished_at, i.seen_at, i.id, 0, 1, 0, 1, 0, 0
+  FROM inside i)sql";
+
+// The runs in which messages of these keys stand are replaced by what is left of them before,
+// between and behind these messages. `first_id = ANY(…)` goes through the index in its order, so
+// that all callers lock runs in the same one. `IS TRUE` keeps the planner from making a join of it.
+constexpr std::string_view kTakeOut = R"sql(
+WITH named AS MATERIALIZED (SELECT id FROM {message} WHERE key = ANY($1::uuid[])),
+gone AS (
+  DELETE FROM {RUN}
+   WHERE first_id = ANY(ARRAY(
+     SELECT r.first_id
+       FROM named n
+      CROSS JOIN LATERAL (SELECT first_id, last_id FROM {RUN} WHERE first_id <= n.id
+                           ORDER BY first_id DESC LIMIT 1) r
+      WHERE r.last_id >= n.id))
+  RETURNING *),
+inside AS MATERIALIZED (
+  SELECT g.*, m.id, m.payload_bytes, lag(m.id) OVER each AS before, lead(m.id) OVER each AS behind
+    FROM gone g
+   CROSS JOIN LATERAL (SELECT id, octet_length(payload) AS payload_bytes FROM {message}
+                        WHERE id BETWEEN g.first_id AND g.last_id OFFSET 0) m
+   WHERE (m.id IN (SELECT id FROM named)) IS TRUE
+  WINDOW each AS (PARTITION BY g.first_id ORDER BY m.id)),
+rest AS (
+  INSERT INTO {RUN} (first_id, last_id, seen_at, topic, {COLUMNS})
+  SELECT p.low, p.high, p.seen_at, p.topic, {VALUES}
+    FROM (SELECT i.*, coalesce(i.before, i.first_id - 1) + 1 AS low, i.id - 1 AS high FROM inside i
+          UNION ALL
+          SELECT i.*, i.id + 1, i.last_id FROM inside i WHERE i.behind IS NULL) p
+   WHERE p.low <= p.high))sql";
+
+std::string take_out_sql() {
+  return fmt::format(fmt::runtime(kTakeOut), fmt::arg("RUN", "{run}"),
+                     fmt::arg("message", "{message}"),
+                     fmt::arg("COLUMNS", "stage, priority, owner, locked_until, delivery"),
+                     fmt::arg("VALUES",
+                              "p.stage, p.priority, p.owner, p.locked_until, "
+                              "p.delivery + (p.low - p.first_id)")) +
+         std::string(kIntoWork);
+}
+
+std::string take_out_done_sql() {
+  return fmt::format(fmt::runtime(kTakeOut), fmt::arg("RUN", "{done_run}"),
+                     fmt::arg("message", "{message}"), fmt::arg("COLUMNS", "finished_at"),
+                     fmt::arg("VALUES", "p.finished_at")) +
+         std::string(kIntoDone);
+}
+
+std::string take_out_lapsed_sql() {
+  return fmt::format(R"sql(
+WITH lapsed AS MATERIALIZED (
+  SELECT ctid FROM {{run}}
+   WHERE stage = 3 AND locked_until <= {now}
+     AND locked_until > coalesce($2::timestamptz, '-infinity')
+   ORDER BY locked_until LIMIT $3::integer FOR UPDATE SKIP LOCKED),
+gone AS (DELETE FROM {{run}} WHERE ctid = ANY(ARRAY(SELECT ctid FROM lapsed)) RETURNING *),
+inside AS MATERIALIZED (
+  SELECT g.*, m.id, octet_length(m.payload) AS payload_bytes
+    FROM gone g
+   CROSS JOIN LATERAL (SELECT id, payload FROM {{message}}
+                        WHERE id BETWEEN g.first_id AND g.last_id OFFSET 0) m))sql",
+                     fmt::arg("now", now_sql("$1"))) +
+         std::string(kIntoWork);
+}
+
+std::string acknowledge_sql() {
+  return fmt::format(R"sql(
+WITH held AS MATERIALIZED (
+  SELECT ctid FROM {{run}}
+   WHERE first_id = ANY($1::bigint[]) AND stage + 0 = 3 AND owner = $2::uuid
+     AND delivery = ANY($3::bigint[])
+     FOR UPDATE),
+all_held AS MATERIALIZED (SELECT count(*) = cardinality($1) AS yes FROM held),
+gone AS (
+  DELETE FROM {{run}}
+   WHERE ctid = ANY(ARRAY(SELECT ctid FROM held WHERE (SELECT yes FROM all_held)))
+  RETURNING first_id),
+released AS MATERIALIZED (SELECT count(*) AS runs FROM gone),
+rest AS (
+  INSERT INTO {{run}} (first_id, last_id, seen_at, locked_until, delivery, stage, priority, owner,
+                     topic)
+  SELECT u.first_id, u.last_id, u.seen_at, u.locked_until, u.delivery, 3, u.priority, $2, u.topic
+    FROM unnest($4::bigint[], $5::bigint[], $6::timestamptz[], $7::timestamptz[], $8::bigint[],
+                $9::smallint[], $10::text[])
+         u(first_id, last_id, seen_at, locked_until, delivery, priority, topic)
+   WHERE (SELECT runs FROM released) > 0),
+finished AS (
+  INSERT INTO {{done_run}} (first_id, last_id, seen_at, finished_at, topic)
+  SELECT u.first_id, u.last_id, u.seen_at, {now}, u.topic
+    FROM unnest($11::bigint[], $12::bigint[], $13::timestamptz[], $14::text[])
+         u(first_id, last_id, seen_at, topic)
+   WHERE (SELECT runs FROM released) > 0
+  RETURNING topic, last_id - first_id + 1 AS messages),
+counted AS (
+  INSERT INTO {{done_count}} (topic, count)
+  SELECT topic, sum(messages) FROM finished GROUP BY topic)
+SELECT runs FROM released)sql",
+                     fmt::arg("now", now_sql("$15")));
+}
+
+constexpr std::string_view kAwaitClaim = R"sql(
+SELECT first_id FROM {run} WHERE stage = 1 ORDER BY priority, seen_at, first_id LIMIT 1
+   FOR UPDATE)sql";
+
+// The last run may be removed in part.
+std::string clean_up_sql() {
+  return fmt::format(R"sql(
+WITH old AS MATERIALIZED (
+  SELECT ctid AS place, first_id, last_id, topic, finished_at FROM {{done_run}}
+   WHERE finished_at <= {now} - $2::bigint * interval '1 millisecond'
+   ORDER BY finished_at LIMIT $3::integer FOR UPDATE SKIP LOCKED),
+counted AS MATERIALIZED (
+  SELECT old.*, sum(last_id - first_id + 1) OVER (ORDER BY finished_at, first_id) AS until FROM old),
+chosen AS MATERIALIZED (
+  SELECT place, first_id, last_id, topic,
+         least(last_id, last_id - (until - $3)::bigint) AS high
+    FROM counted WHERE until - (last_id - first_id + 1) < $3),
+gone AS (
+  DELETE FROM {{done_run}}
+   WHERE ctid = ANY(ARRAY(SELECT place FROM chosen WHERE high = last_id))),
+cut AS (
+  UPDATE {{done_run}} r SET first_id = c.high + 1
+    FROM chosen c
+   WHERE c.high < c.last_id AND r.ctid = c.place),
+removed AS (
+  DELETE FROM {{message}} m USING chosen c
+   WHERE m.id BETWEEN c.first_id AND c.high RETURNING m.topic),
+subtracted AS (
+  INSERT INTO {{done_count}} (topic, count)
+  SELECT topic, -count(*) FROM removed GROUP BY topic)
+SELECT count(*) FROM removed)sql",
+                     fmt::arg("now", now_sql("$1")));
+}
+
+constexpr std::string_view kStateOfMessage = R"sql(
+  SELECT false AS in_run, stage, enqueue_order, eligible_at, last_seen_at, owner, delivery,
+         locked_until, finished_at, backoff_until, attempt, deliveries, lapses, content_version,
+         claimed_version, duplicates, revivals, revived_at, revival_reason, last_error
+    FROM {work} WHERE id = m.id
+  UNION ALL
+  SELECT false, 4::smallint, enqueue_order, finished_at, last_seen_at, NULL, NULL, NULL,
+         finished_at, NULL, attempt, deliveries, lapses, content_version, 0,
+         duplicates, revivals, revived_at, revival_reason, last_error
+    FROM {done} WHERE id = m.id
+  UNION ALL
+  SELECT true, r.stage, m.id, r.seen_at, r.seen_at, r.owner, r.delivery + (m.id - r.first_id),
+         r.locked_until, NULL, NULL, 0, r.stage / 3, 0, 1, r.stage / 3, 0, 0, NULL, NULL, NULL
+    FROM (SELECT * FROM {run} WHERE first_id <= m.id ORDER BY first_id DESC LIMIT 1) r
+   WHERE r.last_id >= m.id
+  UNION ALL
+  SELECT true, 4::smallint, m.id, r.finished_at, r.seen_at, NULL, NULL, NULL,
+         r.finished_at, NULL, 0, 1, 0, 1, 0, 0, 0, NULL, NULL, NULL
+    FROM (SELECT * FROM {done_run} WHERE first_id <= m.id ORDER BY first_id DESC LIMIT 1) r
+   WHERE r.last_id >= m.id)sql";
+
+}  // namespace
+
+RunSql::RunSql(const Names& names, std::string_view queue) {
+  const auto prepare = [&](Statement& statement, std::string_view name, std::string_view sql) {
+    statement = {fmt::format("{}_{}", queue, name), names.fill(sql, queue)};
+  };
+  prepare(arrive, "arrive", arrive_sql());
+  prepare(take_out, "take_out", take_out_sql());
+  prepare(take_out_done, "take_out_done", take_out_done_sql());
+  prepare(acknowledge, "acknowledge_runs", acknowledge_sql());
+  prepare(take_out_lapsed, "take_out_lapsed", take_out_lapsed_sql());
+  prepare(await_claim, "await_claim", kAwaitClaim);
+  prepare(clean_up, "clean_up_runs", clean_up_sql());
+}
+
+std::string_view state_of_message() noexcept { return kStateOfMessage; }
+
+}  // namespace oncebox::postgresql

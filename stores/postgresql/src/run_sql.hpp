@@ -1,0 +1,60 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "connection.hpp"
+#include "names.hpp"
+#include "row_arrays.hpp"
+
+namespace oncebox::postgresql {
+
+/// How many messages a run may stand for; as many numbers has a delivery of one.
+inline constexpr std::int64_t kMaxRunLength = 64;
+
+/// What is sent of each message that is to stand in a run.
+inline constexpr std::array kArrivalColumns{
+    Column{"place", SqlType::bigint},
+    Column{"key", SqlType::uuid},
+    Column{"source", SqlType::text},
+    Column{"message_id", SqlType::text},
+    Column{"topic", SqlType::text},
+    Column{"payload", SqlType::bytea},
+    Column{"headers", SqlType::text},
+    Column{"hash_algorithm", SqlType::text},
+    Column{"hash", SqlType::bytea},
+    Column{"priority", SqlType::smallint},
+};
+
+/// The statements about runs: messages with consecutive ids that came in one call with the same
+/// topic and priority and have shared their fate since. A row stands for all of them, so a batch
+/// costs little more than storing what was sent.
+struct RunSql {
+  /// `queue` is "inbox" or "outbox".
+  RunSql(const Names& names, std::string_view queue);
+
+  /// kArrivalColumns; first and last places, priorities and topics of the runs; now -> a row for
+  /// each run. Does nothing unless all messages are new.
+  Statement arrive;
+  /// uuid[]: gives these messages rows of their own in work or done, if they stand in runs.
+  Statement take_out;
+  Statement take_out_done;
+  /// The first ids of runs, their owner, the deliveries of their first messages; ranges that stay
+  /// leased: first and last ids, times of arrival, ends of the lease, deliveries, priorities,
+  /// topics; ranges that are done: first and last ids, times of arrival, topics; now -> how many
+  /// runs there were. Changes nothing unless all of them are held in these deliveries.
+  Statement acknowledge;
+  /// now, not before, limit: gives the messages of lapsed runs rows of their own.
+  Statement take_out_lapsed;
+  /// Waits until nobody is just claiming from the first run.
+  Statement await_claim;
+  Statement clean_up;  ///< now, milliseconds, limit -> how many
+};
+
+/// What a message's life has made of it, for the message `m` of a query: a lateral subquery with
+/// the columns of the view `state` and `in_run`.
+[[nodiscard]] std::string_view state_of_message() noexcept;
+
+}  // namespace oncebox::postgresql
