@@ -120,6 +120,8 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
   [[nodiscard]] static ClaimAnswer read_claim(const Result& result);
   [[nodiscard]] ClaimAnswer claim_once(const ClaimRequest& request, const ClaimWindow& window,
                                        const ClaimFloors::Floors& floors);
+  [[nodiscard]] ClaimAnswer claim_in_turn(const ClaimRequest& request, const ClaimWindow& window,
+                                          const ClaimFloors::Floors& floors);
   [[nodiscard]] ClaimAnswer claim_after_reaping(const ClaimRequest& request,
                                                 const ClaimFloors::Floors& floors);
   [[nodiscard]] ClaimAnswer claim_from_floors(const ClaimRequest& request);

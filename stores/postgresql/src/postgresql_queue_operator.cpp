@@ -17,8 +17,7 @@ bool names_one_message(const MessageFilter& filter) { return filter.source && fi
 
 bool wants(const MessageFilter& filter, Status status) {
   const std::vector<Status>& statuses = filter.statuses;
-  return statuses.empty() ||
-         std::find(statuses.begin(), statuses.end(), status) != statuses.end();
+  return statuses.empty() || std::find(statuses.begin(), statuses.end(), status) != statuses.end();
 }
 
 std::string look_up_each_state() {
@@ -65,9 +64,9 @@ MessagePage PostgresqlQueue::do_list(const ListRequest& request) {
   // may be far behind millions that are.
   const bool each = names_one_message(request.filter) || wants(request.filter, Status::done);
   const std::string sql = fmt::format(
-      "SELECT {} FROM {{message}} m {} {} ORDER BY m.id {} LIMIT {}",
-      row_columns(request.payloads), each ? look_up_each_state() : std::string(kJoinAllStates),
-      filter.where(), oldest_first ? "ASC" : "DESC", request.limit + 1);
+      "SELECT {} FROM {{message}} m {} {} ORDER BY m.id {} LIMIT {}", row_columns(request.payloads),
+      each ? look_up_each_state() : std::string(kJoinAllStates), filter.where(),
+      oldest_first ? "ASC" : "DESC", request.limit + 1);
   const Result rows = run_report(parts_.pool, parts_.names.fill(sql, name_), filter.parameters());
   MessagePage page;
   for (int row = 0; row < rows.rows(); ++row) {
@@ -82,10 +81,10 @@ MessagePage PostgresqlQueue::do_list(const ListRequest& request) {
 
 std::size_t PostgresqlQueue::do_count(const MessageFilter& filter) {
   const FilterSql conditions(filter);
-  const std::string sql = fmt::format(
-      "SELECT count(*) FROM {{message}} m {} {}",
-      names_one_message(filter) ? look_up_each_state() : std::string(kJoinAllStates),
-      conditions.where());
+  const std::string sql =
+      fmt::format("SELECT count(*) FROM {{message}} m {} {}",
+                  names_one_message(filter) ? look_up_each_state() : std::string(kJoinAllStates),
+                  conditions.where());
   const Result rows =
       run_report(parts_.pool, parts_.names.fill(sql, name_), conditions.parameters());
   return static_cast<std::size_t>(rows.bigint(0, 0));

@@ -51,6 +51,7 @@ Parameters to_parameters(const RunAcknowledgements& acknowledgements, const Owne
                          const std::optional<TimePoint>& now) {
   ArrayValue runs(SqlType::bigint);
   ArrayValue deliveries(SqlType::bigint);
+  ArrayValue ends(SqlType::bigint);
   ArrayValue rest_first(SqlType::bigint);
   ArrayValue rest_last(SqlType::bigint);
   ArrayValue rest_seen(SqlType::timestamptz);
@@ -66,6 +67,7 @@ Parameters to_parameters(const RunAcknowledgements& acknowledgements, const Owne
     const HeldRun& run = acknowledgement.run;
     runs.add(run.first_id);
     deliveries.add(run.delivery);
+    ends.add(run.last_id);
     for (const HeldRun& part : acknowledgement.rest()) {
       rest_first.add(part.first_id);
       rest_last.add(part.last_id);
@@ -84,6 +86,7 @@ Parameters to_parameters(const RunAcknowledgements& acknowledgements, const Owne
   }
   Parameters parameters;
   parameters.add(std::move(runs)).add(owner.uuid().bytes()).add(std::move(deliveries));
+  parameters.add(std::move(ends));
   parameters.add(std::move(rest_first)).add(std::move(rest_last)).add(std::move(rest_seen));
   parameters.add(std::move(rest_until)).add(std::move(rest_delivery));
   parameters.add(std::move(rest_priority)).add(std::move(rest_topic));

@@ -128,6 +128,24 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_once(const ClaimRequest& req
   return read_claim(run_alone(parts_.pool, *claim.statement, parameters, Exchange::commits));
 }
 
+// Whoever else is claiming from a run takes only a part of it: waits for the rest.
+PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_in_turn(const ClaimRequest& request,
+                                                            const ClaimWindow& window,
+                                                            const ClaimFloors::Floors& floors) {
+  const bool every_topic = request.topics.only.empty() && request.topics.except.empty();
+  Parameters selection;
+  if (!every_topic) add_selection(selection, request.topics);
+  Parameters parameters;
+  const std::array commands{
+      Command{every_topic ? &sql_.runs.await_claim : &sql_.runs.await_claim_topics, &selection},
+      claim_command(request, window, floors, parameters)};
+  const Deadline deadline = parts_.pool.deadline();
+  return repeating([&] {
+    const ConnectionPool::Lease connection = parts_.pool.acquire(deadline);
+    return read_claim(connection->run_all(commands, Exchange::commits, deadline).back());
+  });
+}
+
 // A claim that fails has changed nothing, so what it reaps is committed together with it; unless
 // that is a backlog, of which it brings only the end.
 PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_after_reaping(
@@ -163,8 +181,8 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_from_floors(const ClaimReque
   // We do not go past what somebody else was faster to lock: he may be taking only a part of a run.
   // Nor past those that were too large for this batch.
   const bool met_others = answer.messages.size() < answer.chosen;
-  const bool is_exhausted = answer.candidates < request.limit && !met_others &&
-                            answer.chosen == answer.candidates;
+  const bool is_exhausted =
+      answer.candidates < request.limit && !met_others && answer.chosen == answer.candidates;
   floors_.after_claim(request.topics, floors,
                       {.now = answer.now,
                        .messages = met_others ? std::span<const StoredMessage>() : answer.messages,
@@ -188,13 +206,10 @@ void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimFloors::Floor
     if (!has_room || answer.messages.size() == answer.chosen) break;
     window = std::min(window * kWider, limits::kMaxBatchItems);
     try {
-      // Perhaps he leaves us the rest of a run.
-      if (answer.messages.empty()) {
-        run_alone(parts_.pool, sql_.runs.await_claim, Parameters(), Exchange::changes_nothing);
-      }
-      ClaimAnswer more = claim_once(
-          request, {request.limit - answer.messages.size(), window, request.max_bytes - bytes},
-          floors);
+      const ClaimWindow wider{request.limit - answer.messages.size(), window,
+                              request.max_bytes - bytes};
+      ClaimAnswer more = answer.messages.empty() ? claim_in_turn(request, wider, floors)
+                                                 : claim_once(request, wider, floors);
       std::move(more.messages.begin(), more.messages.end(), std::back_inserter(answer.messages));
       std::move(more.runs.begin(), more.runs.end(), std::back_inserter(answer.runs));
       if (more.candidates < window) break;
@@ -288,8 +303,10 @@ PostgresqlQueue::Overdue PostgresqlQueue::find_overdue(
   const auto row_limit = static_cast<std::int32_t>(limit);
   const Parameters lapsed = Parameters().add(test_time()).add(lapsed_after).add(row_limit);
   const Parameters expired = Parameters().add(test_time()).add(row_limit);
-  const Parameters lapsed_runs =
-      Parameters().add(test_time()).add(lapsed_after).add(static_cast<std::int32_t>(row_limit / kMaxRunLength + 1));
+  const Parameters lapsed_runs = Parameters()
+                                     .add(test_time())
+                                     .add(lapsed_after)
+                                     .add(static_cast<std::int32_t>(row_limit / kMaxRunLength + 1));
   // That a message has a row of its own changes nothing for anybody.
   const std::array commands{Command{&sql_.runs.take_out_lapsed, &lapsed_runs},
                             Command{&sql_.find_lapsed, &lapsed},

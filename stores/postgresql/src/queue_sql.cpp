@@ -16,8 +16,9 @@ std::string now_sql(std::string_view parameter) {
 namespace {
 
 std::string read_sql(std::string_view rows, ListPayloads payloads) {
-  return fmt::format("SELECT octet_length(m.payload), s.in_run, {} FROM {} CROSS JOIN LATERAL ({}) s",
-                     row_columns(payloads), rows, state_of_message());
+  return fmt::format(
+      "SELECT octet_length(m.payload), s.in_run, {} FROM {} CROSS JOIN LATERAL ({}) s",
+      row_columns(payloads), rows, state_of_message());
 }
 
 constexpr std::string_view kRowsByKey =

@@ -67,7 +67,8 @@ inline constexpr std::array kContentColumns{
 /// The columns before those of `row_columns` when rows are read in order to be changed.
 inline constexpr int kReadHead = 2;
 
-/// Given a time, tests decide; otherwise the database's clock does. `parameter` is "$1" or the like.
+/// Given a time, tests decide; otherwise the database's clock does. `parameter` is "$1" or the
+/// like.
 [[nodiscard]] std::string now_sql(std::string_view parameter);
 
 /// The statements of one queue that change something, or read in order to change.

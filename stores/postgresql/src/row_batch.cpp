@@ -60,8 +60,7 @@ void RowBatch::load(std::span<const MessageKey> keys, Payloads payloads, NewRows
   const bool whole = payloads == Payloads::include;
   const bool numbered = new_rows == NewRows::possible && !first_number_;
   const std::array commands{
-      Command{&sql_.runs.take_out, &all_keys},
-      Command{&sql_.runs.take_out_done, &all_keys},
+      Command{&sql_.runs.take_out, &all_keys}, Command{&sql_.runs.take_out_done, &all_keys},
       Command{&sql_.lock_keys, &all_keys},
       Command{whole ? &sql_.read_keys_whole : &sql_.read_keys, &all_keys},
       Command{numbered ? &sql_.read_time_and_number : &sql_.read_time, &time}};

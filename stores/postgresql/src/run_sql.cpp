@@ -117,8 +117,8 @@ std::string acknowledge_sql() {
   return fmt::format(R"sql(
 WITH held AS MATERIALIZED (
   SELECT ctid FROM {{run}}
-   WHERE first_id = ANY($1::bigint[]) AND stage + 0 = 3 AND owner = $2::uuid
-     AND delivery = ANY($3::bigint[])
+   WHERE first_id = ANY($1::bigint[]) AND last_id = ANY($4::bigint[]) AND stage + 0 = 3
+     AND owner = $2::uuid AND delivery = ANY($3::bigint[])
      FOR UPDATE),
 all_held AS MATERIALIZED (SELECT count(*) = cardinality($1) AS yes FROM held),
 gone AS (
@@ -130,14 +130,14 @@ rest AS (
   INSERT INTO {{run}} (first_id, last_id, seen_at, locked_until, delivery, stage, priority, owner,
                      topic)
   SELECT u.first_id, u.last_id, u.seen_at, u.locked_until, u.delivery, 3, u.priority, $2, u.topic
-    FROM unnest($4::bigint[], $5::bigint[], $6::timestamptz[], $7::timestamptz[], $8::bigint[],
-                $9::smallint[], $10::text[])
+    FROM unnest($5::bigint[], $6::bigint[], $7::timestamptz[], $8::timestamptz[], $9::bigint[],
+                $10::smallint[], $11::text[])
          u(first_id, last_id, seen_at, locked_until, delivery, priority, topic)
    WHERE (SELECT runs FROM released) > 0),
 finished AS (
   INSERT INTO {{done_run}} (first_id, last_id, seen_at, finished_at, topic)
   SELECT u.first_id, u.last_id, u.seen_at, {now}, u.topic
-    FROM unnest($11::bigint[], $12::bigint[], $13::timestamptz[], $14::text[])
+    FROM unnest($12::bigint[], $13::bigint[], $14::timestamptz[], $15::text[])
          u(first_id, last_id, seen_at, topic)
    WHERE (SELECT runs FROM released) > 0
   RETURNING topic, last_id - first_id + 1 AS messages),
@@ -145,12 +145,15 @@ counted AS (
   INSERT INTO {{done_count}} (topic, count)
   SELECT topic, sum(messages) FROM finished GROUP BY topic)
 SELECT runs FROM released)sql",
-                     fmt::arg("now", now_sql("$15")));
+                     fmt::arg("now", now_sql("$16")));
 }
 
-constexpr std::string_view kAwaitClaim = R"sql(
-SELECT first_id FROM {run} WHERE stage = 1 ORDER BY priority, seen_at, first_id LIMIT 1
-   FOR UPDATE)sql";
+std::string await_claim_sql(std::string_view condition) {
+  return fmt::format(R"sql(
+SELECT first_id FROM {{run}} WHERE stage = 1{}
+ ORDER BY priority, seen_at, first_id LIMIT 1 FOR UPDATE)sql",
+                     condition);
+}
 
 // The last run may be removed in part.
 std::string clean_up_sql() {
@@ -214,7 +217,9 @@ RunSql::RunSql(const Names& names, std::string_view queue) {
   prepare(take_out_done, "take_out_done", take_out_done_sql());
   prepare(acknowledge, "acknowledge_runs", acknowledge_sql());
   prepare(take_out_lapsed, "take_out_lapsed", take_out_lapsed_sql());
-  prepare(await_claim, "await_claim", kAwaitClaim);
+  prepare(await_claim, "await_claim", await_claim_sql(""));
+  prepare(await_claim_topics, "await_claim_topics",
+          await_claim_sql(fmt::format(" AND {}", selection_sql("topic", 1))));
   prepare(clean_up, "clean_up_runs", clean_up_sql());
 }
 

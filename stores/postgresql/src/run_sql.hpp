@@ -16,16 +16,11 @@ inline constexpr std::int64_t kMaxRunLength = 64;
 
 /// What is sent of each message that is to stand in a run.
 inline constexpr std::array kArrivalColumns{
-    Column{"place", SqlType::bigint},
-    Column{"key", SqlType::uuid},
-    Column{"source", SqlType::text},
-    Column{"message_id", SqlType::text},
-    Column{"topic", SqlType::text},
-    Column{"payload", SqlType::bytea},
-    Column{"headers", SqlType::text},
-    Column{"hash_algorithm", SqlType::text},
-    Column{"hash", SqlType::bytea},
-    Column{"priority", SqlType::smallint},
+    Column{"place", SqlType::bigint}, Column{"key", SqlType::uuid},
+    Column{"source", SqlType::text},  Column{"message_id", SqlType::text},
+    Column{"topic", SqlType::text},   Column{"payload", SqlType::bytea},
+    Column{"headers", SqlType::text}, Column{"hash_algorithm", SqlType::text},
+    Column{"hash", SqlType::bytea},   Column{"priority", SqlType::smallint},
 };
 
 /// The statements about runs: messages with consecutive ids that came in one call with the same
@@ -41,16 +36,17 @@ struct RunSql {
   /// uuid[]: gives these messages rows of their own in work or done, if they stand in runs.
   Statement take_out;
   Statement take_out_done;
-  /// The first ids of runs, their owner, the deliveries of their first messages; ranges that stay
-  /// leased: first and last ids, times of arrival, ends of the lease, deliveries, priorities,
-  /// topics; ranges that are done: first and last ids, times of arrival, topics; now -> how many
-  /// runs there were. Changes nothing unless all of them are held in these deliveries.
+  /// The first ids of runs, their owner, the deliveries of their first messages, their last ids;
+  /// ranges that stay leased: first and last ids, times of arrival, ends of the lease, deliveries,
+  /// priorities, topics; ranges that are done: first and last ids, times of arrival, topics; now
+  /// -> how many runs there were. Changes nothing unless all of them are held like that.
   Statement acknowledge;
   /// now, not before, limit: gives the messages of lapsed runs rows of their own.
   Statement take_out_lapsed;
-  /// Waits until nobody is just claiming from the first run.
+  /// Waits until nobody else is claiming from the first run, and locks it.
   Statement await_claim;
-  Statement clean_up;  ///< now, milliseconds, limit -> how many
+  Statement await_claim_topics;  ///< a selection
+  Statement clean_up;            ///< now, milliseconds, limit -> how many
 };
 
 /// What a message's life has made of it, for the message `m` of a query: a lateral subquery with

@@ -1,0 +1,279 @@
+// Messages that share a row. What the calls mean is shown by the conformance suite; here each kind
+// of call meets a run, and it is looked at how the tables stand for it afterwards.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "oncebox/postgresql/postgresql_store.hpp"
+#include "oncebox/testing/fake_clock.hpp"
+#include "run_sql.hpp"
+#include "test_space.hpp"
+
+namespace oncebox::postgresql {
+namespace {
+
+using namespace std::chrono_literals;
+
+class RunsTest : public ::testing::Test {
+ protected:
+  static Message message(int number, const char* topic = "order.created") {
+    return {.key = {"shop", std::to_string(number)}, .topic = topic, .payload = "{}"};
+  }
+
+  void enqueue(int count) {
+    std::vector<Message> messages;
+    for (int i = 0; i < count; ++i) messages.push_back(message(i));
+    queue().enqueue(messages);
+  }
+
+  std::vector<ClaimedMessage> claim(std::size_t limit = 1'000) {
+    return queue().claim({.owner = owner_, .limit = limit});
+  }
+
+  void acknowledge(const std::vector<ClaimedMessage>& claimed,
+                   SettleOutcome expected = SettleOutcome::settled) {
+    std::vector<Settlement> settlements;
+    for (const ClaimedMessage& one : claimed) settlements.push_back({.delivery = delivery_of(one)});
+    for (const SettleOutcome outcome : queue().settle(settlements)) EXPECT_EQ(outcome, expected);
+  }
+
+  [[nodiscard]] std::int64_t rows(const std::string& table) {
+    return space_.number("SELECT count(*) FROM {schema}.oncebox_inbox_" + table);
+  }
+
+  // Every message has one state, and no two runs have a message in common.
+  void expect_sound() {
+    EXPECT_EQ(space_.number("SELECT count(*) FROM {schema}.oncebox_inbox_message m WHERE "
+                            "(SELECT count(*) FROM {schema}.oncebox_inbox_state s "
+                            "WHERE s.id = m.id) <> 1"),
+              0);
+    EXPECT_EQ(rows("state"), rows("message"));
+  }
+
+  [[nodiscard]] QueueStore& queue() { return store_.inbox(); }
+  [[nodiscard]] TopicStats stats() { return store_.inbox_operator().stats().total(); }
+  [[nodiscard]] MessageRecord find(int number) {
+    return queue().find(MessageKey{"shop", std::to_string(number)}).value();
+  }
+
+  TestSpace space_;
+  testing::FakeClock clock_;
+  PostgresqlStore store_{space_.options(), clock_};
+  const OwnerToken owner_ = OwnerToken::generate();
+};
+
+TEST_F(RunsTest, BatchHasOneRowForManyMessagesFromArrivalToEnd) {
+  RecordProperty("requirement", "IBX-122");
+  enqueue(200);
+  EXPECT_EQ(rows("run"), 4);
+  const std::vector<ClaimedMessage> claimed = claim();
+  ASSERT_EQ(claimed.size(), 200U);
+  EXPECT_EQ(rows("run"), 4);
+  acknowledge(claimed);
+  EXPECT_EQ(rows("run"), 0);
+  EXPECT_EQ(rows("work") + rows("done"), 0);
+  EXPECT_LE(rows("done_run"), 4);
+  EXPECT_EQ(stats().done, 200U);
+  expect_sound();
+}
+
+TEST_F(RunsTest, ClaimsOfAnySizeHandOutEachMessageOnceAndInOrder) {
+  RecordProperty("requirement", "R-17,R-18");
+  enqueue(200);
+  int next = 0;
+  for (const std::size_t limit : {1U, 63U, 2U, 64U, 5U, 1'000U}) {
+    for (const ClaimedMessage& one : claim(limit)) {
+      EXPECT_EQ(one.message.key.message_id.str(), std::to_string(next++));
+    }
+    expect_sound();
+  }
+  EXPECT_EQ(next, 200);
+  EXPECT_EQ(stats().leased, 200U);
+}
+
+TEST_F(RunsTest, AcknowledgementsInAnyOrderLeaveTheOthersLeased) {
+  RecordProperty("requirement", "R-19");
+  enqueue(70);
+  const std::vector<ClaimedMessage> claimed = claim();
+  std::vector<ClaimedMessage> odd;
+  std::vector<ClaimedMessage> even;
+  for (std::size_t i = 0; i < claimed.size(); ++i) (i % 2 == 1 ? odd : even).push_back(claimed[i]);
+  acknowledge(odd);
+  EXPECT_EQ(stats().done, 35U);
+  EXPECT_EQ(stats().leased, 35U);
+  expect_sound();
+  acknowledge(odd, SettleOutcome::lease_lost);
+  std::reverse(even.begin(), even.end());
+  for (const ClaimedMessage& one : even) acknowledge({one});
+  EXPECT_EQ(stats().done, 70U);
+  EXPECT_EQ(rows("run") + rows("work"), 0);
+  expect_sound();
+}
+
+TEST_F(RunsTest, VerdictsOfAllKindsInOneCall) {
+  RecordProperty("requirement", "R-19,R-22");
+  enqueue(10);
+  const std::vector<ClaimedMessage> claimed = claim();
+  std::vector<Settlement> settlements;
+  for (const ClaimedMessage& one : claimed) settlements.push_back({.delivery = delivery_of(one)});
+  settlements[3].verdict = Abandon{.error = "later", .delay = 1min};
+  settlements[5].verdict = Fail{.error = "never"};
+  settlements[7].verdict = Release{};
+  for (const SettleOutcome outcome : queue().settle(settlements)) {
+    EXPECT_EQ(outcome, SettleOutcome::settled);
+  }
+  const TopicStats total = stats();
+  EXPECT_EQ(total.done, 7U);
+  EXPECT_EQ(total.waiting, 1U);
+  EXPECT_EQ(total.dead, 1U);
+  EXPECT_EQ(total.ready, 1U);
+  expect_sound();
+}
+
+TEST_F(RunsTest, DuplicateOfOneLeavesTheOthersInTheirRun) {
+  RecordProperty("requirement", "IBX-010,R-08");
+  enqueue(64);
+  EXPECT_EQ(queue().enqueue(message(30)).status, EnqueueStatus::duplicate);
+  EXPECT_EQ(find(30).history.duplicates, 1);
+  EXPECT_EQ(find(31).history.duplicates, 0);
+  EXPECT_EQ(rows("run"), 2) << "before it and behind it";
+  EXPECT_EQ(rows("work"), 1);
+  expect_sound();
+  const std::vector<ClaimedMessage> claimed = claim();
+  ASSERT_EQ(claimed.size(), 64U);
+  for (std::size_t i = 0; i < claimed.size(); ++i) {
+    EXPECT_EQ(claimed[i].message.key.message_id.str(), std::to_string(i)) << "in its old place";
+  }
+  queue().enqueue(message(10));
+  expect_sound();
+  acknowledge(claimed);
+  EXPECT_EQ(stats().done, 64U);
+  queue().enqueue(message(50));
+  EXPECT_EQ(find(50).history.duplicates, 1);
+  EXPECT_EQ(find(50).status, Status::done);
+  EXPECT_EQ(stats().done, 64U);
+  expect_sound();
+}
+
+TEST_F(RunsTest, BatchThatIsKnownInPartIsStoredAsAWhole) {
+  RecordProperty("requirement", "IBX-010");
+  enqueue(5);
+  std::vector<Message> messages;
+  for (int i = 3; i < 9; ++i) messages.push_back(message(i));
+  const std::vector<EnqueueOutcome> outcomes = queue().enqueue(messages);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    EXPECT_EQ(outcomes[i].status, i < 2 ? EnqueueStatus::duplicate : EnqueueStatus::accepted);
+  }
+  EXPECT_EQ(stats().ready, 9U);
+  expect_sound();
+}
+
+TEST_F(RunsTest, LapsedRunIsHandedOutAgain) {
+  RecordProperty("requirement", "R-21");
+  enqueue(100);
+  const std::vector<ClaimedMessage> first = claim();
+  clock_.advance(1min);
+  EXPECT_EQ(stats().ready, 100U);
+  const std::vector<ClaimedMessage> second = claim();
+  ASSERT_EQ(second.size(), 100U);
+  for (std::size_t i = 0; i < second.size(); ++i) {
+    EXPECT_EQ(second[i].message.key, first[i].message.key);
+    EXPECT_GT(second[i].delivery, first[i].delivery);
+  }
+  acknowledge(first, SettleOutcome::lease_lost);
+  acknowledge(second);
+  EXPECT_EQ(stats().done, 100U);
+  expect_sound();
+}
+
+TEST_F(RunsTest, ExtendingOneKeepsItWhenTheOthersLapse) {
+  RecordProperty("requirement", "R-20");
+  enqueue(10);
+  const std::vector<ClaimedMessage> claimed = claim();
+  EXPECT_TRUE(queue().extend({.delivery = delivery_of(claimed[4]), .lease = 10min}).locked_until);
+  clock_.advance(1min);
+  EXPECT_EQ(claim().size(), 9U);
+  acknowledge({claimed[4]});
+  EXPECT_EQ(stats().done, 1U);
+  EXPECT_EQ(stats().leased, 9U);
+  expect_sound();
+}
+
+TEST_F(RunsTest, NumbersOfDeliveriesAreNeverShared) {
+  RecordProperty("requirement", "R-19");
+  enqueue(200);
+  queue().enqueue(message(1'000));
+  std::vector<DeliveryNumber> numbers;
+  for (const std::size_t limit : {10U, 100U, 1'000U}) {
+    for (const ClaimedMessage& one : claim(limit)) numbers.push_back(one.delivery);
+  }
+  ASSERT_EQ(numbers.size(), 201U);
+  std::sort(numbers.begin(), numbers.end());
+  EXPECT_EQ(std::adjacent_find(numbers.begin(), numbers.end()), numbers.end());
+}
+
+TEST_F(RunsTest, RetentionRemovesAsManyAsAsked) {
+  RecordProperty("requirement", "IBX-060");
+  enqueue(100);
+  acknowledge(claim());
+  clock_.advance(1h);
+  QueueOperator& by_hand = store_.inbox_operator();
+  EXPECT_EQ(by_hand.cleanup({.done_retention = 2h, .limit = 10}).done_removed, 0U);
+  EXPECT_EQ(by_hand.cleanup({.done_retention = 1min, .limit = 10}).done_removed, 10U);
+  EXPECT_EQ(rows("message"), 90);
+  EXPECT_EQ(stats().done, 90U);
+  expect_sound();
+  EXPECT_EQ(by_hand.cleanup({.done_retention = 1min, .limit = 1'000}).done_removed, 90U);
+  EXPECT_EQ(rows("message") + rows("done_run"), 0);
+}
+
+TEST_F(RunsTest, TopicsOfOneCallKeepTheirOrderAndAreChosenFrom) {
+  RecordProperty("requirement", "R-17,R-20");
+  std::vector<Message> messages;
+  for (int i = 0; i < 40; ++i) {
+    messages.push_back(message(i, i / 10 % 2 == 0 ? "order.created" : "order.paid"));
+  }
+  queue().enqueue(messages);
+  EXPECT_EQ(rows("run"), 4);
+  const auto paid =
+      queue().claim({.owner = owner_, .limit = 15, .topics = {.only = {"order.paid"}}});
+  ASSERT_EQ(paid.size(), 15U);
+  EXPECT_EQ(paid.front().message.key.message_id.str(), "10");
+  EXPECT_EQ(paid.back().message.key.message_id.str(), "34");
+  EXPECT_EQ(claim().size(), 25U);
+  expect_sound();
+}
+
+// Who meets another claim of the same run waits for what that one leaves.
+TEST_F(RunsTest, NobodyGoesAwayEmptyWhileARunHasMessages) {
+  RecordProperty("requirement", "R-18");
+  constexpr int kThreads = 8;
+  constexpr int kMessages = 256;
+  enqueue(kMessages);
+  std::atomic<int> claimed = 0;
+  std::atomic<int> empty = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([&] {
+        const OwnerToken owner = OwnerToken::generate();
+        for (int i = 0; i < kMessages / kThreads; ++i) {
+          const auto batch = queue().claim({.owner = owner, .limit = 1});
+          claimed += static_cast<int>(batch.size());
+          if (batch.empty()) ++empty;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(empty, 0);
+  EXPECT_EQ(claimed, kMessages);
+  expect_sound();
+}
+
+}  // namespace
+}  // namespace oncebox::postgresql
