@@ -67,6 +67,7 @@ void run_raw(BenchPostgresql& server, std::size_t batch, Rates& rates) {
   postgresql::migrate(options);
   RawPostgresql raw(server.url(), options.schema);
   const std::vector<Message> messages = make_messages(kMessages);
+  server.settle_down();
   rates[fmt::format("raw/enqueue/batch={}", batch)].push_back(enqueue_in_batches(
       messages, batch, [&](std::span<const Message> part) { raw.enqueue(part); }));
   if (batch == kBatch) {
@@ -82,6 +83,7 @@ void run_store(BenchPostgresql& server, std::size_t batch, Rates& rates) {
   {
     postgresql::PostgresqlStore store(options);
     const std::vector<Message> messages = make_messages(kMessages);
+    server.settle_down();
     rates[fmt::format("postgresql/enqueue/batch={}", batch)].push_back(enqueue_in_batches(
         messages, batch, [&](std::span<const Message> part) { store.inbox().enqueue(part); }));
     if (batch == kBatch) {
@@ -161,7 +163,7 @@ std::string environment(const char* name) {
 void run_node_peers(BenchPostgresql& server, const std::string& folder, Rates& rates) {
   constexpr std::size_t kPeerMessages = 20'000;
   for (const Peer& peer : node_peers()) {
-    server.execute("CHECKPOINT");
+    server.settle_down();
     const auto measured = run_peer({.folder = folder,
                                     .script = peer.script,
                                     .url = server.url(),

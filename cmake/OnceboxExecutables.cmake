@@ -3,7 +3,8 @@ if(ONCEBOX_BUILD_TESTS)
 endif()
 
 # oncebox_add_test(<name> SOURCES <file>... [LINK <target>...] [TIMEOUT <seconds>] [NO_SHUFFLE]
-#   [NEEDS_POSTGRESQL [ALSO_ON_POSTGRESQL_18]] [SANITIZED_FILTER <filter>])
+#   [NEEDS_POSTGRESQL [ALSO_ON_POSTGRESQL_18]]
+#   [SANITIZED_FILTER <filter>] [THREADS_FILTER <filter>])
 #
 # Adds the GoogleTest executable test_<name>. Every test in it becomes a ctest test named
 # <prefix><name>.<Suite>.<Test>. In an ordinary build (no sanitizer) one more, <name>.shuffled, runs
@@ -13,16 +14,16 @@ endif()
 # NEEDS_POSTGRESQL starts a server before them, for shared_postgresql_url() in oncebox::testing.
 # With ALSO_ON_POSTGRESQL_18 they run a second time, all in one process and in random order, on a
 # server of that version, as postgresql18.<name>.shuffled, if ONCEBOX_POSTGRESQL_18_BIN is set; the
-# first server is then spared that.
+# first server is then spared that. Failing at every step is left to the first server.
 #
-# SANITIZED_FILTER names the tests that a sanitizer build runs (as --gtest_filter does); otherwise
-# all.
+# SANITIZED_FILTER names the tests that a sanitizer build runs (as --gtest_filter does), and
+# THREADS_FILTER those that ThreadSanitizer runs: what has threads; otherwise all.
 function(oncebox_add_test name)
   if(NOT ONCEBOX_BUILD_TESTS)
     return()
   endif()
   cmake_parse_arguments(PARSE_ARGV 1 arg
-    "NO_SHUFFLE;NEEDS_POSTGRESQL;ALSO_ON_POSTGRESQL_18" "TIMEOUT;SANITIZED_FILTER"
+    "NO_SHUFFLE;NEEDS_POSTGRESQL;ALSO_ON_POSTGRESQL_18" "TIMEOUT;SANITIZED_FILTER;THREADS_FILTER"
     "SOURCES;LINK")
   _oncebox_require_parsed(oncebox_add_test "${arg_UNPARSED_ARGUMENTS}")
   if(NOT arg_TIMEOUT)
@@ -32,6 +33,8 @@ function(oncebox_add_test name)
   set(target test_${name})
   add_executable(${target} ${arg_SOURCES})
   oncebox_test_defaults(${target})
+  # Tests may name their helpers as they like.
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   target_link_libraries(${target} PRIVATE ${arg_LINK} GTest::gtest_main)
   oncebox_reuse_precompiled(${target} test)
 
@@ -41,7 +44,9 @@ function(oncebox_add_test name)
     add_dependencies(${target} postgresql_fixture)
   endif()
   set(filter "")
-  if(NOT ONCEBOX_SANITIZE STREQUAL "" AND arg_SANITIZED_FILTER)
+  if(ONCEBOX_SANITIZE STREQUAL "thread" AND arg_THREADS_FILTER)
+    set(filter TEST_FILTER "${arg_THREADS_FILTER}")
+  elseif(NOT ONCEBOX_SANITIZE STREQUAL "" AND arg_SANITIZED_FILTER)
     set(filter TEST_FILTER "${arg_SANITIZED_FILTER}")
   endif()
   gtest_discover_tests(${target}
@@ -59,7 +64,7 @@ function(oncebox_add_test name)
   set(shuffled "${ONCEBOX_TEST_PREFIX}${name}.shuffled")
   if(arg_ALSO_ON_POSTGRESQL_18 AND ONCEBOX_POSTGRESQL_18_BIN)
     set(shuffled "${ONCEBOX_TEST_PREFIX}postgresql18.${name}.shuffled")
-    set(filter "")
+    set(filter "--gtest_filter=-*AtomicityConformance*")
     _oncebox_postgresql_properties(postgresql18 properties)
     # For the servers that they start themselves.
     list(APPEND properties
@@ -67,7 +72,8 @@ function(oncebox_add_test name)
   endif()
   add_test(NAME ${shuffled} COMMAND ${target} --gtest_shuffle --gtest_brief=1 ${filter})
   math(EXPR shuffled_timeout "5 * ${arg_TIMEOUT}")
-  set_tests_properties(${shuffled} PROPERTIES TIMEOUT ${shuffled_timeout} ${properties})
+  # They take the longest, so they begin first.
+  set_tests_properties(${shuffled} PROPERTIES TIMEOUT ${shuffled_timeout} COST 1000 ${properties})
 endfunction()
 
 # oncebox_add_postgresql_fixture(<name> [BIN <folder of the server's programs>])

@@ -18,7 +18,7 @@ namespace oncebox::testing {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& text) { throw Error(ErrorCode::unavailable, text); }
+[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorCode::unavailable, text); }
 
 std::string big_endian(std::uint32_t number) {
   const std::uint32_t bytes = htonl(number);
@@ -35,7 +35,7 @@ class Fields {
   [[nodiscard]] bool empty() const { return rest_.empty(); }
 
   std::string_view take(std::size_t size) {
-    if (size > rest_.size()) fail("the server sent a message that ends too early");
+    if (size > rest_.size()) refuse("the server sent a message that ends too early");
     const std::string_view taken = rest_.substr(0, size);
     rest_.remove_prefix(size);
     return taken;
@@ -62,17 +62,17 @@ class Connection {
   explicit Connection(const std::string& socket_path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    if (socket_path.size() >= sizeof(address.sun_path)) fail("too long a path: " + socket_path);
+    if (socket_path.size() >= sizeof(address.sun_path)) refuse("too long a path: " + socket_path);
     socket_path.copy(address.sun_path, socket_path.size());
     file_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (file_ < 0) fail("cannot make a socket");
+    if (file_ < 0) refuse("cannot make a socket");
     const timeval limit{.tv_sec = 30, .tv_usec = 0};
     setsockopt(file_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     setsockopt(file_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
     if (connect(file_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
       const std::string reason = std::generic_category().message(errno);
       close(file_);
-      fail("cannot connect to " + socket_path + ": " + reason);
+      refuse("cannot connect to " + socket_path + ": " + reason);
     }
   }
   ~Connection() { close(file_); }
@@ -86,7 +86,7 @@ class Connection {
     std::string_view rest = message;
     while (!rest.empty()) {
       const ssize_t sent = ::send(file_, rest.data(), rest.size(), MSG_NOSIGNAL);
-      if (sent <= 0) fail("the server closed the connection");
+      if (sent <= 0) refuse("the server closed the connection");
       rest.remove_prefix(static_cast<std::size_t>(sent));
     }
   }
@@ -108,7 +108,7 @@ class Connection {
     std::size_t filled = 0;
     while (filled < size) {
       const ssize_t got = recv(file_, text.data() + filled, size - filled, 0);
-      if (got <= 0) fail("the server closed the connection, or does not answer");
+      if (got <= 0) refuse("the server closed the connection, or does not answer");
       filled += static_cast<std::size_t>(got);
     }
     return text;
@@ -149,7 +149,7 @@ std::string read_answer(const Connection& connection) {
   for (;;) {
     const auto [type, body] = connection.receive();
     if (type == 'Z') break;
-    if (type == 'R' && Fields(body).number(4) != 0) fail("the server wants a password");
+    if (type == 'R' && Fields(body).number(4) != 0) refuse("the server wants a password");
     if (type == 'E') {
       // Before a session begins, the server closes the connection after it.
       if (error.empty()) error = error_text(body);
@@ -161,7 +161,7 @@ std::string read_answer(const Connection& connection) {
       rows += row_text(body);
     }
   }
-  if (!error.empty()) fail(error);
+  if (!error.empty()) refuse(error);
   return rows;
 }
 

@@ -14,11 +14,14 @@
 
 namespace oncebox::conformance {
 
-/// How many sequences a property is tried with: `ONCEBOX_MODEL_RUNS`, or `otherwise`. Throws when
-/// that is not a positive number.
+/// How many sequences a property is tried with: `ONCEBOX_MODEL_RUNS`, or `otherwise`, of which a
+/// sanitizer, being slow, tries a quarter. Throws when that is not a positive number.
 inline int model_runs(int otherwise) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): no test changes the environment.
   const char* const value = std::getenv("ONCEBOX_MODEL_RUNS");
+#ifdef ONCEBOX_SANITIZED
+  otherwise = (otherwise + 3) / 4;
+#endif
   if (value == nullptr) return otherwise;
   const std::string_view text = value;
   int runs = 0;

@@ -130,24 +130,25 @@ begun AS (
          (SELECT until FROM lease)
     FROM cut
   RETURNING *)
-SELECT h.yes, h.now, h.candidates, h.chosen, s.run, s.run_end, {columns}
+SELECT h.yes, h.now, h.candidates, h.chosen, held.*
   FROM (SELECT (SELECT yes FROM clean) AS yes, (SELECT now FROM moment) AS now,
                (SELECT count(*) FROM candidate) AS candidates,
                (SELECT count(*) FROM chosen) AS chosen) h
   LEFT JOIN (
-    (SELECT NULL::bigint AS run, NULL::bigint AS run_end, id, stage, enqueue_order, eligible_at,
-            last_seen_at, owner, delivery, locked_until, finished_at, backoff_until, attempt,
-            deliveries, lapses, content_version, claimed_version, duplicates, revivals, revived_at,
-            revival_reason, last_error
-       FROM claimed
-     UNION ALL
-     SELECT r.first_id, r.last_id, g.id, r.stage, g.id, r.seen_at,
-            r.seen_at, r.owner, r.delivery + (g.id - r.first_id), r.locked_until, NULL, NULL, 0,
-            1, 0, 1, 1, 0, 0, NULL,
-            NULL, NULL
-       FROM (SELECT * FROM whole UNION ALL SELECT * FROM begun) r
-      CROSS JOIN LATERAL generate_series(r.first_id, r.last_id) g(id)) s
-    JOIN {{message}} m ON m.id = s.id) ON true)sql";
+    SELECT NULL::bigint AS run, NULL::bigint AS run_end, {columns}
+      FROM claimed s JOIN {{message}} m ON m.id = s.id
+    UNION ALL
+    SELECT r.first_id, r.last_id, {columns}
+      FROM (SELECT * FROM whole UNION ALL SELECT * FROM begun) r
+     CROSS JOIN LATERAL (SELECT * FROM {{message}}
+                          WHERE id BETWEEN r.first_id AND r.last_id OFFSET 0) m
+     CROSS JOIN LATERAL (
+       SELECT r.stage, m.id AS enqueue_order, r.seen_at AS eligible_at, r.seen_at AS last_seen_at,
+              r.owner, r.delivery + (m.id - r.first_id) AS delivery, r.locked_until,
+              NULL::timestamptz AS finished_at, NULL::timestamptz AS backoff_until, 0 AS attempt,
+              1 AS deliveries, 0 AS lapses, 1 AS content_version, 1 AS claimed_version,
+              0 AS duplicates, 0 AS revivals, NULL::timestamptz AS revived_at,
+              NULL::text AS revival_reason, NULL::text AS last_error) s) held ON true)sql";
 
 }  // namespace
 

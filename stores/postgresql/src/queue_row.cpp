@@ -126,12 +126,6 @@ MessageState read_state(const Fields& row) {
   return state;
 }
 
-template <class Name>
-std::optional<std::string_view> text_of(const std::optional<Name>& name) {
-  if (!name) return std::nullopt;
-  return std::string_view(name->str());
-}
-
 std::optional<std::string_view> view_of(const std::optional<std::string>& text) {
   if (!text) return std::nullopt;
   return std::string_view(*text);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,13 @@
 namespace oncebox::postgresql {
 
 using sql::StoredMessage;
+
+/// The text of a name that may be missing.
+template <class Name>
+std::optional<std::string_view> text_of(const std::optional<Name>& name) {
+  if (!name) return std::nullopt;
+  return std::string_view(name->str());
+}
 
 /// The columns that `read_row` reads, of the aliases m (the message) and s (its state).
 [[nodiscard]] std::string row_columns(ListPayloads payloads);

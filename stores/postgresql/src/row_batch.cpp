@@ -14,12 +14,6 @@ namespace oncebox::postgresql {
 
 namespace {
 
-template <class Name>
-std::optional<std::string_view> text_of(const std::optional<Name>& name) {
-  if (!name) return std::nullopt;
-  return std::string_view(name->str());
-}
-
 ArrayValue text_array(const std::set<std::string>& texts) {
   ArrayValue array(SqlType::text);
   for (const std::string& text : texts) array.add(std::string_view(text));

@@ -12,12 +12,8 @@
 namespace oncebox::postgresql {
 namespace {
 
-// Each step is a round trip or two, and a sanitizer makes them slower.
-#ifdef ONCEBOX_SANITIZED
-constexpr int kModelRuns = 4;
-#else
+// Each step is a round trip or two.
 constexpr int kModelRuns = 20;
-#endif
 
 /// A space is a schema. Every handle has its own connections, as another process would, and all of
 /// them go through one proxy that can cut them.

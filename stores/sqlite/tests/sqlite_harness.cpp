@@ -52,13 +52,6 @@ class SqliteHarness : public conformance::Harness {
 // A segment is full after a few keys, so that tests with a handful of messages have several.
 constexpr std::size_t kFewKeys = 4;
 
-// A sanitizer makes each step several times as slow.
-#ifdef ONCEBOX_SANITIZED
-constexpr int kModelRuns = 50;
-#else
-constexpr int kModelRuns = 200;
-#endif
-
 /// The same while another process writes to the file all the time.
 class SharedSqliteHarness final : public SqliteHarness {
  public:
@@ -74,8 +67,7 @@ class SharedSqliteHarness final : public SqliteHarness {
 std::vector<oncebox::conformance::StoreUnderTest> oncebox::conformance::stores_under_test() {
   std::vector<StoreUnderTest> stores{
       {.name = "sqlite",
-       .make_harness = [] { return std::make_unique<sqlite::SqliteHarness>(sqlite::kFewKeys); },
-       .model_runs = sqlite::kModelRuns}};
+       .make_harness = [] { return std::make_unique<sqlite::SqliteHarness>(sqlite::kFewKeys); }}};
 #ifndef ONCEBOX_SANITIZED
   // A sanitizer sees nothing of the other process, and everything takes it several times as long.
   stores.push_back({.name = "sqliteBesideAnotherProcess", .make_harness = [] {
