@@ -1,6 +1,7 @@
-// What the PostgreSQL store does in a second, against a loop that uses libpq directly on the same
-// tables, against single statements on one plain table, and against other queues in PostgreSQL; the
-// time from enqueue to handler; and the bytes that a message takes.
+// What the PostgreSQL store does in a second, against loops that use libpq directly, with a row for
+// the state of each message (raw) and with one for many as the store has it (raw-runs), against
+// single statements on one plain table, and against other queues in PostgreSQL; the time from
+// enqueue to handler; and the bytes that a message takes.
 //
 // Conditions: one private server on this machine with fsync and synchronous_commit on; payloads of
 // about 200 bytes, random ids, one topic. All take turns in one run, each round on new tables; the
@@ -62,17 +63,19 @@ double drain_in_batches(std::size_t batch, Drain drain) {
   });
 }
 
-void run_raw(BenchPostgresql& server, std::size_t batch, Rates& rates) {
+void run_raw(BenchPostgresql& server, RawPostgresql::Layout layout, std::size_t batch,
+             Rates& rates) {
+  const std::string name = layout == RawPostgresql::Layout::runs ? "raw-runs" : "raw";
   const postgresql::Options options = server.new_store();
   postgresql::migrate(options);
-  RawPostgresql raw(server.url(), options.schema);
+  RawPostgresql raw(server.url(), options.schema, layout);
   const std::vector<Message> messages = make_messages(kMessages);
   server.settle_down();
-  rates[fmt::format("raw/enqueue/batch={}", batch)].push_back(enqueue_in_batches(
+  rates[fmt::format("{}/enqueue/batch={}", name, batch)].push_back(enqueue_in_batches(
       messages, batch, [&](std::span<const Message> part) { raw.enqueue(part); }));
   if (batch == kBatch) {
     server.settle_down();
-    rates["raw/claim+settle/batch=500"].push_back(
+    rates[name + "/claim+settle/batch=500"].push_back(
         drain_in_batches(batch, [&](std::size_t size) { return raw.claim_and_acknowledge(size); }));
   }
   server.drop(options);
@@ -224,11 +227,11 @@ class Sizes {
     {
       postgresql::PostgresqlStore store(options_);
       enqueue_all(store.inbox(), kMessages);
-      tell("ready", {"message", "work"});
+      tell("ready", {"message", "run"});
       std::vector<ClaimedMessage> claimed = claim_all(store.inbox());
-      tell("leased", {"message", "work"});
+      tell("leased", {"message", "run"});
       acknowledge_all(store.inbox(), claimed);
-      tell("done", {"message", "done"});
+      tell("done", {"message", "done_run"});
     }
     server_.drop(options_);
   }
@@ -241,7 +244,7 @@ class Sizes {
       std::vector<ClaimedMessage> claimed = queue.claim({.owner = owner, .limit = kBatch});
       if (claimed.empty()) return all;
       std::move(claimed.begin(), claimed.end(), std::back_inserter(all));
-      server_.execute(fmt::format("VACUUM {}", table("work")));
+      server_.execute(fmt::format("VACUUM {}", table("run")));
     }
   }
 
@@ -300,7 +303,8 @@ void run(Report& report, int rounds) {
   if (pgmq.empty()) fmt::print("pgmq is skipped: ONCEBOX_PGMQ_SQL is not set\n");
   for (int round = 0; round < rounds; ++round) {
     for (const std::size_t batch : {kBatch, 2 * kBatch}) {
-      run_raw(server, batch, rates);
+      run_raw(server, RawPostgresql::Layout::rows, batch, rates);
+      run_raw(server, RawPostgresql::Layout::runs, batch, rates);
       run_store(server, batch, rates);
     }
     run_dispatcher(server, true, rates);
@@ -318,6 +322,10 @@ void run(Report& report, int rounds) {
   compare("raw/claim+settle/batch=500",
           {"postgresql/claim+settle/batch=500", "dispatcher/drain/postgresql",
            "dispatcher/drain/postgresql/unflushed"});
+  compare("raw-runs/enqueue/batch=500", {"postgresql/enqueue/batch=500"});
+  compare("raw-runs/enqueue/batch=1000", {"postgresql/enqueue/batch=1000"});
+  compare("raw-runs/claim+settle/batch=500",
+          {"postgresql/claim+settle/batch=500", "dispatcher/drain/postgresql"});
   compare("raw/enqueue-single/connections=32", {"postgresql/enqueue-single/threads=64"});
   for (const std::string name : {"graphile-worker", "pg-boss", "pgmq"}) {
     compare_with_peer(name, rates, report);

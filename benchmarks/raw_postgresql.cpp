@@ -53,6 +53,45 @@ SELECT id, now(), last_seen_at, enqueue_order, attempt, deliveries, lapses, cont
        duplicates, revivals
   FROM acknowledged)sql";
 
+constexpr std::int64_t kRunLength = 64;
+
+constexpr const char* kEnqueueRuns = R"sql(
+WITH number AS MATERIALIZED (
+  SELECT nextval('oncebox_inbox_numbers') * 16384 AS first
+   WHERE NOT EXISTS (SELECT FROM oncebox_inbox_message WHERE key = ANY($1::uuid[]))),
+fresh AS (
+  INSERT INTO oncebox_inbox_message
+         (id, key, source, message_id, first_seen_at, topic, payload)
+  SELECT n.first + u.place, u.key, u.source, u.message_id, now(), u.topic, u.payload
+    FROM number n
+   CROSS JOIN unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bytea[])
+              WITH ORDINALITY u (key, source, message_id, topic, payload, place))
+INSERT INTO oncebox_inbox_run (first_id, last_id, seen_at, stage, priority, topic)
+SELECT n.first + g, n.first + least(g + 63, cardinality($1)), now(), 1, 0, ($4::text[])[1]
+  FROM number n CROSS JOIN generate_series(1, cardinality($1), 64) g)sql";
+
+constexpr const char* kClaimRuns = R"sql(
+WITH claimed AS (
+  UPDATE oncebox_inbox_run
+     SET stage = 3, owner = $2::uuid, delivery = nextval('oncebox_inbox_deliveries'),
+         locked_until = now() + interval '30 s'
+   WHERE ctid = ANY(ARRAY(
+     SELECT ctid FROM oncebox_inbox_run
+      WHERE stage = 1 AND priority = 0 AND seen_at <= now()
+      ORDER BY seen_at, first_id LIMIT $1::integer FOR UPDATE SKIP LOCKED))
+  RETURNING first_id, last_id, delivery)
+SELECT c.first_id, m.source, m.message_id, m.topic, m.payload, c.delivery
+  FROM claimed c
+ CROSS JOIN LATERAL (SELECT * FROM oncebox_inbox_message
+                      WHERE id BETWEEN c.first_id AND c.last_id OFFSET 0) m)sql";
+
+constexpr const char* kAcknowledgeRuns = R"sql(
+WITH acknowledged AS (
+  DELETE FROM oncebox_inbox_run WHERE first_id = ANY($1::bigint[]) AND owner = $2::uuid
+  RETURNING first_id, last_id, seen_at, topic)
+INSERT INTO oncebox_inbox_done_run (first_id, last_id, seen_at, finished_at, topic)
+SELECT first_id, last_id, seen_at, now(), topic FROM acknowledged)sql";
+
 struct Claimed {
   std::int64_t id;
   std::string source;
@@ -69,14 +108,16 @@ std::string key_of(const Message& message) {
 
 }  // namespace
 
-RawPostgresql::RawPostgresql(const std::string& url, const std::string& schema) : session_(url) {
+RawPostgresql::RawPostgresql(const std::string& url, const std::string& schema, Layout layout)
+    : session_(url), layout_(layout) {
   session_.run(fmt::format("SET search_path = {}", schema));
   // A table that was just filled has no statistics that the planner could go by.
   session_.run("SET plan_cache_mode = force_generic_plan");
   session_.run("SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off");
-  session_.prepare("enqueue", kEnqueue);
-  session_.prepare("claim", kClaim);
-  session_.prepare("acknowledge", kAcknowledge);
+  const bool runs = layout == Layout::runs;
+  session_.prepare("enqueue", runs ? kEnqueueRuns : kEnqueue);
+  session_.prepare("claim", runs ? kClaimRuns : kClaim);
+  session_.prepare("acknowledge", runs ? kAcknowledgeRuns : kAcknowledge);
 }
 
 void RawPostgresql::enqueue(std::span<const Message> messages) {
@@ -101,13 +142,14 @@ std::size_t RawPostgresql::claim_and_acknowledge(std::size_t batch) {
   std::vector<Claimed> claimed;
   claimed.reserve(batch);
   BinaryArray ids(BinaryArray::kBigint);
+  const auto limit = layout_ == Layout::runs ? (batch + kRunLength / 2) / kRunLength : batch;
   const PgRows rows =
-      session_.execute("claim", std::array{to_binary(static_cast<std::int32_t>(batch)), owner});
+      session_.execute("claim", std::array{to_binary(static_cast<std::int32_t>(limit)), owner});
   for (int row = 0; row < rows.count(); ++row) {
-    claimed.push_back({rows.bigint(row, 0), std::string(rows.bytes(row, 1)),
-                       std::string(rows.bytes(row, 2)), std::string(rows.bytes(row, 3)),
-                       std::string(rows.bytes(row, 4))});
-    ids.add(claimed.back().id);
+    const std::int64_t id = rows.bigint(row, 0);
+    if (claimed.empty() || claimed.back().id != id) ids.add(id);
+    claimed.push_back({id, std::string(rows.bytes(row, 1)), std::string(rows.bytes(row, 2)),
+                       std::string(rows.bytes(row, 3)), std::string(rows.bytes(row, 4))});
   }
   if (!claimed.empty()) session_.execute("acknowledge", std::array{ids.take(), owner});
   return claimed.size();

@@ -10,13 +10,18 @@
 
 namespace oncebox::bench {
 
-/// What a program would write that uses libpq directly: the tables of the PostgreSQL store, one
-/// connection, prepared statements, arrays in binary form, nothing checked, nothing recognised
-/// beyond the key. Every statement is a transaction and flushed. The limit to compare with.
+/// What a program would write that uses libpq directly: one connection, prepared statements, arrays
+/// in binary form, nothing checked, nothing recognised beyond the key. Every statement is a
+/// transaction and flushed. It works on the tables of the PostgreSQL store.
 class RawPostgresql {
  public:
+  enum class Layout {
+    rows,  ///< a wide row for the content, a narrow one for the state of each message
+    runs,  ///< as the store does: a row for the state of 64 messages, taken as a whole
+  };
+
   /// The tables of the store are in this schema.
-  RawPostgresql(const std::string& url, const std::string& schema);
+  RawPostgresql(const std::string& url, const std::string& schema, Layout layout);
 
   /// Inserts or recognises the messages.
   void enqueue(std::span<const Message> messages);
@@ -26,6 +31,7 @@ class RawPostgresql {
 
  private:
   PgSession session_;
+  const Layout layout_;
 };
 
 /// One message per statement and transaction, into one plain table, by several connections at once:
