@@ -1,5 +1,6 @@
 #include "handouts.hpp"
 
+#include <algorithm>
 #include <iterator>
 
 namespace oncebox::postgresql {
@@ -22,11 +23,15 @@ HeldRun HeldRun::part(std::int64_t first, std::int64_t last) const {
 void Handouts::remember(std::span<const sql::StoredMessage> claimed,
                         std::span<const HeldRun> runs) {
   const std::lock_guard lock(mutex_);
-  if (by_delivery_.size() + claimed.size() > kMaxHandouts) {
+  if (std::max(by_delivery_.size() + claimed.size(), runs_.size()) > kMaxHandouts) {
     by_delivery_.clear();
     runs_.clear();
   }
-  for (const HeldRun& run : runs) runs_.insert_or_assign(run.first_id, run);
+  for (const HeldRun& run : runs) {
+    // Whatever it says of these messages is of an earlier delivery.
+    runs_.erase(runs_.lower_bound(run.first_id), runs_.upper_bound(run.last_id));
+    runs_.emplace(run.first_id, run);
+  }
   for (const sql::StoredMessage& message : claimed) {
     Remembered remembered{.handout = {.id = message.id},
                           .key_hash = std::hash<MessageKey>{}(message.key)};
@@ -66,8 +71,11 @@ std::optional<HeldRun> Handouts::run_of(std::int64_t id) const {
 void Handouts::replace_run(const HeldRun& run, std::span<const HeldRun> rest) {
   const std::lock_guard lock(mutex_);
   const auto known = runs_.find(run.first_id);
-  if (known != runs_.end() && known->second.delivery == run.delivery) runs_.erase(known);
-  for (const HeldRun& part : rest) runs_.insert_or_assign(part.first_id, part);
+  const bool is_known = known != runs_.end() && known->second.delivery == run.delivery &&
+                        known->second.last_id == run.last_id;
+  if (!is_known) return;  // somebody else has replaced it
+  runs_.erase(known);
+  for (const HeldRun& part : rest) runs_.emplace(part.first_id, part);
 }
 
 }  // namespace oncebox::postgresql

@@ -1,5 +1,6 @@
 #include "parameters.hpp"
 
+#include <array>
 #include <bit>
 #include <utility>
 
@@ -9,19 +10,27 @@ namespace {
 
 constexpr auto kSqlEpoch = std::chrono::sys_days{std::chrono::year{2000} / 1 / 1};
 
+// The most significant byte comes first.
+template <class Number>
+std::array<char, sizeof(Number)> to_array(Number number) {
+  std::array<char, sizeof(Number)> bytes{};
+  auto bits = static_cast<std::uint64_t>(number);
+  for (auto byte = bytes.rbegin(); byte != bytes.rend(); ++byte, bits >>= 8) {
+    *byte = static_cast<char>(bits & 0xff);
+  }
+  return bytes;
+}
+
 template <class Number>
 void append(std::string& bytes, Number number) {
-  const auto bits = static_cast<std::uint64_t>(number);
-  for (int shift = 8 * (static_cast<int>(sizeof number) - 1); shift >= 0; shift -= 8) {
-    bytes += static_cast<char>(bits >> shift & 0xff);
-  }
+  const auto array = to_array(number);
+  bytes.append(array.data(), array.size());
 }
 
 template <class Number>
 std::string to_bytes(Number number) {
-  std::string bytes;
-  append(bytes, number);
-  return bytes;
+  const auto array = to_array(number);
+  return {array.data(), array.size()};
 }
 
 }  // namespace
@@ -36,7 +45,7 @@ TimePoint from_sql_time(std::int64_t microseconds) noexcept {
 
 ArrayValue::ArrayValue(SqlType element) {
   append(bytes_, std::int32_t{1});  // dimensions
-  append(bytes_, std::int32_t{1});  // may have nulls
+  append(bytes_, std::int32_t{0});  // whether it has nulls; set by `take`
   append(bytes_, static_cast<std::uint32_t>(element));
   append(bytes_, std::int32_t{0});  // the size; set by `take`
   append(bytes_, std::int32_t{1});  // the first index
@@ -50,6 +59,7 @@ void ArrayValue::begin_element(std::size_t bytes) {
 void ArrayValue::add_null() {
   append(bytes_, std::int32_t{-1});
   ++size_;
+  ++nulls_;
 }
 
 void ArrayValue::add(bool value) {
@@ -85,7 +95,9 @@ void ArrayValue::add(const Uuid::Bytes& uuid) {
 void ArrayValue::add(TimePoint time) { add(to_sql_time(time)); }
 
 std::string ArrayValue::take() {
+  constexpr std::size_t kNullsPlace = 4;
   constexpr std::size_t kSizePlace = 12;
+  bytes_.replace(kNullsPlace, 4, to_bytes(std::int32_t{nulls_ > 0 ? 1 : 0}));
   bytes_.replace(kSizePlace, 4, to_bytes(static_cast<std::int32_t>(size_)));
   return std::move(bytes_);
 }

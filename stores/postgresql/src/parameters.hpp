@@ -50,6 +50,7 @@ class ArrayValue {
 
   void reserve(std::size_t bytes) { bytes_.reserve(bytes); }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] bool has_only_nulls() const noexcept { return nulls_ == size_; }
   /// The finished value.
   [[nodiscard]] std::string take();
 
@@ -58,6 +59,7 @@ class ArrayValue {
 
   std::string bytes_;
   std::size_t size_ = 0;
+  std::size_t nulls_ = 0;
 };
 
 /// The values of a statement's parameters, in order, in binary form. The statement says their types

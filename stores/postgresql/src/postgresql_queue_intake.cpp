@@ -78,14 +78,18 @@ class PostgresqlQueue::Enqueueing {
     ArrayValue last(SqlType::bigint);
     ArrayValue run_priorities(SqlType::smallint);
     ArrayValue topics(SqlType::text);
+    ArrayValue bytes(SqlType::bigint);
     for (const Run& run : runs) {
       first.add(static_cast<std::int64_t>(run.first));
       last.add(static_cast<std::int64_t>(run.last));
       run_priorities.add(static_cast<std::int16_t>(messages_[run.first].priority.value()));
       topics.add(std::string_view(messages_[run.first].topic.str()));
+      std::size_t sum = 0;
+      for (std::size_t i = run.first; i <= run.last; ++i) sum += messages_[i].payload.size();
+      bytes.add(static_cast<std::int64_t>(sum));
     }
     values.add(std::move(first)).add(std::move(last)).add(std::move(run_priorities));
-    values.add(std::move(topics)).add(queue_.test_time());
+    values.add(std::move(topics)).add(std::move(bytes)).add(queue_.test_time());
     try {
       return insert_alone(queue_.sql_.runs.arrive, values);
     } catch (const LostAgainstAnother&) {
@@ -214,6 +218,7 @@ class PostgresqlQueue::Enqueueing {
     using Text = std::optional<std::string_view>;
     const Message& message = messages_[place];
     const std::optional<std::string> headers = sql::to_json(message.headers);
+    const auto priority = static_cast<std::int16_t>(message.priority.value());
     rows.put(static_cast<std::int64_t>(place))
         .put(keys_[place])
         .put(std::string_view(message.key.source.str()))
@@ -223,7 +228,7 @@ class PostgresqlQueue::Enqueueing {
         .put(headers ? Text(*headers) : Text())
         .put(message.hash ? Text(message.hash->algorithm()) : Text())
         .put(message.hash ? Text(message.hash->digest()) : Text())
-        .put(static_cast<std::int16_t>(message.priority.value()));
+        .put(priority != 0 ? std::optional(priority) : std::nullopt);
   }
 
   Parameters priority_array() const {

@@ -199,11 +199,13 @@ CleanupResult PostgresqlQueue::do_cleanup(const CleanupRequest& request) {
   };
   return in_transaction(parts_.pool, [&](Transaction& transaction) {
     CleanupResult result;
-    result.done_removed =
-        remove(sql_.clean_up_done, request.done_retention, request.limit, transaction);
-    if (result.done_removed < request.limit) {
-      result.done_removed += remove(sql_.runs.clean_up, request.done_retention,
-                                    request.limit - result.done_removed, transaction);
+    // Half of them from each table, and what the second leaves once more from the first.
+    for (const auto& [statement, limit] : {std::pair(&sql_.clean_up_done, (request.limit + 1) / 2),
+                                           std::pair(&sql_.runs.clean_up, request.limit),
+                                           std::pair(&sql_.clean_up_done, request.limit)}) {
+      if (result.done_removed >= limit) continue;
+      result.done_removed +=
+          remove(*statement, request.done_retention, limit - result.done_removed, transaction);
     }
     if (request.dead_retention && result.done_removed < request.limit) {
       result.dead_removed = remove(sql_.clean_up_dead, *request.dead_retention,

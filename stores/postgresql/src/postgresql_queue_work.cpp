@@ -102,19 +102,22 @@ Command PostgresqlQueue::claim_command(const ClaimRequest& request, const ClaimW
 }
 
 PostgresqlQueue::ClaimAnswer PostgresqlQueue::read_claim(const Result& result) {
-  constexpr int kHead = 6;
+  constexpr int kHead = 9;
   ClaimAnswer answer{.is_clean = result.boolean(0, 0),
                      .now = result.time(0, 1),
                      .candidates = static_cast<std::size_t>(result.bigint(0, 2)),
-                     .chosen = static_cast<std::size_t>(result.bigint(0, 3)),
+                     .has_more = result.boolean(0, 3),
+                     .chosen = static_cast<std::size_t>(result.bigint(0, 4)),
+                     .missed = {},
                      .messages = {},
                      .runs = {}};
+  if (!result.is_null(0, 5)) answer.missed = {result.bigint(0, 5), result.bigint(0, 6)};
   if (result.is_null(0, kHead)) return answer;
   answer.messages.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) {
     const StoredMessage& message = answer.messages.emplace_back(read_row(result, row, kHead));
-    const bool begins_run = !result.is_null(row, 4) && result.bigint(row, 4) == message.id;
-    if (begins_run) answer.runs.push_back(held_run(message, result.bigint(row, 5)));
+    const bool begins_run = !result.is_null(row, 7) && result.bigint(row, 7) == message.id;
+    if (begins_run) answer.runs.push_back(held_run(message, result.bigint(row, 8)));
   }
   std::sort(answer.messages.begin(), answer.messages.end(), comes_first);
   return answer;
@@ -128,22 +131,27 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_once(const ClaimRequest& req
   return read_claim(run_alone(parts_.pool, *claim.statement, parameters, Exchange::commits));
 }
 
-// Whoever else is claiming from a run takes only a part of it: waits for the rest.
-PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_in_turn(const ClaimRequest& request,
-                                                            const ClaimWindow& window,
-                                                            const ClaimFloors::Floors& floors) {
-  const bool every_topic = request.topics.only.empty() && request.topics.except.empty();
-  Parameters selection;
-  if (!every_topic) add_selection(selection, request.topics);
+// Whoever else is claiming from a run may take only a part of it. He is not waited for long: his
+// process may have stopped.
+PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_behind_others(const ClaimRequest& request,
+                                                                  const ClaimFloors::Floors& floors,
+                                                                  const Run& run) {
+  constexpr std::string_view kAtMost = "100ms";
+  const Parameters wait = Parameters().add(run.first_id).add(run.last_id).add(kAtMost);
   Parameters parameters;
   const std::array commands{
-      Command{every_topic ? &sql_.runs.await_claim : &sql_.runs.await_claim_topics, &selection},
-      claim_command(request, window, floors, parameters)};
+      Command{&sql_.runs.wait_for_run, &wait},
+      claim_command(request, {request.limit, request.limit, request.max_bytes}, floors,
+                    parameters)};
   const Deadline deadline = parts_.pool.deadline();
-  return repeating([&] {
-    const ConnectionPool::Lease connection = parts_.pool.acquire(deadline);
-    return read_claim(connection->run_all(commands, Exchange::commits, deadline).back());
-  });
+  try {
+    return repeating([&] {
+      const ConnectionPool::Lease connection = parts_.pool.acquire(deadline);
+      return read_claim(connection->run_all(commands, Exchange::commits, deadline).back());
+    });
+  } catch (const LockTimeout&) {
+    return {};
+  }
 }
 
 // A claim that fails has changed nothing, so what it reaps is committed together with it; unless
@@ -188,35 +196,41 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_from_floors(const ClaimReque
                        .messages = met_others ? std::span<const StoredMessage>() : answer.messages,
                        .is_exhausted = is_exhausted,
                        .took = std::chrono::steady_clock::now() - began});
-  if (met_others) claim_more(request, floors, answer);
+  if (met_others || answer.has_more) claim_more(request, floors, answer);
   return answer;
 }
 
-// Some of the candidates were just being claimed by others: looks further, so that a worker does
-// not go idle while there is something to do.
+// Some of the candidates were just being claimed by others, or were few: looks further, so that a
+// worker does not go idle while there is something to do.
 void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimFloors::Floors floors,
                                  ClaimAnswer& answer) {
   floors.lapsed = kMaxTime;
   constexpr int kMaxRounds = 4;
   constexpr std::size_t kWider = 4;
   std::size_t window = request.limit;
-  for (int round = 0; round < kMaxRounds; ++round) {
-    const std::size_t bytes = payload_bytes(answer.messages);
-    const bool has_room = answer.messages.size() < request.limit && bytes < request.max_bytes;
-    if (!has_room || answer.messages.size() == answer.chosen) break;
-    window = std::min(window * kWider, limits::kMaxBatchItems);
-    try {
-      const ClaimWindow wider{request.limit - answer.messages.size(), window,
-                              request.max_bytes - bytes};
-      ClaimAnswer more = answer.messages.empty() ? claim_in_turn(request, wider, floors)
-                                                 : claim_once(request, wider, floors);
-      std::move(more.messages.begin(), more.messages.end(), std::back_inserter(answer.messages));
-      std::move(more.runs.begin(), more.runs.end(), std::back_inserter(answer.runs));
-      if (more.candidates < window) break;
-    } catch (const Error&) {
-      if (answer.messages.empty()) throw;
-      break;  // what was claimed before belongs to the caller
+  const auto add = [&](ClaimAnswer more) {
+    std::move(more.messages.begin(), more.messages.end(), std::back_inserter(answer.messages));
+    std::move(more.runs.begin(), more.runs.end(), std::back_inserter(answer.runs));
+    answer.missed = more.missed;
+  };
+  try {
+    for (int round = 0; round < kMaxRounds; ++round) {
+      const std::size_t bytes = payload_bytes(answer.messages);
+      if (answer.messages.size() >= request.limit || bytes >= request.max_bytes) break;
+      window = std::min(window * kWider, limits::kMaxBatchItems);
+      ClaimAnswer more = claim_once(
+          request, {request.limit - answer.messages.size(), window, request.max_bytes - bytes},
+          floors);
+      const bool saw_everything = more.candidates < window && !more.has_more;
+      const bool got_what_it_chose = more.messages.size() == more.chosen;
+      add(std::move(more));
+      if (saw_everything || (got_what_it_chose && !answer.messages.empty())) break;
     }
+    for (int round = 0; round < kMaxRounds && answer.messages.empty() && answer.missed; ++round) {
+      add(claim_behind_others(request, floors, *answer.missed));
+    }
+  } catch (const Error&) {
+    if (answer.messages.empty()) throw;  // else what was claimed before belongs to the caller
   }
   std::sort(answer.messages.begin(), answer.messages.end(), comes_first);
 }
@@ -287,9 +301,14 @@ std::vector<std::size_t> PostgresqlQueue::extend_once(Transaction& transaction,
   parameters.add(std::move(keys)).add(std::move(deliveries)).add(std::move(owners));
   parameters.add(std::move(leases)).add(test_time());
   // Locked first: a row that somebody else changes at this moment would be passed over.
-  const std::array commands{Command{&sql_.runs.take_out, &to_lock},
-                            Command{&sql_.lock_keys, &to_lock}, Command{&sql_.extend, &parameters}};
-  const Result extended = std::move(transaction.run_all(commands).back());
+  const std::array commands{
+      Command{&sql_.runs.take_out, &to_lock}, Command{&sql_.lock_keys, &to_lock},
+      Command{&sql_.runs.any_in_run, &to_lock}, Command{&sql_.extend, &parameters}};
+  std::vector<Result> results = transaction.run_all(commands);
+  if (results[2].boolean(0, 0)) {
+    throw LostAgainstAnother("a run was changed while a message was taken out; repeat the call");
+  }
+  const Result extended = std::move(results.back());
   for (int row = 0; row < extended.rows(); ++row) {
     outcomes[by_key.at(extended.uuid(row, 0))].locked_until = extended.time(row, 1);
   }
@@ -303,12 +322,8 @@ PostgresqlQueue::Overdue PostgresqlQueue::find_overdue(
   const auto row_limit = static_cast<std::int32_t>(limit);
   const Parameters lapsed = Parameters().add(test_time()).add(lapsed_after).add(row_limit);
   const Parameters expired = Parameters().add(test_time()).add(row_limit);
-  const Parameters lapsed_runs = Parameters()
-                                     .add(test_time())
-                                     .add(lapsed_after)
-                                     .add(static_cast<std::int32_t>(row_limit / kMaxRunLength + 1));
-  // That a message has a row of its own changes nothing for anybody.
-  const std::array commands{Command{&sql_.runs.take_out_lapsed, &lapsed_runs},
+  // Where its state is written does not change it, so this may be committed by itself.
+  const std::array commands{Command{&sql_.runs.take_out_lapsed, &lapsed},
                             Command{&sql_.find_lapsed, &lapsed},
                             Command{&sql_.find_expired, &expired}};
   const Deadline deadline = parts_.pool.deadline();

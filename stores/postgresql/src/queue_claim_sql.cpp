@@ -18,8 +18,9 @@ namespace {
 // reaps before it asks again; with a time in the future as $6 this is left out. The candidates come
 // in order: by priority (a LATERAL join is a nested loop, which keeps the order of its outer side),
 // and within one from two ranges of the index of single messages and from the runs, which are
-// merged. Those that nobody else is just claiming are locked and handed out. Of the runs only the
-// last can be claimed in part; then it is cut in two. `stage + 0` keeps the planner from going
+// merged. Of the runs as many are looked at as are likely to be enough. Those that nobody else is
+// just claiming are locked and handed out. Only the last run can be claimed in part, because of the
+// limit or of the bytes; then it is cut in two. `stage + 0` keeps the planner from going
 // through an index in order to find rows whose place is known.
 constexpr std::string_view kClaim = R"sql(
 WITH moment AS MATERIALIZED (
@@ -36,9 +37,10 @@ clean AS MATERIALIZED (
       AND NOT EXISTS (SELECT FROM {{work}}
                        WHERE stage IN (1, 2, 7) AND expires_at IS NOT NULL
                          AND expires_at <= (SELECT now FROM moment))) AS yes),
-candidate AS MATERIALIZED (
-  SELECT c.id, c.place, c.run, c.run_end, row_number() OVER () AS number,
-         sum(c.payload_bytes) OVER (ROWS UNBOUNDED PRECEDING) AS bytes
+item AS MATERIALIZED (
+  SELECT c.*, row_number() OVER () AS number,
+         sum(c.messages) OVER (ROWS UNBOUNDED PRECEDING)::bigint AS until,
+         sum(c.payload_bytes) OVER (ROWS UNBOUNDED PRECEDING)::bigint AS bytes
     FROM (SELECT p.*
             FROM (SELECT q.priority, f.eligible_at, f.enqueue_order
                     FROM {{priority}} q
@@ -47,8 +49,8 @@ candidate AS MATERIALIZED (
                    ORDER BY q.priority DESC) r
            CROSS JOIN LATERAL (
              SELECT * FROM (
-               SELECT w.id, w.ctid AS place, NULL::bigint AS run, NULL::bigint AS run_end,
-                      w.payload_bytes, w.eligible_at, w.enqueue_order
+               SELECT w.id, w.ctid AS place, NULL::bigint AS run_end, 1::bigint AS messages,
+                      w.payload_bytes::bigint, w.eligible_at, w.enqueue_order
                  FROM {{work}} w
                 WHERE w.stage = 1 AND w.priority = r.priority
                   AND w.eligible_at <= (SELECT now FROM moment)
@@ -58,8 +60,8 @@ candidate AS MATERIALIZED (
                 ORDER BY w.eligible_at, w.enqueue_order LIMIT $10::integer) fresh
              UNION ALL
              SELECT * FROM (
-               SELECT w.id, w.ctid, NULL::bigint, NULL::bigint, w.payload_bytes, w.eligible_at,
-                      w.enqueue_order
+               SELECT w.id, w.ctid, NULL::bigint, 1::bigint, w.payload_bytes::bigint,
+                      w.eligible_at, w.enqueue_order
                  FROM {{work}} w
                 WHERE w.stage = 7 AND w.priority = r.priority
                   AND w.eligible_at <= (SELECT now FROM moment)
@@ -67,23 +69,30 @@ candidate AS MATERIALIZED (
                 ORDER BY w.eligible_at, w.enqueue_order LIMIT $10) returned
              UNION ALL
              SELECT * FROM (
-               SELECT m.id, NULL::tid, u.first_id, u.last_id, octet_length(m.payload), u.seen_at,
-                      m.id AS enqueue_order
-                 FROM (SELECT w.first_id, w.last_id, w.seen_at
-                         FROM {{run}} w
-                        WHERE w.stage = 1 AND w.priority = r.priority
-                          AND w.seen_at <= (SELECT now FROM moment)
-                          AND (w.seen_at, w.first_id) >=
-                              (coalesce(r.eligible_at, '-infinity'), coalesce(r.enqueue_order, 0))
-                          {topics}
-                        ORDER BY w.seen_at, w.first_id LIMIT $10) u
-                CROSS JOIN LATERAL (SELECT id, payload FROM {{message}}
-                                     WHERE id BETWEEN u.first_id AND u.last_id ORDER BY id) m
-                LIMIT $10) arrived
+               SELECT w.first_id, NULL::tid, w.last_id, w.last_id - w.first_id + 1,
+                      w.payload_bytes, w.seen_at, w.first_id
+                 FROM {{run}} w
+                WHERE w.stage = 1 AND w.priority = r.priority
+                  AND w.seen_at <= (SELECT now FROM moment)
+                  AND (w.seen_at, w.first_id) >=
+                      (coalesce(r.eligible_at, '-infinity'), coalesce(r.enqueue_order, 0)){topics}
+                ORDER BY w.seen_at, w.first_id LIMIT {runs}) arrived
              ORDER BY eligible_at, enqueue_order LIMIT $10) p
            LIMIT $10) c
    WHERE (SELECT yes FROM clean)),
-chosen AS MATERIALIZED (SELECT * FROM candidate WHERE number = 1 OR bytes <= $5::bigint),
+chosen AS MATERIALIZED (
+  SELECT i.id, i.place, i.run_end, i.number,
+         CASE WHEN i.run_end IS NULL THEN i.id
+              WHEN i.bytes <= $5::bigint THEN i.run_end
+              ELSE (SELECT max(f.id)
+                      FROM (SELECT m.id, sum(octet_length(m.payload)) OVER (ORDER BY m.id) AS bytes
+                              FROM {{message}} m WHERE m.id BETWEEN i.id AND i.run_end) f
+                     WHERE f.bytes <= $5 - (i.bytes - i.payload_bytes)
+                        OR (i.number = 1 AND f.id = i.id)) END AS high
+    FROM item i
+   WHERE i.until - i.messages < $10
+     AND (i.number = 1 OR i.bytes <= $5
+       OR (i.run_end IS NOT NULL AND i.bytes - i.payload_bytes < $5))),
 locked AS MATERIALIZED (
   SELECT w.id
     FROM {{work}} w
@@ -93,16 +102,20 @@ locked AS MATERIALIZED (
 locked_run AS MATERIALIZED (
   SELECT w.first_id
     FROM {{run}} w
-   WHERE w.first_id = ANY(ARRAY(SELECT DISTINCT run FROM chosen WHERE run IS NOT NULL))
+   WHERE w.first_id = ANY(ARRAY(SELECT id FROM chosen WHERE run_end IS NOT NULL
+                                                        AND high IS NOT NULL))
      AND w.stage + 0 = 1
      FOR UPDATE SKIP LOCKED),
 taken AS MATERIALIZED (
-  SELECT c.* FROM chosen c
-   WHERE c.id IN (SELECT id FROM locked) OR c.run IN (SELECT first_id FROM locked_run)
-   ORDER BY c.number LIMIT $1),
+  SELECT t.id, t.place, t.run_end, least(t.high, t.id + ($1 - t.before) - 1) AS high
+    FROM (SELECT c.*, (sum(c.high - c.id + 1) OVER (ORDER BY c.number))::bigint
+                      - (c.high - c.id + 1) AS before
+            FROM chosen c
+           WHERE (c.run_end IS NULL AND c.id IN (SELECT id FROM locked))
+              OR (c.run_end IS NOT NULL AND c.id IN (SELECT first_id FROM locked_run))) t
+   WHERE t.before < $1),
 part AS MATERIALIZED (
-  SELECT run AS first_id, max(id) AS high, max(run_end) AS last_id
-    FROM taken WHERE run IS NOT NULL GROUP BY run),
+  SELECT id AS first_id, high, run_end AS last_id FROM taken WHERE run_end IS NOT NULL),
 lease AS MATERIALIZED (
   SELECT now + $3::bigint * interval '1 millisecond' AS until FROM moment),
 claimed AS (
@@ -119,7 +132,11 @@ whole AS (
    WHERE w.first_id = ANY(ARRAY(SELECT first_id FROM part WHERE high = last_id))
   RETURNING w.*),
 cut AS (
-  UPDATE {{run}} w SET first_id = p.high + 1
+  UPDATE {{run}} w
+     SET first_id = p.high + 1,
+         payload_bytes = w.payload_bytes - (SELECT coalesce(sum(octet_length(m.payload)), 0)
+                                              FROM {{message}} m
+                                             WHERE m.id BETWEEN p.first_id AND p.high)
     FROM part p
    WHERE p.high < p.last_id AND w.first_id = p.first_id
   RETURNING p.first_id, p.high AS last_id, w.seen_at, w.priority, w.topic),
@@ -130,10 +147,16 @@ begun AS (
          (SELECT until FROM lease)
     FROM cut
   RETURNING *)
-SELECT h.yes, h.now, h.candidates, h.chosen, held.*
+SELECT h.yes, h.now, h.candidates, h.has_more, h.chosen, h.missed, h.missed_end, held.*
   FROM (SELECT (SELECT yes FROM clean) AS yes, (SELECT now FROM moment) AS now,
-               (SELECT count(*) FROM candidate) AS candidates,
-               (SELECT count(*) FROM chosen) AS chosen) h
+               i.candidates, i.has_more, x.id AS missed, x.run_end AS missed_end,
+               (SELECT least($1, coalesce(sum(high - id + 1), 0))::bigint FROM chosen) AS chosen
+          FROM (SELECT coalesce(sum(messages), 0)::bigint AS candidates,
+                       count(run_end) >= {runs} AS has_more FROM item) i
+          LEFT JOIN (SELECT id, run_end FROM chosen
+                      WHERE high IS NOT NULL AND run_end IS NOT NULL
+                        AND (id IN (SELECT first_id FROM locked_run)) IS NOT TRUE
+                      ORDER BY number LIMIT 1) x ON true) h
   LEFT JOIN (
     SELECT NULL::bigint AS run, NULL::bigint AS run_end, {columns}
       FROM claimed s JOIN {{message}} m ON m.id = s.id
@@ -157,7 +180,7 @@ std::string claim_sql(const Names& names, std::string_view queue, std::string_vi
   const std::string topics =
       topic_condition.empty() ? "" : fmt::format("\n                  AND {}", topic_condition);
   const std::string sql = fmt::format(
-      fmt::runtime(kClaim), fmt::arg("topics", topics),
+      fmt::runtime(kClaim), fmt::arg("topics", topics), fmt::arg("runs", "least($10, 8 + $10 / 8)"),
       fmt::arg("unflushed", flush_claims ? "" : ", set_config('synchronous_commit', 'off', true)"),
       fmt::arg("columns", row_columns(ListPayloads::include)));
   return names.fill(sql, queue);

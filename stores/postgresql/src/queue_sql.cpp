@@ -31,8 +31,8 @@ WITH fresh AS (
   INSERT INTO {{message}} (id, key, source, message_id, first_seen_at, topic, payload, headers,
                          hash_algorithm, hash, priority, partition_key, due_at, expires_at)
   SELECT (SELECT nextval('{{numbers}}')) * {ids} + u.place, u.key, u.source, u.message_id, {now},
-         u.topic, u.payload, u.headers, u.hash_algorithm, u.hash, u.priority, u.partition_key,
-         u.due_at, u.expires_at
+         u.topic, u.payload, u.headers, u.hash_algorithm, u.hash,
+         coalesce(u.priority, 0::smallint), u.partition_key, u.due_at, u.expires_at
     FROM {source}
   ON CONFLICT (key) DO NOTHING
   RETURNING id, first_seen_at, topic, priority, partition_key, due_at, expires_at,

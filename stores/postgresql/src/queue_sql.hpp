@@ -14,7 +14,7 @@ namespace oncebox::postgresql {
 /// number, and its messages keep their order.
 inline constexpr std::int64_t kIdsPerNumber = 16'384;
 
-/// What an enqueue sends of each message.
+/// What an enqueue sends of each message; no priority means 0.
 inline constexpr std::array kEnqueueColumns{
     Column{"place", SqlType::bigint},
     Column{"key", SqlType::uuid},

@@ -46,8 +46,16 @@ RowArrays::RowArrays(std::span<const Column> columns) {
 }
 
 Parameters RowArrays::take() {
+  const bool has_rows = !empty();
   Parameters parameters;
-  for (ArrayValue& array : arrays_) parameters.add(std::move(array));
+  for (ArrayValue& array : arrays_) {
+    // unnest() fills up with nulls what is shorter than the others.
+    if (has_rows && array.has_only_nulls()) {
+      parameters.add_null();
+    } else {
+      parameters.add(std::move(array));
+    }
+  }
   return parameters;
 }
 

@@ -20,18 +20,19 @@ arrived AS (
   INSERT INTO {{message}} (id, key, source, message_id, first_seen_at, topic, payload, headers,
                          hash_algorithm, hash, priority)
   SELECT n.first + u.place, u.key, u.source, u.message_id, {now}, u.topic, u.payload, u.headers,
-         u.hash_algorithm, u.hash, u.priority
+         u.hash_algorithm, u.hash, coalesce(u.priority, 0::smallint)
     FROM number n CROSS JOIN {source})
-INSERT INTO {{run}} (first_id, last_id, seen_at, stage, priority, topic)
-SELECT n.first + r.first, n.first + r.last, {now}, 1, r.priority, r.topic
+INSERT INTO {{run}} (first_id, last_id, seen_at, stage, priority, topic, payload_bytes)
+SELECT n.first + r.first, n.first + r.last, {now}, 1, r.priority, r.topic, r.payload_bytes
   FROM number n
- CROSS JOIN unnest(${a}::bigint[], ${b}::bigint[], ${c}::smallint[], ${d}::text[])
-            r(first, last, priority, topic)
+ CROSS JOIN unnest(${a}::bigint[], ${b}::bigint[], ${c}::smallint[], ${d}::text[], ${e}::bigint[])
+            r(first, last, priority, topic, payload_bytes)
 RETURNING first_id)sql",
                      fmt::arg("ids", kIdsPerNumber),
-                     fmt::arg("now", now_sql(fmt::format("${}", first + 4))),
+                     fmt::arg("now", now_sql(fmt::format("${}", first + 5))),
                      fmt::arg("source", RowArrays::source(kArrivalColumns)), fmt::arg("a", first),
-                     fmt::arg("b", first + 1), fmt::arg("c", first + 2), fmt::arg("d", first + 3));
+                     fmt::arg("b", first + 1), fmt::arg("c", first + 2), fmt::arg("d", first + 3),
+                     fmt::arg("e", first + 4));
 }
 
 // A ready message that is taken out may stand behind the place from which claims look on.
@@ -40,7 +41,7 @@ INSERT INTO {work} (id, enqueue_order, eligible_at, last_seen_at, locked_until, 
                     payload_bytes, attempt, deliveries, lapses, content_version, claimed_version,
                     duplicates, revivals, stage, priority, topic)
 SELECT i.id, i.id, i.seen_at, i.seen_at, i.locked_until, i.delivery + (i.id - i.first_id), i.owner,
-       i.payload_bytes, 0, i.stage / 3, 0, 1, i.stage / 3,
+       i.own_bytes, 0, i.stage / 3, 0, 1, i.stage / 3,
        0, 0, CASE i.stage WHEN 1 THEN 7 ELSE i.stage END, i.priority, i.topic
   FROM inside i)sql";
 
@@ -60,14 +61,15 @@ gone AS (
    WHERE first_id = ANY(ARRAY(
      SELECT r.first_id
        FROM named n
-      CROSS JOIN LATERAL (SELECT first_id, last_id FROM {RUN} WHERE first_id <= n.id
+      CROSS JOIN LATERAL (SELECT first_id, last_id FROM {RUN}
+                           WHERE first_id BETWEEN n.id - 63 AND n.id
                            ORDER BY first_id DESC LIMIT 1) r
       WHERE r.last_id >= n.id))
   RETURNING *),
 inside AS MATERIALIZED (
-  SELECT g.*, m.id, m.payload_bytes, lag(m.id) OVER each AS before, lead(m.id) OVER each AS behind
+  SELECT g.*, m.id, m.own_bytes, lag(m.id) OVER each AS before, lead(m.id) OVER each AS behind
     FROM gone g
-   CROSS JOIN LATERAL (SELECT id, octet_length(payload) AS payload_bytes FROM {message}
+   CROSS JOIN LATERAL (SELECT id, octet_length(payload) AS own_bytes FROM {message}
                         WHERE id BETWEEN g.first_id AND g.last_id OFFSET 0) m
    WHERE (m.id IN (SELECT id FROM named)) IS TRUE
   WINDOW each AS (PARTITION BY g.first_id ORDER BY m.id)),
@@ -80,12 +82,13 @@ rest AS (
    WHERE p.low <= p.high))sql";
 
 std::string take_out_sql() {
-  return fmt::format(fmt::runtime(kTakeOut), fmt::arg("RUN", "{run}"),
-                     fmt::arg("message", "{message}"),
-                     fmt::arg("COLUMNS", "stage, priority, owner, locked_until, delivery"),
-                     fmt::arg("VALUES",
-                              "p.stage, p.priority, p.owner, p.locked_until, "
-                              "p.delivery + (p.low - p.first_id)")) +
+  return fmt::format(
+             fmt::runtime(kTakeOut), fmt::arg("RUN", "{run}"), fmt::arg("message", "{message}"),
+             fmt::arg("COLUMNS", "stage, priority, owner, locked_until, delivery, payload_bytes"),
+             fmt::arg("VALUES", R"sql(p.stage, p.priority, p.owner, p.locked_until,
+         p.delivery + (p.low - p.first_id),
+         (SELECT coalesce(sum(octet_length(payload)), 0) FROM {message}
+           WHERE id BETWEEN p.low AND p.high))sql")) +
          std::string(kIntoWork);
 }
 
@@ -96,22 +99,38 @@ std::string take_out_done_sql() {
          std::string(kIntoDone);
 }
 
+// As many runs as have so many messages together.
 std::string take_out_lapsed_sql() {
   return fmt::format(R"sql(
 WITH lapsed AS MATERIALIZED (
-  SELECT ctid FROM {{run}}
-   WHERE stage = 3 AND locked_until <= {now}
-     AND locked_until > coalesce($2::timestamptz, '-infinity')
-   ORDER BY locked_until LIMIT $3::integer FOR UPDATE SKIP LOCKED),
-gone AS (DELETE FROM {{run}} WHERE ctid = ANY(ARRAY(SELECT ctid FROM lapsed)) RETURNING *),
+  SELECT place
+    FROM (SELECT ctid AS place, last_id - first_id + 1 AS messages,
+                 sum(last_id - first_id + 1) OVER (ORDER BY locked_until, first_id) AS until
+            FROM (SELECT ctid, first_id, last_id, locked_until FROM {{run}}
+                   WHERE stage = 3 AND locked_until <= {now}
+                     AND locked_until > coalesce($2::timestamptz, '-infinity')
+                   ORDER BY locked_until LIMIT $3::integer) r) counted
+   WHERE until - messages < $3),
+locked AS MATERIALIZED (
+  SELECT ctid AS place FROM {{run}}
+   WHERE ctid = ANY(ARRAY(SELECT place FROM lapsed)) AND stage + 0 = 3
+     FOR UPDATE SKIP LOCKED),
+gone AS (DELETE FROM {{run}} WHERE ctid = ANY(ARRAY(SELECT place FROM locked)) RETURNING *),
 inside AS MATERIALIZED (
-  SELECT g.*, m.id, octet_length(m.payload) AS payload_bytes
+  SELECT g.*, m.id, octet_length(m.payload) AS own_bytes
     FROM gone g
    CROSS JOIN LATERAL (SELECT id, payload FROM {{message}}
                         WHERE id BETWEEN g.first_id AND g.last_id OFFSET 0) m))sql",
                      fmt::arg("now", now_sql("$1"))) +
          std::string(kIntoWork);
 }
+
+constexpr std::string_view kAnyInRun = R"sql(
+SELECT EXISTS (
+  SELECT FROM {message} m
+   CROSS JOIN LATERAL (SELECT last_id FROM {run} WHERE first_id BETWEEN m.id - 63 AND m.id
+                        ORDER BY first_id DESC LIMIT 1) r
+   WHERE m.key = ANY($1::uuid[]) AND r.last_id >= m.id))sql";
 
 std::string acknowledge_sql() {
   return fmt::format(R"sql(
@@ -148,36 +167,44 @@ SELECT runs FROM released)sql",
                      fmt::arg("now", now_sql("$16")));
 }
 
-std::string await_claim_sql(std::string_view condition) {
-  return fmt::format(R"sql(
-SELECT first_id FROM {{run}} WHERE stage = 1{}
- ORDER BY priority, seen_at, first_id LIMIT 1 FOR UPDATE)sql",
-                     condition);
-}
+// What somebody else leaves of a run begins later, and ends where it did.
+constexpr std::string_view kWaitForRun = R"sql(
+SELECT first_id FROM {run}
+ WHERE first_id BETWEEN $1::bigint AND $2::bigint AND last_id = $2 AND stage + 0 = 1
+   AND set_config('lock_timeout', $3::text, true) IS NOT NULL
+   FOR UPDATE)sql";
 
-// The last run may be removed in part.
+// The last run may be removed in part. What is removed is what was still there to be removed, and
+// not what the choice was made from.
 std::string clean_up_sql() {
   return fmt::format(R"sql(
 WITH old AS MATERIALIZED (
-  SELECT ctid AS place, first_id, last_id, topic, finished_at FROM {{done_run}}
-   WHERE finished_at <= {now} - $2::bigint * interval '1 millisecond'
-   ORDER BY finished_at LIMIT $3::integer FOR UPDATE SKIP LOCKED),
-counted AS MATERIALIZED (
-  SELECT old.*, sum(last_id - first_id + 1) OVER (ORDER BY finished_at, first_id) AS until FROM old),
-chosen AS MATERIALIZED (
-  SELECT place, first_id, last_id, topic,
-         least(last_id, last_id - (until - $3)::bigint) AS high
-    FROM counted WHERE until - (last_id - first_id + 1) < $3),
+  SELECT first_id, last_id, least(last_id, last_id - (until - $3)::bigint) AS high
+    FROM (SELECT first_id, last_id,
+                 sum(last_id - first_id + 1) OVER (ORDER BY finished_at, first_id) AS until
+            FROM (SELECT first_id, last_id, finished_at FROM {{done_run}}
+                   WHERE finished_at <= {now} - $2::bigint * interval '1 millisecond'
+                   ORDER BY finished_at LIMIT $3::integer) r) counted
+   WHERE until - (last_id - first_id + 1) < $3),
+locked AS MATERIALIZED (
+  SELECT first_id, last_id FROM {{done_run}}
+   WHERE first_id = ANY(ARRAY(SELECT first_id FROM old))
+     FOR UPDATE SKIP LOCKED),
 gone AS (
   DELETE FROM {{done_run}}
-   WHERE ctid = ANY(ARRAY(SELECT place FROM chosen WHERE high = last_id))),
-cut AS (
-  UPDATE {{done_run}} r SET first_id = c.high + 1
-    FROM chosen c
-   WHERE c.high < c.last_id AND r.ctid = c.place),
+   WHERE first_id = ANY(ARRAY(SELECT first_id FROM old WHERE high = last_id))
+     AND (first_id IN (SELECT first_id FROM locked)) IS TRUE
+  RETURNING first_id, last_id),
+shortened AS (
+  UPDATE {{done_run}} r SET first_id = o.high + 1
+    FROM old o
+   WHERE o.high < o.last_id AND r.first_id = o.first_id AND r.last_id = o.last_id
+     AND (r.first_id IN (SELECT first_id FROM locked)) IS TRUE
+  RETURNING o.first_id, o.high),
 removed AS (
-  DELETE FROM {{message}} m USING chosen c
-   WHERE m.id BETWEEN c.first_id AND c.high RETURNING m.topic),
+  DELETE FROM {{message}} m
+   USING (SELECT first_id, last_id FROM gone UNION ALL SELECT first_id, high FROM shortened) c
+   WHERE m.id BETWEEN c.first_id AND c.last_id RETURNING m.topic),
 subtracted AS (
   INSERT INTO {{done_count}} (topic, count)
   SELECT topic, -count(*) FROM removed GROUP BY topic)
@@ -198,12 +225,14 @@ constexpr std::string_view kStateOfMessage = R"sql(
   UNION ALL
   SELECT true, r.stage, m.id, r.seen_at, r.seen_at, r.owner, r.delivery + (m.id - r.first_id),
          r.locked_until, NULL, NULL, 0, r.stage / 3, 0, 1, r.stage / 3, 0, 0, NULL, NULL, NULL
-    FROM (SELECT * FROM {run} WHERE first_id <= m.id ORDER BY first_id DESC LIMIT 1) r
+    FROM (SELECT * FROM {run} WHERE first_id BETWEEN m.id - 63 AND m.id
+           ORDER BY first_id DESC LIMIT 1) r
    WHERE r.last_id >= m.id
   UNION ALL
   SELECT true, 4::smallint, m.id, r.finished_at, r.seen_at, NULL, NULL, NULL,
          r.finished_at, NULL, 0, 1, 0, 1, 0, 0, 0, NULL, NULL, NULL
-    FROM (SELECT * FROM {done_run} WHERE first_id <= m.id ORDER BY first_id DESC LIMIT 1) r
+    FROM (SELECT * FROM {done_run} WHERE first_id BETWEEN m.id - 63 AND m.id
+           ORDER BY first_id DESC LIMIT 1) r
    WHERE r.last_id >= m.id)sql";
 
 }  // namespace
@@ -217,9 +246,8 @@ RunSql::RunSql(const Names& names, std::string_view queue) {
   prepare(take_out_done, "take_out_done", take_out_done_sql());
   prepare(acknowledge, "acknowledge_runs", acknowledge_sql());
   prepare(take_out_lapsed, "take_out_lapsed", take_out_lapsed_sql());
-  prepare(await_claim, "await_claim", await_claim_sql(""));
-  prepare(await_claim_topics, "await_claim_topics",
-          await_claim_sql(fmt::format(" AND {}", selection_sql("topic", 1))));
+  prepare(any_in_run, "any_in_run", kAnyInRun);
+  prepare(wait_for_run, "wait_for_run", kWaitForRun);
   prepare(clean_up, "clean_up_runs", clean_up_sql());
 }
 

@@ -14,7 +14,7 @@ namespace oncebox::postgresql {
 /// How many messages a run may stand for; as many numbers has a delivery of one.
 inline constexpr std::int64_t kMaxRunLength = 64;
 
-/// What is sent of each message that is to stand in a run.
+/// What is sent of each message that is to stand in a run; no priority means 0.
 inline constexpr std::array kArrivalColumns{
     Column{"place", SqlType::bigint}, Column{"key", SqlType::uuid},
     Column{"source", SqlType::text},  Column{"message_id", SqlType::text},
@@ -30,8 +30,8 @@ struct RunSql {
   /// `queue` is "inbox" or "outbox".
   RunSql(const Names& names, std::string_view queue);
 
-  /// kArrivalColumns; first and last places, priorities and topics of the runs; now -> a row for
-  /// each run. Does nothing unless all messages are new.
+  /// kArrivalColumns; first and last places, priorities, topics and payload bytes of the runs; now
+  /// -> a row for each run. Does nothing unless all messages are new.
   Statement arrive;
   /// uuid[]: gives these messages rows of their own in work or done, if they stand in runs.
   Statement take_out;
@@ -41,12 +41,14 @@ struct RunSql {
   /// priorities, topics; ranges that are done: first and last ids, times of arrival, topics; now
   /// -> how many runs there were. Changes nothing unless all of them are held like that.
   Statement acknowledge;
-  /// now, not before, limit: gives the messages of lapsed runs rows of their own.
+  /// now, not before, limit: gives the messages of lapsed runs rows of their own, at least so many
+  /// if there are.
   Statement take_out_lapsed;
-  /// Waits until nobody else is claiming from the first run, and locks it.
-  Statement await_claim;
-  Statement await_claim_topics;  ///< a selection
-  Statement clean_up;            ///< now, milliseconds, limit -> how many
+  Statement any_in_run;  ///< uuid[] -> whether one of these messages stands in a run, not done
+  /// First and last id, for how long: waits until nobody else is claiming from the run, and locks
+  /// what is left of it.
+  Statement wait_for_run;
+  Statement clean_up;  ///< now, milliseconds, limit -> how many
 };
 
 /// What a message's life has made of it, for the message `m` of a query: a lateral subquery with

@@ -106,15 +106,16 @@ CREATE TABLE {done} (
     R"sql(CREATE INDEX "{queue}_done_finished" ON {done} (finished_at))sql",
     R"sql(
 CREATE TABLE {run} (
-  first_id     bigint PRIMARY KEY,
-  last_id      bigint NOT NULL,
-  seen_at      timestamptz NOT NULL,
-  locked_until timestamptz,
-  delivery     bigint,             -- of the first message
-  stage        smallint NOT NULL,  -- exposed or leased
-  priority     smallint NOT NULL,
-  owner        uuid,
-  topic        text COLLATE "C" NOT NULL
+  first_id      bigint PRIMARY KEY,
+  last_id       bigint NOT NULL,
+  seen_at       timestamptz NOT NULL,
+  locked_until  timestamptz,
+  delivery      bigint,             -- of the first message
+  payload_bytes bigint NOT NULL DEFAULT 0,  -- together; of no use when they are leased
+  stage         smallint NOT NULL,  -- exposed or leased
+  priority      smallint NOT NULL,
+  owner         uuid,
+  topic         text COLLATE "C" NOT NULL
 ) WITH (vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0.01,
         autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0))sql",
     R"sql(

@@ -35,7 +35,6 @@ constexpr std::array kMappings{
     Mapping{"42703", ErrorCode::conflict, "migrate the database first"},
     Mapping{"53", ErrorCode::overloaded, "the server is out of a resource; try again later"},
     Mapping{"54", ErrorCode::invalid_argument, "the request is larger than the server allows"},
-    Mapping{"55P03", ErrorCode::unavailable, "somebody holds a lock; repeat the call"},
     Mapping{"57014", ErrorCode::timeout, "the statement was cancelled; repeat the call"},
     Mapping{"57", ErrorCode::unavailable, "the server is not available now; repeat the call"},
     Mapping{"58", ErrorCode::unavailable, "the server cannot use its disk; see its log"},
@@ -49,6 +48,9 @@ void throw_sql_error(std::string_view sqlstate, std::string_view text) {
   // A unique key is violated only by a row that somebody else has added since we looked.
   if (sqlstate == "40001" || sqlstate == "40P01" || sqlstate == "23505") {
     throw LostAgainstAnother(fmt::format("PostgreSQL: {} ({}); repeat the call", text, sqlstate));
+  }
+  if (sqlstate == "55P03") {
+    throw LockTimeout(fmt::format("PostgreSQL: {} ({}); repeat the call", text, sqlstate));
   }
   for (const Mapping& mapping : kMappings) {
     if (!sqlstate.starts_with(mapping.sqlstate)) continue;

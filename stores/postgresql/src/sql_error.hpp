@@ -15,6 +15,12 @@ class LostAgainstAnother : public Error {
   explicit LostAgainstAnother(const std::string& text) : Error(ErrorCode::unavailable, text) {}
 };
 
+/// A lock was not to be had in the time that was set for it. Nothing has changed.
+class LockTimeout : public Error {
+ public:
+  explicit LockTimeout(const std::string& text) : Error(ErrorCode::unavailable, text) {}
+};
+
 /// The one place that maps what the server says to our codes. `sqlstate` has five characters;
 /// `text` is the server's primary message, which quotes no values of ours.
 [[noreturn]] void throw_sql_error(std::string_view sqlstate, std::string_view text);

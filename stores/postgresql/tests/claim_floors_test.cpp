@@ -148,8 +148,8 @@ TEST_F(ClaimUnderAHeldSnapshot, DoesNotPassRunsThatAreDead) {
   const Message plain{.key = {"shop", "0"}, .topic = "order.created"};
   const std::int64_t read = entries_read("oncebox_inbox_run_claimable", plain, kClaims);
   EXPECT_GE(read, kClaims);
-  // From the front, claim after claim, it would have been more than a thousand.
-  EXPECT_LT(read, 6 * kClaims);
+  // A claim looks at some runs more than it takes. From the front it would have been two thousand.
+  EXPECT_LT(read, 20 * kClaims);
 }
 
 }  // namespace

@@ -46,13 +46,18 @@ class RunsTest : public ::testing::Test {
     return space_.number("SELECT count(*) FROM {schema}.oncebox_inbox_" + table);
   }
 
-  // Every message has one state, and no two runs have a message in common.
+  // Every message has one state, and every state a message.
   void expect_sound() {
-    EXPECT_EQ(space_.number("SELECT count(*) FROM {schema}.oncebox_inbox_message m WHERE "
-                            "(SELECT count(*) FROM {schema}.oncebox_inbox_state s "
-                            "WHERE s.id = m.id) <> 1"),
+    EXPECT_EQ(space_.number("SELECT count(*) FROM (SELECT id, count(s.id) AS states "
+                            "FROM {schema}.oncebox_inbox_message "
+                            "LEFT JOIN {schema}.oncebox_inbox_state s USING (id) "
+                            "GROUP BY id HAVING count(s.id) <> 1) wrong"),
               0);
     EXPECT_EQ(rows("state"), rows("message"));
+    EXPECT_EQ(space_.number("SELECT coalesce(sum(count), 0)::bigint - (SELECT count(*) "
+                            "FROM {schema}.oncebox_inbox_state WHERE stage = 4) "
+                            "FROM {schema}.oncebox_inbox_done_count"),
+              0);
   }
 
   [[nodiscard]] QueueStore& queue() { return store_.inbox(); }
@@ -201,6 +206,106 @@ TEST_F(RunsTest, ExtendingOneKeepsItWhenTheOthersLapse) {
   acknowledge({claimed[4]});
   EXPECT_EQ(stats().done, 1U);
   EXPECT_EQ(stats().leased, 9U);
+  expect_sound();
+}
+
+TEST_F(RunsTest, ExtensionsThatMeetInOneRunLoseNoLease) {
+  RecordProperty("requirement", "R-20");
+  constexpr std::size_t kThreads = 3;
+  enqueue(64);
+  const std::vector<ClaimedMessage> claimed = claim();
+  std::atomic<int> lost = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (std::size_t i = thread; i < claimed.size(); i += kThreads) {
+          const bool acknowledges = i % 4 == 3;
+          if (acknowledges) {
+            acknowledge({claimed[i]});
+          } else if (!queue().extend({.delivery = delivery_of(claimed[i])}).locked_until) {
+            ++lost;
+          }
+        }
+      });
+    }
+  }
+  EXPECT_EQ(lost, 0);
+  EXPECT_EQ(stats().leased, 48U);
+  expect_sound();
+}
+
+TEST_F(RunsTest, LapsedPiecesOfARunComeBackTogether) {
+  RecordProperty("requirement", "R-21");
+  enqueue(64);
+  for (int i = 0; i < 64; ++i) ASSERT_EQ(claim(1).size(), 1U);
+  clock_.advance(1min);
+  EXPECT_EQ(queue().reap({.limit = 50}).released, 50U);
+  EXPECT_EQ(claim().size(), 64U);
+  expect_sound();
+}
+
+TEST_F(RunsTest, RunThatSomebodyHoldsDoesNotStopTheOthers) {
+  RecordProperty("requirement", "R-18");
+  enqueue(200);
+  Connection holder(space_.options());
+  const Deadline far_away = std::chrono::steady_clock::now() + 1min;
+  holder.run_text("BEGIN", Exchange::changes_nothing, far_away);
+  holder.run_text("SELECT FROM " + space_.schema() +
+                      ".oncebox_inbox_run WHERE first_id IN (SELECT min(first_id) FROM " +
+                      space_.schema() + ".oncebox_inbox_run) FOR UPDATE",
+                  Exchange::changes_nothing, far_away);
+  EXPECT_EQ(claim(10).size(), 10U);
+  EXPECT_EQ(claim().size(), 126U);
+  EXPECT_TRUE(claim().empty()) << "and whoever finds nothing else does not wait for ever";
+  holder.run_text("COMMIT", Exchange::changes_nothing, far_away);
+  EXPECT_EQ(claim().size(), 64U);
+  expect_sound();
+}
+
+TEST_F(RunsTest, SmallPiecesFillAClaim) {
+  RecordProperty("requirement", "R-18");
+  for (int i = 0; i < 200; i += 2) {
+    queue().enqueue(std::vector<Message>{message(i), message(i + 1)});
+  }
+  EXPECT_EQ(rows("run"), 100);
+  EXPECT_EQ(claim(60).size(), 60U);
+  EXPECT_EQ(claim().size(), 140U);
+  expect_sound();
+}
+
+TEST_F(RunsTest, BytesEndAClaimWithinARun) {
+  RecordProperty("requirement", "R-18");
+  enqueue(100);  // of two bytes each
+  const auto claim_bytes = [&](std::size_t bytes) {
+    return queue().claim({.owner = owner_, .limit = 1'000, .max_bytes = bytes}).size();
+  };
+  EXPECT_EQ(claim_bytes(1), 1U) << "one at least";
+  EXPECT_EQ(claim_bytes(20), 10U);
+  EXPECT_EQ(claim_bytes(21), 10U);
+  EXPECT_EQ(claim_bytes(120), 60U) << "over the end of a run";
+  EXPECT_EQ(claim_bytes(1'000), 19U);
+  expect_sound();
+}
+
+TEST_F(RunsTest, CleaningUpByTwoAtOnceRemovesEachMessageWithItsState) {
+  RecordProperty("requirement", "IBX-060");
+  enqueue(1'000);
+  acknowledge(claim());
+  clock_.advance(1h);
+  std::atomic<std::size_t> removed = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < 2; ++thread) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 40; ++i) {
+          removed +=
+              store_.inbox_operator().cleanup({.done_retention = 1min, .limit = 10}).done_removed;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(static_cast<std::int64_t>(removed), 1'000 - rows("message"));
   expect_sound();
 }
 
