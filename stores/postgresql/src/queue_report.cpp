@@ -44,7 +44,8 @@ unfinished AS (
               WHEN r.stage = 3 OR r.seen_at <= moment.now THEN 1
               ELSE 2 END
     FROM {run} r CROSS JOIN moment)
-SELECT topic, doing, sum(messages)::bigint, min(CASE WHEN doing = 4 THEN finished_at ELSE eligible_at END)
+SELECT topic, doing, sum(messages)::bigint,
+       min(CASE WHEN doing = 4 THEN finished_at ELSE eligible_at END)
   FROM unfinished GROUP BY topic, doing
 UNION ALL
 SELECT topic, 5, sum(count)::bigint, NULL

@@ -73,7 +73,7 @@ class RunsTest : public ::testing::Test {
 };
 
 TEST_F(RunsTest, BatchHasOneRowForManyMessagesFromArrivalToEnd) {
-  RecordProperty("requirement", "IBX-122");
+  RecordProperty("requirement", "IBX-121,IBX-122");
   enqueue(200);
   EXPECT_EQ(rows("run"), 4);
   const std::vector<ClaimedMessage> claimed = claim();
@@ -88,7 +88,7 @@ TEST_F(RunsTest, BatchHasOneRowForManyMessagesFromArrivalToEnd) {
 }
 
 TEST_F(RunsTest, ClaimsOfAnySizeHandOutEachMessageOnceAndInOrder) {
-  RecordProperty("requirement", "R-17,R-18");
+  RecordProperty("requirement", "IBX-030,IBX-039,R-17");
   enqueue(200);
   int next = 0;
   for (const std::size_t limit : {1U, 63U, 2U, 64U, 5U, 1'000U}) {
@@ -102,7 +102,7 @@ TEST_F(RunsTest, ClaimsOfAnySizeHandOutEachMessageOnceAndInOrder) {
 }
 
 TEST_F(RunsTest, AcknowledgementsInAnyOrderLeaveTheOthersLeased) {
-  RecordProperty("requirement", "R-19");
+  RecordProperty("requirement", "IBX-044,IBX-047,R-15");
   enqueue(70);
   const std::vector<ClaimedMessage> claimed = claim();
   std::vector<ClaimedMessage> odd;
@@ -121,7 +121,7 @@ TEST_F(RunsTest, AcknowledgementsInAnyOrderLeaveTheOthersLeased) {
 }
 
 TEST_F(RunsTest, VerdictsOfAllKindsInOneCall) {
-  RecordProperty("requirement", "R-19,R-22");
+  RecordProperty("requirement", "IBX-044,IBX-060");
   enqueue(10);
   const std::vector<ClaimedMessage> claimed = claim();
   std::vector<Settlement> settlements;
@@ -141,7 +141,7 @@ TEST_F(RunsTest, VerdictsOfAllKindsInOneCall) {
 }
 
 TEST_F(RunsTest, DuplicateOfOneLeavesTheOthersInTheirRun) {
-  RecordProperty("requirement", "IBX-010,R-08");
+  RecordProperty("requirement", "R-06,R-17");
   enqueue(64);
   EXPECT_EQ(queue().enqueue(message(30)).status, EnqueueStatus::duplicate);
   EXPECT_EQ(find(30).history.duplicates, 1);
@@ -166,7 +166,7 @@ TEST_F(RunsTest, DuplicateOfOneLeavesTheOthersInTheirRun) {
 }
 
 TEST_F(RunsTest, BatchThatIsKnownInPartIsStoredAsAWhole) {
-  RecordProperty("requirement", "IBX-010");
+  RecordProperty("requirement", "R-06");
   enqueue(5);
   std::vector<Message> messages;
   for (int i = 3; i < 9; ++i) messages.push_back(message(i));
@@ -179,7 +179,7 @@ TEST_F(RunsTest, BatchThatIsKnownInPartIsStoredAsAWhole) {
 }
 
 TEST_F(RunsTest, LapsedRunIsHandedOutAgain) {
-  RecordProperty("requirement", "R-21");
+  RecordProperty("requirement", "R-15,R-23");
   enqueue(100);
   const std::vector<ClaimedMessage> first = claim();
   clock_.advance(1min);
@@ -197,7 +197,7 @@ TEST_F(RunsTest, LapsedRunIsHandedOutAgain) {
 }
 
 TEST_F(RunsTest, ExtendingOneKeepsItWhenTheOthersLapse) {
-  RecordProperty("requirement", "R-20");
+  RecordProperty("requirement", "IBX-033");
   enqueue(10);
   const std::vector<ClaimedMessage> claimed = claim();
   EXPECT_TRUE(queue().extend({.delivery = delivery_of(claimed[4]), .lease = 10min}).locked_until);
@@ -210,7 +210,7 @@ TEST_F(RunsTest, ExtendingOneKeepsItWhenTheOthersLapse) {
 }
 
 TEST_F(RunsTest, ExtensionsThatMeetInOneRunLoseNoLease) {
-  RecordProperty("requirement", "R-20");
+  RecordProperty("requirement", "IBX-033,IBX-106");
   constexpr std::size_t kThreads = 3;
   enqueue(64);
   const std::vector<ClaimedMessage> claimed = claim();
@@ -236,7 +236,7 @@ TEST_F(RunsTest, ExtensionsThatMeetInOneRunLoseNoLease) {
 }
 
 TEST_F(RunsTest, LapsedPiecesOfARunComeBackTogether) {
-  RecordProperty("requirement", "R-21");
+  RecordProperty("requirement", "R-23");
   enqueue(64);
   for (int i = 0; i < 64; ++i) ASSERT_EQ(claim(1).size(), 1U);
   clock_.advance(1min);
@@ -246,7 +246,7 @@ TEST_F(RunsTest, LapsedPiecesOfARunComeBackTogether) {
 }
 
 TEST_F(RunsTest, RunThatSomebodyHoldsDoesNotStopTheOthers) {
-  RecordProperty("requirement", "R-18");
+  RecordProperty("requirement", "IBX-106");
   enqueue(200);
   Connection holder(space_.options());
   const Deadline far_away = std::chrono::steady_clock::now() + 1min;
@@ -264,7 +264,7 @@ TEST_F(RunsTest, RunThatSomebodyHoldsDoesNotStopTheOthers) {
 }
 
 TEST_F(RunsTest, SmallPiecesFillAClaim) {
-  RecordProperty("requirement", "R-18");
+  RecordProperty("requirement", "IBX-030");
   for (int i = 0; i < 200; i += 2) {
     queue().enqueue(std::vector<Message>{message(i), message(i + 1)});
   }
@@ -275,7 +275,7 @@ TEST_F(RunsTest, SmallPiecesFillAClaim) {
 }
 
 TEST_F(RunsTest, BytesEndAClaimWithinARun) {
-  RecordProperty("requirement", "R-18");
+  RecordProperty("requirement", "IBX-030");
   enqueue(100);  // of two bytes each
   const auto claim_bytes = [&](std::size_t bytes) {
     return queue().claim({.owner = owner_, .limit = 1'000, .max_bytes = bytes}).size();
@@ -289,7 +289,7 @@ TEST_F(RunsTest, BytesEndAClaimWithinARun) {
 }
 
 TEST_F(RunsTest, CleaningUpByTwoAtOnceRemovesEachMessageWithItsState) {
-  RecordProperty("requirement", "IBX-060");
+  RecordProperty("requirement", "R-22");
   enqueue(1'000);
   acknowledge(claim());
   clock_.advance(1h);
@@ -310,7 +310,7 @@ TEST_F(RunsTest, CleaningUpByTwoAtOnceRemovesEachMessageWithItsState) {
 }
 
 TEST_F(RunsTest, NumbersOfDeliveriesAreNeverShared) {
-  RecordProperty("requirement", "R-19");
+  RecordProperty("requirement", "R-15");
   enqueue(200);
   queue().enqueue(message(1'000));
   std::vector<DeliveryNumber> numbers;
@@ -323,7 +323,7 @@ TEST_F(RunsTest, NumbersOfDeliveriesAreNeverShared) {
 }
 
 TEST_F(RunsTest, RetentionRemovesAsManyAsAsked) {
-  RecordProperty("requirement", "IBX-060");
+  RecordProperty("requirement", "R-22");
   enqueue(100);
   acknowledge(claim());
   clock_.advance(1h);
@@ -356,7 +356,7 @@ TEST_F(RunsTest, TopicsOfOneCallKeepTheirOrderAndAreChosenFrom) {
 
 // Who meets another claim of the same run waits for what that one leaves.
 TEST_F(RunsTest, NobodyGoesAwayEmptyWhileARunHasMessages) {
-  RecordProperty("requirement", "R-18");
+  RecordProperty("requirement", "IBX-030,IBX-106");
   constexpr int kThreads = 8;
   constexpr int kMessages = 256;
   enqueue(kMessages);
