@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -27,26 +28,46 @@ constexpr std::size_t kMessagesPerRound = 20'000;
 constexpr int kRounds = 7;
 
 // Puts finished messages straight into the tables. They finish in the future, so that a clean-up of
-// what the rounds add leaves them. Their numbers are those of calls with 500 messages each.
+// what the rounds add leaves them. Their numbers are those of calls with 500 messages each; the
+// messages of every tenth call have rows of their own, as if something had happened to each of
+// them.
 void make_finished(BenchPostgresql& server, const postgresql::Options& options, std::size_t count) {
-  const auto execute = [&](const std::string& sql) {
-    server.execute(
-        fmt::format(fmt::runtime(sql), fmt::arg("s", options.schema), fmt::arg("count", count)));
+  constexpr std::size_t kCall = 500;
+  constexpr std::size_t kStep = 500 * kCall;  // so that no statement takes long
+  const std::size_t calls = count / kCall;
+  const auto execute = [&](const std::string& sql, std::size_t first = 0, std::size_t last = 0) {
+    server.execute(fmt::format(fmt::runtime(sql), fmt::arg("s", options.schema),
+                               fmt::arg("count", count), fmt::arg("calls", calls),
+                               fmt::arg("first", first), fmt::arg("last", last)));
   };
   execute("DROP INDEX {s}.oncebox_inbox_message_key");
-  execute(R"sql(
+  for (std::size_t first = 0; first < count; first += kStep) {
+    const std::size_t last = std::min(first + kStep, count) - 1;
+    execute(R"sql(
 INSERT INTO {s}.oncebox_inbox_message (id, key, source, message_id, first_seen_at, topic, payload)
 SELECT (1 + i / 500) * 16384 + i % 500, md5(i::text)::uuid, 'StripeWebhook', 'old-' || md5(i::text),
        now(), 'payment.received', decode(repeat('00', 200), 'hex')
-  FROM generate_series(0, {count} - 1) i)sql");
-  execute(R"sql(
+  FROM generate_series({first}::bigint, {last}) i)sql",
+            first, last);
+    execute(R"sql(
 INSERT INTO {s}.oncebox_inbox_done (id, finished_at, last_seen_at, enqueue_order, attempt,
                                     deliveries, lapses, content_version, duplicates, revivals)
-SELECT id, now() + interval '1 day' + id * interval '1 microsecond', now(), id, 0, 1, 0, 1, 0, 0
-  FROM {s}.oncebox_inbox_message)sql");
+SELECT n * 16384 + p, now() + interval '1 day' + n * interval '16 milliseconds', now(),
+       n * 16384 + p, 0, 2, 1, 1, 0, 0
+  FROM generate_series(1 + {first}::bigint / 500, 1 + {last}::bigint / 500) n
+ CROSS JOIN generate_series(0, 499) p
+ WHERE n % 10 = 0)sql",
+            first, last);
+  }
+  execute(R"sql(
+INSERT INTO {s}.oncebox_inbox_done_run (first_id, last_id, seen_at, finished_at, topic)
+SELECT n * 16384 + p, n * 16384 + least(p + 63, 499), now(),
+       now() + interval '1 day' + n * interval '16 milliseconds', 'payment.received'
+  FROM generate_series(1::bigint, {calls}) n CROSS JOIN generate_series(0, 499, 64) p
+ WHERE n % 10 <> 0)sql");
   execute("INSERT INTO {s}.oncebox_inbox_done_count VALUES ('payment.received', {count})");
   execute("CREATE UNIQUE INDEX oncebox_inbox_message_key ON {s}.oncebox_inbox_message (key)");
-  execute("SELECT setval('{s}.oncebox_inbox_numbers', {count} / 500 + 2)");
+  execute("SELECT setval('{s}.oncebox_inbox_numbers', {calls} + 2)");
 }
 
 // One schema, and a round of work on it.

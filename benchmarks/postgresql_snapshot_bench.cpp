@@ -47,7 +47,7 @@ class Bench {
   }
 
   void tell_dead_rows(Report& report) {
-    for (const std::string table : {"message", "work", "done", "done_count"}) {
+    for (const std::string table : {"message", "run", "work", "done_run", "done", "done_count"}) {
       const std::string dead =
           server_.execute(fmt::format("SELECT n_dead_tup FROM pg_stat_user_tables "
                                       "WHERE schemaname = '{}' AND relname = 'oncebox_inbox_{}'",
