@@ -29,10 +29,10 @@ class PostgresqlQueue::Enqueueing {
   }
 
   std::vector<EnqueueOutcome> run() {
-    if (std::optional<std::vector<Run>> runs = runs_of_call(); runs && arrive(*runs)) {
+    if (messages_.size() == 1 && partitions_.empty() && enqueue_alone()) return outcomes_;
+    if (messages_.size() > 1 && partitions_.empty() && !has_key_twice() && arrive()) {
       return outcomes_;
     }
-    if (messages_.size() == 1 && partitions_.empty() && enqueue_alone()) return outcomes_;
     queue_.in_rows(partitions_, [&](RowBatch& rows, Transaction& transaction) {
       return enqueue_in(rows, transaction);
     });
@@ -40,61 +40,74 @@ class PostgresqlQueue::Enqueueing {
   }
 
  private:
-  /// Messages that follow each other in the call and can share a row: their places.
-  struct Run {
-    std::size_t first = 0;
-    std::size_t last = 0;
-  };
-
-  // Nothing when single rows serve the call better.
-  std::optional<std::vector<Run>> runs_of_call() const {
-    const bool are_plain =
-        std::all_of(messages_.begin(), messages_.end(), [](const Message& message) {
-          return !message.partition_key && !message.due_at && !message.expires_at;
-        });
-    if (messages_.size() < 2 || !are_plain) return std::nullopt;
+  [[nodiscard]] bool has_key_twice() const {
     std::vector<sql::StorageKey> sorted = keys_;
     std::sort(sorted.begin(), sorted.end());
-    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) return std::nullopt;
-    std::vector<Run> runs;
-    for (std::size_t i = 0; i < messages_.size(); ++i) {
-      const bool fits = !runs.empty() && i - runs.back().first < std::size_t{kMaxRunLength} &&
-                        messages_[i].topic == messages_[i - 1].topic &&
-                        messages_[i].priority == messages_[i - 1].priority;
-      if (fits) {
-        runs.back().last = i;
-      } else {
-        runs.push_back({i, i});
-      }
+    return std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+  }
+
+  // The place behind the messages that can share a row with the one at `first`.
+  [[nodiscard]] std::size_t end_of_run(std::size_t first) const {
+    const auto is_plain = [](const Message& message) {
+      return !message.due_at && !message.expires_at;
+    };
+    if (!is_plain(messages_[first])) return first + 1;
+    const std::size_t limit = std::min(messages_.size(), first + std::size_t{kMaxRunLength});
+    std::size_t end = first + 1;
+    while (end < limit && is_plain(messages_[end]) &&
+           messages_[end].topic == messages_[first].topic &&
+           messages_[end].priority == messages_[first].priority) {
+      ++end;
     }
-    if (runs.size() * 2 > messages_.size()) return std::nullopt;
-    return runs;
+    return end;
   }
 
   // Stores all messages if all of them are new; else false, and nothing has changed.
-  bool arrive(const std::vector<Run>& runs) {
-    Parameters values = arrival_arrays();
-    ArrayValue first(SqlType::bigint);
-    ArrayValue last(SqlType::bigint);
-    ArrayValue run_priorities(SqlType::smallint);
-    ArrayValue topics(SqlType::text);
-    ArrayValue bytes(SqlType::bigint);
-    for (const Run& run : runs) {
-      first.add(static_cast<std::int64_t>(run.first));
-      last.add(static_cast<std::int64_t>(run.last));
-      run_priorities.add(static_cast<std::int16_t>(messages_[run.first].priority.value()));
-      topics.add(std::string_view(messages_[run.first].topic.str()));
-      std::size_t sum = 0;
-      for (std::size_t i = run.first; i <= run.last; ++i) sum += messages_[i].payload.size();
-      bytes.add(static_cast<std::int64_t>(sum));
+  bool arrive() {
+    RowArrays messages(kArrivalColumns);
+    for (const std::size_t place : places_by_key()) {
+      put_message(messages, place);
+      messages.put(messages_[place].due_at).put(messages_[place].expires_at);
     }
-    values.add(std::move(first)).add(std::move(last)).add(std::move(run_priorities));
-    values.add(std::move(topics)).add(std::move(bytes)).add(queue_.test_time());
+    RowArrays runs(kArrivingRunColumns);
+    RowArrays singles(kArrivingSingleColumns);
+    for (std::size_t first = 0, end = 0; first < messages_.size(); first = end) {
+      end = end_of_run(first);
+      if (end - first > 1) {
+        put_run(runs, first, end - 1);
+      } else {
+        put_single(singles, first);
+      }
+    }
+    Parameters values = messages.take();
+    runs.move_to(values);
+    singles.move_to(values);
+    values.add(queue_.test_time());
     try {
       return insert_alone(queue_.sql_.runs.arrive, values);
     } catch (const LostAgainstAnother&) {
       return false;  // somebody has just stored one of them
     }
+  }
+
+  void put_run(RowArrays& runs, std::size_t first, std::size_t last) const {
+    std::size_t bytes = 0;
+    for (std::size_t i = first; i <= last; ++i) bytes += messages_[i].payload.size();
+    runs.put(static_cast<std::int64_t>(first))
+        .put(static_cast<std::int64_t>(last))
+        .put(static_cast<std::int16_t>(messages_[first].priority.value()))
+        .put(std::string_view(messages_[first].topic.str()))
+        .put(static_cast<std::int64_t>(bytes));
+  }
+
+  void put_single(RowArrays& singles, std::size_t place) const {
+    const Message& message = messages_[place];
+    singles.put(static_cast<std::int64_t>(place))
+        .put(static_cast<std::int16_t>(message.priority.value()))
+        .put(std::string_view(message.topic.str()))
+        .put(message.due_at)
+        .put(message.expires_at)
+        .put(static_cast<std::int32_t>(message.payload.size()));
   }
 
   // Whether the statement, a transaction by itself, has stored something.
@@ -193,17 +206,11 @@ class PostgresqlQueue::Enqueueing {
     return order;
   }
 
-  Parameters arrival_arrays() const {
-    RowArrays rows(kArrivalColumns);
-    for (const std::size_t place : places_by_key()) put_arrival(rows, place);
-    return rows.take();
-  }
-
   Parameters message_arrays() const {
     RowArrays rows(kEnqueueColumns);
     for (const std::size_t place : places_by_key()) {
       const Message& message = messages_[place];
-      put_arrival(rows, place);
+      put_message(rows, place);
       rows.put(message.partition_key ? std::optional<std::string_view>(message.partition_key->str())
                                      : std::nullopt)
           .put(message.due_at)
@@ -214,7 +221,7 @@ class PostgresqlQueue::Enqueueing {
     return parameters;
   }
 
-  void put_arrival(RowArrays& rows, std::size_t place) const {
+  void put_message(RowArrays& rows, std::size_t place) const {
     using Text = std::optional<std::string_view>;
     const Message& message = messages_[place];
     const std::optional<std::string> headers = sql::to_json(message.headers);

@@ -46,8 +46,13 @@ RowArrays::RowArrays(std::span<const Column> columns) {
 }
 
 Parameters RowArrays::take() {
-  const bool has_rows = !empty();
   Parameters parameters;
+  move_to(parameters);
+  return parameters;
+}
+
+void RowArrays::move_to(Parameters& parameters) {
+  const bool has_rows = !empty();
   for (ArrayValue& array : arrays_) {
     // unnest() fills up with nulls what is shorter than the others.
     if (has_rows && array.has_only_nulls()) {
@@ -56,7 +61,6 @@ Parameters RowArrays::take() {
       parameters.add(std::move(array));
     }
   }
-  return parameters;
 }
 
 std::string RowArrays::names(std::span<const Column> columns) {
@@ -67,10 +71,9 @@ std::string RowArrays::values(std::span<const Column> columns) {
   return joined(columns, [](const Column& column) { return fmt::format("u.{}", column.name); });
 }
 
-std::string RowArrays::source(std::span<const Column> columns) {
-  int number = 0;
+std::string RowArrays::source(std::span<const Column> columns, std::size_t first) {
   const std::string arrays = joined(columns, [&](const Column& column) {
-    return fmt::format("${}::{}[]", ++number, name_of(column.type));
+    return fmt::format("${}::{}[]", first++, name_of(column.type));
   });
   return fmt::format("unnest({}) AS u ({})", arrays, names(columns));
 }

@@ -34,13 +34,15 @@ class RowArrays {
   [[nodiscard]] std::size_t rows() const noexcept { return arrays_.front().size(); }
   /// The arrays as the parameters $1, $2, …
   [[nodiscard]] Parameters take();
+  /// The arrays as further parameters.
+  void move_to(Parameters& parameters);
 
   /// "id, stage, …"
   [[nodiscard]] static std::string names(std::span<const Column> columns);
   /// "u.id, u.stage, …"
   [[nodiscard]] static std::string values(std::span<const Column> columns);
-  /// "unnest($1::bigint[], …) AS u (id, …)"
-  [[nodiscard]] static std::string source(std::span<const Column> columns);
+  /// "unnest($1::bigint[], …) AS u (id, …)", with the parameters from `first` on.
+  [[nodiscard]] static std::string source(std::span<const Column> columns, std::size_t first = 1);
   /// "stage = u.stage, …", without the first column, by which rows are found
   [[nodiscard]] static std::string assignments(std::span<const Column> columns);
 

@@ -11,28 +11,37 @@ namespace {
 // All messages or none: what is known is looked at in another way, and then all at once. Whoever
 // stores one of the keys at the same moment makes this fail as a whole.
 std::string arrive_sql() {
-  const auto first = static_cast<int>(kArrivalColumns.size()) + 1;
+  constexpr std::size_t kRuns = 1 + kArrivalColumns.size();
+  constexpr std::size_t kSingles = kRuns + kArrivingRunColumns.size();
+  constexpr std::size_t kNow = kSingles + kArrivingSingleColumns.size();
   return fmt::format(R"sql(
 WITH number AS MATERIALIZED (
   SELECT nextval('{{numbers}}') * {ids} AS first
    WHERE NOT EXISTS (SELECT FROM {{message}} WHERE key = ANY($2::uuid[]))),
 arrived AS (
   INSERT INTO {{message}} (id, key, source, message_id, first_seen_at, topic, payload, headers,
-                         hash_algorithm, hash, priority)
+                         hash_algorithm, hash, priority, due_at, expires_at)
   SELECT n.first + u.place, u.key, u.source, u.message_id, {now}, u.topic, u.payload, u.headers,
-         u.hash_algorithm, u.hash, coalesce(u.priority, 0::smallint)
-    FROM number n CROSS JOIN {source})
-INSERT INTO {{run}} (first_id, last_id, seen_at, stage, priority, topic, payload_bytes)
-SELECT n.first + r.first, n.first + r.last, {now}, 1, r.priority, r.topic, r.payload_bytes
-  FROM number n
- CROSS JOIN unnest(${a}::bigint[], ${b}::bigint[], ${c}::smallint[], ${d}::text[], ${e}::bigint[])
-            r(first, last, priority, topic, payload_bytes)
-RETURNING first_id)sql",
+         u.hash_algorithm, u.hash, coalesce(u.priority, 0::smallint), u.due_at, u.expires_at
+    FROM number n CROSS JOIN {messages}),
+runs AS (
+  INSERT INTO {{run}} (first_id, last_id, seen_at, stage, priority, topic, payload_bytes)
+  SELECT n.first + u.first_place, n.first + u.last_place, {now}, 1, u.priority, u.topic,
+         u.payload_bytes
+    FROM number n CROSS JOIN {runs}),
+singles AS (
+  INSERT INTO {{work}} (id, enqueue_order, eligible_at, last_seen_at, due_at, expires_at,
+                      payload_bytes, attempt, deliveries, lapses, content_version, claimed_version,
+                      duplicates, revivals, stage, priority, topic)
+  SELECT n.first + u.place, n.first + u.place, greatest({now}, u.due_at), {now}, u.due_at,
+         u.expires_at, u.payload_bytes, 0, 0, 0, 1, 0, 0, 0, 1, u.priority, u.topic
+    FROM number n CROSS JOIN {singles})
+SELECT first FROM number)sql",
                      fmt::arg("ids", kIdsPerNumber),
-                     fmt::arg("now", now_sql(fmt::format("${}", first + 5))),
-                     fmt::arg("source", RowArrays::source(kArrivalColumns)), fmt::arg("a", first),
-                     fmt::arg("b", first + 1), fmt::arg("c", first + 2), fmt::arg("d", first + 3),
-                     fmt::arg("e", first + 4));
+                     fmt::arg("now", now_sql(fmt::format("${}", kNow))),
+                     fmt::arg("messages", RowArrays::source(kArrivalColumns)),
+                     fmt::arg("runs", RowArrays::source(kArrivingRunColumns, kRuns)),
+                     fmt::arg("singles", RowArrays::source(kArrivingSingleColumns, kSingles)));
 }
 
 // A ready message that is taken out may stand behind the place from which claims look on.

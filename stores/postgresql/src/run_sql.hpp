@@ -14,13 +14,29 @@ namespace oncebox::postgresql {
 /// How many messages a run may stand for; as many numbers has a delivery of one.
 inline constexpr std::int64_t kMaxRunLength = 64;
 
-/// What is sent of each message that is to stand in a run; no priority means 0.
+/// What is sent of each message of a call in which all are new; no priority means 0.
 inline constexpr std::array kArrivalColumns{
-    Column{"place", SqlType::bigint}, Column{"key", SqlType::uuid},
-    Column{"source", SqlType::text},  Column{"message_id", SqlType::text},
-    Column{"topic", SqlType::text},   Column{"payload", SqlType::bytea},
-    Column{"headers", SqlType::text}, Column{"hash_algorithm", SqlType::text},
-    Column{"hash", SqlType::bytea},   Column{"priority", SqlType::smallint},
+    Column{"place", SqlType::bigint},       Column{"key", SqlType::uuid},
+    Column{"source", SqlType::text},        Column{"message_id", SqlType::text},
+    Column{"topic", SqlType::text},         Column{"payload", SqlType::bytea},
+    Column{"headers", SqlType::text},       Column{"hash_algorithm", SqlType::text},
+    Column{"hash", SqlType::bytea},         Column{"priority", SqlType::smallint},
+    Column{"due_at", SqlType::timestamptz}, Column{"expires_at", SqlType::timestamptz},
+};
+/// The runs of such a call.
+inline constexpr std::array kArrivingRunColumns{
+    Column{"first_place", SqlType::bigint},   Column{"last_place", SqlType::bigint},
+    Column{"priority", SqlType::smallint},    Column{"topic", SqlType::text},
+    Column{"payload_bytes", SqlType::bigint},
+};
+/// The messages of such a call that stand in no run.
+inline constexpr std::array kArrivingSingleColumns{
+    Column{"place", SqlType::bigint},
+    Column{"priority", SqlType::smallint},
+    Column{"topic", SqlType::text},
+    Column{"due_at", SqlType::timestamptz},
+    Column{"expires_at", SqlType::timestamptz},
+    Column{"payload_bytes", SqlType::integer},
 };
 
 /// The statements about runs: messages with consecutive ids that came in one call with the same
@@ -30,8 +46,8 @@ struct RunSql {
   /// `queue` is "inbox" or "outbox".
   RunSql(const Names& names, std::string_view queue);
 
-  /// kArrivalColumns; first and last places, priorities, topics and payload bytes of the runs; now
-  /// -> a row for each run. Does nothing unless all messages are new.
+  /// kArrivalColumns, kArrivingRunColumns, kArrivingSingleColumns, now -> a row. Does nothing, and
+  /// answers none, unless all messages are new.
   Statement arrive;
   /// uuid[]: gives these messages rows of their own in work or done, if they stand in runs.
   Statement take_out;

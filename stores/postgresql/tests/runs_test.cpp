@@ -178,6 +178,25 @@ TEST_F(RunsTest, BatchThatIsKnownInPartIsStoredAsAWhole) {
   expect_sound();
 }
 
+TEST_F(RunsTest, CallWithAllKindsOfMessagesGivesEachTheRowItNeeds) {
+  RecordProperty("requirement", "R-17,R-28,IBX-032");
+  std::vector<Message> messages;
+  for (int i = 0; i < 12; ++i) messages.push_back(message(i));
+  messages[3].topic = "order.paid";
+  messages[5].due_at = clock_.now() + 1min;
+  messages[7].expires_at = clock_.now() + 1h;
+  messages[9].priority = 5;
+  queue().enqueue(messages);
+  EXPECT_EQ(rows("run"), 2) << "the first three, and the last two";
+  EXPECT_EQ(rows("work"), 7);
+  expect_sound();
+  std::string order;
+  for (const ClaimedMessage& one : claim()) order += one.message.key.message_id.str() + " ";
+  EXPECT_EQ(order, "9 0 1 2 3 4 6 7 8 10 11 ");
+  clock_.advance(1min);
+  EXPECT_EQ(stats().ready, 12U);
+}
+
 TEST_F(RunsTest, LapsedRunIsHandedOutAgain) {
   RecordProperty("requirement", "R-15,R-23");
   enqueue(100);
