@@ -119,6 +119,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
     std::size_t limit = 0;
     std::size_t candidates = 0;
     std::size_t bytes_left = 0;
+    bool takes_one_at_least = true;  ///< whatever its bytes
   };
   [[nodiscard]] Command claim_command(const ClaimRequest& request, const ClaimWindow& window,
                                       const ClaimFloors::Floors& floors,

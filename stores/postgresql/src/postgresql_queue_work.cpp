@@ -95,7 +95,8 @@ Command PostgresqlQueue::claim_command(const ClaimRequest& request, const ClaimW
       .add(std::move(priorities))
       .add(std::move(times))
       .add(std::move(numbers))
-      .add(static_cast<std::int32_t>(window.candidates));
+      .add(static_cast<std::int32_t>(window.candidates))
+      .add(window.takes_one_at_least);
   const bool every_topic = request.topics.only.empty() && request.topics.except.empty();
   if (!every_topic) add_selection(parameters, request.topics);
   return {every_topic ? &sql_.claim : &sql_.claim_topics, &parameters};
@@ -196,7 +197,8 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_from_floors(const ClaimReque
                        .messages = met_others ? std::span<const StoredMessage>() : answer.messages,
                        .is_exhausted = is_exhausted,
                        .took = std::chrono::steady_clock::now() - began});
-  if (met_others || answer.has_more) claim_more(request, floors, answer);
+  const bool saw_too_few = answer.has_more && answer.chosen == answer.candidates;
+  if (met_others || saw_too_few) claim_more(request, floors, answer);
   return answer;
 }
 
@@ -218,9 +220,12 @@ void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimFloors::Floor
       const std::size_t bytes = payload_bytes(answer.messages);
       if (answer.messages.size() >= request.limit || bytes >= request.max_bytes) break;
       window = std::min(window * kWider, limits::kMaxBatchItems);
-      ClaimAnswer more = claim_once(
-          request, {request.limit - answer.messages.size(), window, request.max_bytes - bytes},
-          floors);
+      ClaimAnswer more = claim_once(request,
+                                    {.limit = request.limit - answer.messages.size(),
+                                     .candidates = window,
+                                     .bytes_left = request.max_bytes - bytes,
+                                     .takes_one_at_least = answer.messages.empty()},
+                                    floors);
       const bool saw_everything = more.candidates < window && !more.has_more;
       const bool got_what_it_chose = more.messages.size() == more.chosen;
       add(std::move(more));

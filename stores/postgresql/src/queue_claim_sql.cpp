@@ -12,7 +12,8 @@ namespace {
 // $1 limit        $2 owner          $3 lease in milliseconds
 // $4 now          $5 bytes          $6 leases that ended until then are known to be reaped
 // $7 priorities   $8 times   $9 numbers: from where on each priority is to be looked at
-// $10 how many candidates to look at, at least the limit; from $11 on the topics
+// $10 how many candidates to look at, at least the limit
+// $11 whether the first is taken though it has more bytes; from $12 on the topics
 //
 // First it is seen whether something has lapsed or expired: then nothing is claimed, and the caller
 // reaps before it asks again; with a time in the future as $6 this is left out. The candidates come
@@ -88,10 +89,10 @@ chosen AS MATERIALIZED (
                       FROM (SELECT m.id, sum(octet_length(m.payload)) OVER (ORDER BY m.id) AS bytes
                               FROM {{message}} m WHERE m.id BETWEEN i.id AND i.run_end) f
                      WHERE f.bytes <= $5 - (i.bytes - i.payload_bytes)
-                        OR (i.number = 1 AND f.id = i.id)) END AS high
+                        OR ($11::boolean AND i.number = 1 AND f.id = i.id)) END AS high
     FROM item i
    WHERE i.until - i.messages < $10
-     AND (i.number = 1 OR i.bytes <= $5
+     AND (($11 AND i.number = 1) OR i.bytes <= $5
        OR (i.run_end IS NOT NULL AND i.bytes - i.payload_bytes < $5))),
 locked AS MATERIALIZED (
   SELECT w.id

@@ -288,8 +288,13 @@ TEST_F(RunsTest, SmallPiecesFillAClaim) {
     queue().enqueue(std::vector<Message>{message(i), message(i + 1)});
   }
   EXPECT_EQ(rows("run"), 100);
+  const auto claim_bytes = [&](std::size_t bytes) {
+    return queue().claim({.owner = owner_, .limit = 60, .max_bytes = bytes}).size();
+  };
+  EXPECT_EQ(claim_bytes(50), 25U) << "of two bytes each";
+  EXPECT_EQ(claim_bytes(101), 50U) << "also when it has to look further";
   EXPECT_EQ(claim(60).size(), 60U);
-  EXPECT_EQ(claim().size(), 140U);
+  EXPECT_EQ(claim().size(), 65U);
   expect_sound();
 }
 
