@@ -181,7 +181,7 @@ std::string claim_sql(const Names& names, std::string_view queue, std::string_vi
   const std::string topics =
       topic_condition.empty() ? "" : fmt::format("\n                  AND {}", topic_condition);
   const std::string sql = fmt::format(
-      fmt::runtime(kClaim), fmt::arg("topics", topics), fmt::arg("runs", "least($10, 8 + $10 / 8)"),
+      fmt::runtime(kClaim), fmt::arg("topics", topics), fmt::arg("runs", "least($10, 32 + $10 / 8)"),
       fmt::arg("unflushed", flush_claims ? "" : ", set_config('synchronous_commit', 'off', true)"),
       fmt::arg("columns", row_columns(ListPayloads::include)));
   return names.fill(sql, queue);
