@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -188,8 +190,26 @@ class PostgresqlQueue::Settling {
   }
 
   void acknowledge_runs(Transaction& transaction) {
-    const Result released = transaction.run(queue_.sql_.runs.acknowledge, run_parameters());
-    if (released.bigint(0, 0) == 0) throw RunsNotHeld{};
+    const Parameters to_lock = runs_to_lock();
+    const Parameters parameters = run_parameters();
+    const std::array commands{Command{&queue_.sql_.runs.lock, &to_lock},
+                              Command{&queue_.sql_.runs.acknowledge, &parameters}};
+    if (transaction.run_all(commands).back().bigint(0, 0) == 0) throw RunsNotHeld{};
+  }
+
+  // Also those from which messages will be taken out afterwards: two calls that lock them in two
+  // steps would wait for each other.
+  [[nodiscard]] Parameters runs_to_lock() const {
+    std::set<std::int64_t> first_ids;
+    for (const auto& [first_id, acknowledgement] : runs_) first_ids.insert(first_id);
+    for (const std::size_t i : others_) {
+      if (!handouts_[i]) continue;
+      const std::optional<HeldRun> run = queue_.handouts_.run_of(handouts_[i]->id);
+      if (run) first_ids.insert(run->first_id);
+    }
+    ArrayValue array(SqlType::bigint);
+    for (const std::int64_t first_id : first_ids) array.add(first_id);
+    return Parameters().add(std::move(array));
   }
 
   [[nodiscard]] Parameters run_parameters() const {
@@ -203,11 +223,9 @@ class PostgresqlQueue::Settling {
     for (const std::size_t i : in_runs_) outcomes_[i] = SettleOutcome::settled;
   }
 
-  // From now on each of them is looked at.
+  // From now on each of them is looked at, which takes it out of its run.
   void leave_runs() {
-    for (const auto& [first_id, acknowledgement] : runs_) {
-      queue_.handouts_.replace_run(acknowledgement.run, {});
-    }
+    for (const std::size_t i : in_runs_) queue_.leave_run(settlements_[i].delivery);
     runs_.clear();
     others_.insert(others_.end(), in_runs_.begin(), in_runs_.end());
     in_runs_.clear();

@@ -189,16 +189,15 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_from_floors(const ClaimReque
   }
   // We do not go past what somebody else was faster to lock: he may be taking only a part of a run.
   // Nor past those that were too large for this batch.
-  const bool met_others = answer.messages.size() < answer.chosen;
-  const bool is_exhausted =
-      answer.candidates < request.limit && !met_others && answer.chosen == answer.candidates;
+  const bool met_others = answer.missed || answer.messages.size() < answer.chosen;
+  const bool is_exhausted = answer.candidates < request.limit && !answer.has_more && !met_others &&
+                            answer.chosen == answer.candidates;
   floors_.after_claim(request.topics, floors,
                       {.now = answer.now,
                        .messages = met_others ? std::span<const StoredMessage>() : answer.messages,
                        .is_exhausted = is_exhausted,
                        .took = std::chrono::steady_clock::now() - began});
-  const bool saw_too_few = answer.has_more && answer.chosen == answer.candidates;
-  if (met_others || saw_too_few) claim_more(request, floors, answer);
+  if (met_others || answer.has_more) claim_more(request, floors, answer);
   return answer;
 }
 

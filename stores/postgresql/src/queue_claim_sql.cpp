@@ -19,10 +19,11 @@ namespace {
 // reaps before it asks again; with a time in the future as $6 this is left out. The candidates come
 // in order: by priority (a LATERAL join is a nested loop, which keeps the order of its outer side),
 // and within one from two ranges of the index of single messages and from the runs, which are
-// merged. Of the runs as many are looked at as are likely to be enough. Those that nobody else is
-// just claiming are locked and handed out. Only the last run can be claimed in part, because of the
-// limit or of the bytes; then it is cut in two. `stage + 0` keeps the planner from going
-// through an index in order to find rows whose place is known.
+// merged. Of the runs as many are looked at as are likely to be enough; behind the last of them,
+// the horizon, others might come first. Those that nobody else is just claiming are locked and
+// handed out. Only the last run can be claimed in part, because of the limit or of the bytes; then
+// it is cut in two. `stage + 0` keeps the planner from going through an index in order to find rows
+// whose place is known.
 constexpr std::string_view kClaim = R"sql(
 WITH moment AS MATERIALIZED (
   SELECT coalesce($4::timestamptz,
@@ -42,7 +43,7 @@ item AS MATERIALIZED (
   SELECT c.*, row_number() OVER () AS number,
          sum(c.messages) OVER (ROWS UNBOUNDED PRECEDING)::bigint AS until,
          sum(c.payload_bytes) OVER (ROWS UNBOUNDED PRECEDING)::bigint AS bytes
-    FROM (SELECT p.*
+    FROM (SELECT p.*, r.priority
             FROM (SELECT q.priority, f.eligible_at, f.enqueue_order
                     FROM {{priority}} q
                     LEFT JOIN unnest($7::smallint[], $8::timestamptz[], $9::bigint[])
@@ -81,6 +82,11 @@ item AS MATERIALIZED (
              ORDER BY eligible_at, enqueue_order LIMIT $10) p
            LIMIT $10) c
    WHERE (SELECT yes FROM clean)),
+horizon AS MATERIALIZED (
+  SELECT min(number) AS number
+    FROM (SELECT number, count(run_end) OVER (PARTITION BY priority ORDER BY number) AS runs
+            FROM item) counted
+   WHERE runs >= {runs}),
 chosen AS MATERIALIZED (
   SELECT i.id, i.place, i.run_end, i.number,
          CASE WHEN i.run_end IS NULL THEN i.id
@@ -92,6 +98,7 @@ chosen AS MATERIALIZED (
                         OR ($11::boolean AND i.number = 1 AND f.id = i.id)) END AS high
     FROM item i
    WHERE i.until - i.messages < $10
+     AND i.number <= coalesce((SELECT number FROM horizon), i.number)
      AND (($11 AND i.number = 1) OR i.bytes <= $5
        OR (i.run_end IS NOT NULL AND i.bytes - i.payload_bytes < $5))),
 locked AS MATERIALIZED (
@@ -99,7 +106,7 @@ locked AS MATERIALIZED (
     FROM {{work}} w
    WHERE w.ctid = ANY(ARRAY(SELECT place FROM chosen WHERE place IS NOT NULL))
      AND w.stage + 0 IN (1, 7)
-   LIMIT $1::integer FOR UPDATE SKIP LOCKED),
+     FOR UPDATE SKIP LOCKED),
 locked_run AS MATERIALIZED (
   SELECT w.first_id
     FROM {{run}} w
@@ -108,7 +115,7 @@ locked_run AS MATERIALIZED (
      AND w.stage + 0 = 1
      FOR UPDATE SKIP LOCKED),
 taken AS MATERIALIZED (
-  SELECT t.id, t.place, t.run_end, least(t.high, t.id + ($1 - t.before) - 1) AS high
+  SELECT t.id, t.place, t.run_end, least(t.high, t.id + ($1::integer - t.before) - 1) AS high
     FROM (SELECT c.*, (sum(c.high - c.id + 1) OVER (ORDER BY c.number))::bigint
                       - (c.high - c.id + 1) AS before
             FROM chosen c
@@ -153,7 +160,8 @@ SELECT h.yes, h.now, h.candidates, h.has_more, h.chosen, h.missed, h.missed_end,
                i.candidates, i.has_more, x.id AS missed, x.run_end AS missed_end,
                (SELECT least($1, coalesce(sum(high - id + 1), 0))::bigint FROM chosen) AS chosen
           FROM (SELECT coalesce(sum(messages), 0)::bigint AS candidates,
-                       count(run_end) >= {runs} AS has_more FROM item) i
+                       (SELECT number FROM horizon) IS NOT NULL AS has_more
+                  FROM item WHERE number <= coalesce((SELECT number FROM horizon), number)) i
           LEFT JOIN (SELECT id, run_end FROM chosen
                       WHERE high IS NOT NULL AND run_end IS NOT NULL
                         AND (id IN (SELECT first_id FROM locked_run)) IS NOT TRUE
@@ -181,7 +189,8 @@ std::string claim_sql(const Names& names, std::string_view queue, std::string_vi
   const std::string topics =
       topic_condition.empty() ? "" : fmt::format("\n                  AND {}", topic_condition);
   const std::string sql = fmt::format(
-      fmt::runtime(kClaim), fmt::arg("topics", topics), fmt::arg("runs", "least($10, 32 + $10 / 8)"),
+      fmt::runtime(kClaim), fmt::arg("topics", topics),
+      fmt::arg("runs", "least($10, 32 + $10 / 8)"),
       fmt::arg("unflushed", flush_claims ? "" : ", set_config('synchronous_commit', 'off', true)"),
       fmt::arg("columns", row_columns(ListPayloads::include)));
   return names.fill(sql, queue);

@@ -253,6 +253,8 @@ RunSql::RunSql(const Names& names, std::string_view queue) {
   prepare(arrive, "arrive", arrive_sql());
   prepare(take_out, "take_out", take_out_sql());
   prepare(take_out_done, "take_out_done", take_out_done_sql());
+  prepare(lock, "lock_runs",
+          "SELECT first_id FROM {run} WHERE first_id = ANY($1::bigint[]) FOR UPDATE");
   prepare(acknowledge, "acknowledge_runs", acknowledge_sql());
   prepare(take_out_lapsed, "take_out_lapsed", take_out_lapsed_sql());
   prepare(any_in_run, "any_in_run", kAnyInRun);

@@ -52,6 +52,7 @@ struct RunSql {
   /// uuid[]: gives these messages rows of their own in work or done, if they stand in runs.
   Statement take_out;
   Statement take_out_done;
+  Statement lock;  ///< the first ids of runs: in the order in which everybody locks them
   /// The first ids of runs, their owner, the deliveries of their first messages, their last ids;
   /// ranges that stay leased: first and last ids, times of arrival, ends of the lease, deliveries,
   /// priorities, topics; ranges that are done: first and last ids, times of arrival, topics; now

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -40,6 +41,19 @@ class RunsTest : public ::testing::Test {
     std::vector<Settlement> settlements;
     for (const ClaimedMessage& one : claimed) settlements.push_back({.delivery = delivery_of(one)});
     for (const SettleOutcome outcome : queue().settle(settlements)) EXPECT_EQ(outcome, expected);
+  }
+
+  // A transaction that has locked the first ready run, until this is destroyed.
+  using Held = std::unique_ptr<Connection>;
+  [[nodiscard]] Held hold_first_run() {
+    auto holder = std::make_unique<Connection>(space_.options());
+    const Deadline far_away = std::chrono::steady_clock::now() + 1min;
+    const std::string table = space_.schema() + ".oncebox_inbox_run";
+    holder->run_text("BEGIN", Exchange::changes_nothing, far_away);
+    holder->run_text("SELECT FROM " + table + " WHERE first_id IN (SELECT min(first_id) FROM " +
+                         table + " WHERE stage = 1) FOR UPDATE",
+                     Exchange::changes_nothing, far_away);
+    return holder;
   }
 
   [[nodiscard]] std::int64_t rows(const std::string& table) {
@@ -267,17 +281,12 @@ TEST_F(RunsTest, LapsedPiecesOfARunComeBackTogether) {
 TEST_F(RunsTest, RunThatSomebodyHoldsDoesNotStopTheOthers) {
   RecordProperty("requirement", "IBX-106");
   enqueue(200);
-  Connection holder(space_.options());
-  const Deadline far_away = std::chrono::steady_clock::now() + 1min;
-  holder.run_text("BEGIN", Exchange::changes_nothing, far_away);
-  holder.run_text("SELECT FROM " + space_.schema() +
-                      ".oncebox_inbox_run WHERE first_id IN (SELECT min(first_id) FROM " +
-                      space_.schema() + ".oncebox_inbox_run) FOR UPDATE",
-                  Exchange::changes_nothing, far_away);
-  EXPECT_EQ(claim(10).size(), 10U);
-  EXPECT_EQ(claim().size(), 126U);
-  EXPECT_TRUE(claim().empty()) << "and whoever finds nothing else does not wait for ever";
-  holder.run_text("COMMIT", Exchange::changes_nothing, far_away);
+  {
+    const Held held = hold_first_run();
+    EXPECT_EQ(claim(10).size(), 10U);
+    EXPECT_EQ(claim().size(), 126U);
+    EXPECT_TRUE(claim().empty()) << "and whoever finds nothing else does not wait for ever";
+  }
   EXPECT_EQ(claim().size(), 64U);
   expect_sound();
 }
@@ -295,6 +304,74 @@ TEST_F(RunsTest, SmallPiecesFillAClaim) {
   EXPECT_EQ(claim_bytes(101), 50U) << "also when it has to look further";
   EXPECT_EQ(claim(60).size(), 60U);
   EXPECT_EQ(claim().size(), 65U);
+  expect_sound();
+}
+
+TEST_F(RunsTest, ManySmallPiecesAreHandedOutInOrderAndWithoutPause) {
+  RecordProperty("requirement", "IBX-030,R-17");
+  int number = 0;
+  for (int call = 0; call < 150; ++call) {
+    std::vector<Message> messages;
+    for (int i = 0; i < 5; ++i) {  // two runs of two, and one by itself
+      messages.push_back(message(number++, i / 2 == 1 ? "order.paid" : "order.created"));
+    }
+    queue().enqueue(messages);
+  }
+  for (int i = 0; i < 100; ++i) {  // less urgent, and behind them
+    queue().enqueue(
+        {.key = {"shop", std::to_string(number++)}, .topic = "order.created", .priority = -1});
+  }
+  clock_.advance(10s);
+  int next = 0;
+  while (next < number) {
+    const std::vector<ClaimedMessage> claimed = claim(100);
+    ASSERT_FALSE(claimed.empty()) << next;
+    for (const ClaimedMessage& one : claimed) {
+      ASSERT_EQ(one.message.key.message_id.str(), std::to_string(next++));
+    }
+  }
+}
+
+TEST_F(RunsTest, ShortRunThatSomebodyHeldIsNotPassedOver) {
+  RecordProperty("requirement", "IBX-030,IBX-106");
+  for (int first : {0, 20, 84}) {
+    std::vector<Message> messages;
+    for (int i = first; i < (first == 0 ? 20 : first + 64); ++i) messages.push_back(message(i));
+    queue().enqueue(messages);
+  }
+  clock_.advance(10s);
+  ASSERT_EQ(claim(1).size(), 1U);  // from now on claims know where they left off
+  {
+    const Held held = hold_first_run();
+    EXPECT_EQ(claim(100).size(), 100U);
+  }
+  EXPECT_EQ(claim(100).size(), 47U);
+  expect_sound();
+}
+
+TEST_F(RunsTest, SettlementsThatMeetInTheSameRunsGetThrough) {
+  RecordProperty("requirement", "IBX-044,IBX-106");
+  constexpr std::size_t kThreads = 4;
+  enqueue(192);
+  const std::vector<ClaimedMessage> claimed = claim();
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (std::size_t i = thread; i < claimed.size() / 2; i += kThreads) {
+          // Two messages of different runs, one of them not just acknowledged.
+          std::vector<Settlement> pair{{.delivery = delivery_of(claimed[i])},
+                                       {.delivery = delivery_of(claimed[claimed.size() - 1 - i])}};
+          if (i % 8 < kThreads) pair[i % 2].verdict = Release{};
+          for (const SettleOutcome outcome : queue().settle(pair)) {
+            EXPECT_EQ(outcome, SettleOutcome::settled);
+          }
+        }
+      });
+    }
+  }
+  EXPECT_EQ(stats().leased, 0U);
+  EXPECT_EQ(stats().done + stats().ready, 192U);
   expect_sound();
 }
 
