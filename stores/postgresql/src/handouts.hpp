@@ -16,6 +16,12 @@
 
 namespace oncebox::postgresql {
 
+/// Messages with consecutive ids, the last included.
+struct IdRange {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+};
+
 /// Messages with consecutive ids that were claimed together and of which none has been settled.
 struct HeldRun {
   std::int64_t first_id = 0;

@@ -99,10 +99,6 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
   /// the commit or soon after it.
   std::vector<Result> commit(RowBatch& rows, bool brings_work, std::span<const Command> last = {});
 
-  struct Run {
-    std::int64_t first_id = 0;
-    std::int64_t last_id = 0;
-  };
   /// Where a process stands with a claim.
   struct ClaimAnswer {
     bool is_clean = false;  ///< nothing had to be reaped first
@@ -110,7 +106,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
     std::size_t candidates = 0;
     bool has_more = false;  ///< not all runs were looked at that could have been candidates
     std::size_t chosen = 0;
-    std::optional<Run> missed;            ///< the first that somebody else is claiming from
+    std::optional<IdRange> missed;        ///< the first that somebody else is claiming from
     std::vector<StoredMessage> messages;  ///< in order
     std::vector<HeldRun> runs;            ///< in which some of them stand
   };
@@ -129,7 +125,8 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
                                        const ClaimFloors::Floors& floors);
   /// Waits a moment for those who are claiming from this run.
   [[nodiscard]] ClaimAnswer claim_behind_others(const ClaimRequest& request,
-                                                const ClaimFloors::Floors& floors, const Run& run);
+                                                const ClaimFloors::Floors& floors,
+                                                const IdRange& run);
   [[nodiscard]] ClaimAnswer claim_after_reaping(const ClaimRequest& request,
                                                 const ClaimFloors::Floors& floors);
   [[nodiscard]] ClaimAnswer claim_from_floors(const ClaimRequest& request);

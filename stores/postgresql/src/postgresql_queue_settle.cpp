@@ -12,18 +12,13 @@ namespace oncebox::postgresql {
 
 namespace {
 
-struct Range {
-  std::int64_t first = 0;
-  std::int64_t last = 0;
-};
-
 /// Those acknowledgements of one call that are about messages of one run.
 struct RunAcknowledgement {
   HeldRun run;
   std::vector<std::int64_t> ids;  ///< sorted
 
-  [[nodiscard]] std::vector<Range> done() const {
-    std::vector<Range> ranges;
+  [[nodiscard]] std::vector<IdRange> done() const {
+    std::vector<IdRange> ranges;
     for (const std::int64_t id : ids) {
       if (!ranges.empty() && ranges.back().last + 1 == id) {
         ranges.back().last = id;
@@ -38,7 +33,7 @@ struct RunAcknowledgement {
   [[nodiscard]] std::vector<HeldRun> rest() const {
     std::vector<HeldRun> parts;
     std::int64_t next = run.first_id;
-    for (const Range& range : done()) {
+    for (const IdRange& range : done()) {
       if (next < range.first) parts.push_back(run.part(next, range.first - 1));
       next = range.last + 1;
     }
@@ -51,49 +46,29 @@ using RunAcknowledgements = std::map<std::int64_t, RunAcknowledgement>;  // by t
 
 Parameters to_parameters(const RunAcknowledgements& acknowledgements, const OwnerToken& owner,
                          const std::optional<TimePoint>& now) {
-  ArrayValue runs(SqlType::bigint);
-  ArrayValue deliveries(SqlType::bigint);
-  ArrayValue ends(SqlType::bigint);
-  ArrayValue rest_first(SqlType::bigint);
-  ArrayValue rest_last(SqlType::bigint);
-  ArrayValue rest_seen(SqlType::timestamptz);
-  ArrayValue rest_until(SqlType::timestamptz);
-  ArrayValue rest_delivery(SqlType::bigint);
-  ArrayValue rest_priority(SqlType::smallint);
-  ArrayValue rest_topic(SqlType::text);
-  ArrayValue done_first(SqlType::bigint);
-  ArrayValue done_last(SqlType::bigint);
-  ArrayValue done_seen(SqlType::timestamptz);
-  ArrayValue done_topic(SqlType::text);
+  RowArrays held(kHeldRunColumns);
+  RowArrays rest(kLeasedRangeColumns);
+  RowArrays done(kDoneRangeColumns);
   for (const auto& [first_id, acknowledgement] : acknowledgements) {
     const HeldRun& run = acknowledgement.run;
-    runs.add(run.first_id);
-    deliveries.add(run.delivery);
-    ends.add(run.last_id);
+    held.put(run.first_id).put(run.last_id).put(run.delivery);
     for (const HeldRun& part : acknowledgement.rest()) {
-      rest_first.add(part.first_id);
-      rest_last.add(part.last_id);
-      rest_seen.add(part.seen_at);
-      rest_until.add(part.locked_until);
-      rest_delivery.add(part.delivery);
-      rest_priority.add(static_cast<std::int16_t>(part.priority));
-      rest_topic.add(std::string_view(part.topic));
+      rest.put(part.first_id)
+          .put(part.last_id)
+          .put(part.delivery)
+          .put(part.seen_at)
+          .put(part.locked_until)
+          .put(static_cast<std::int16_t>(part.priority))
+          .put(std::string_view(part.topic));
     }
-    for (const Range& range : acknowledgement.done()) {
-      done_first.add(range.first);
-      done_last.add(range.last);
-      done_seen.add(run.seen_at);
-      done_topic.add(std::string_view(run.topic));
+    for (const IdRange& range : acknowledgement.done()) {
+      done.put(range.first).put(range.last).put(run.seen_at).put(std::string_view(run.topic));
     }
   }
-  Parameters parameters;
-  parameters.add(std::move(runs)).add(owner.uuid().bytes()).add(std::move(deliveries));
-  parameters.add(std::move(ends));
-  parameters.add(std::move(rest_first)).add(std::move(rest_last)).add(std::move(rest_seen));
-  parameters.add(std::move(rest_until)).add(std::move(rest_delivery));
-  parameters.add(std::move(rest_priority)).add(std::move(rest_topic));
-  parameters.add(std::move(done_first)).add(std::move(done_last)).add(std::move(done_seen));
-  parameters.add(std::move(done_topic)).add(now);
+  Parameters parameters = held.take();
+  rest.move_to(parameters);
+  done.move_to(parameters);
+  parameters.add(owner.uuid().bytes()).add(now);
   return parameters;
 }
 

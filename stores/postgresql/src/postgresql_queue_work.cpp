@@ -136,9 +136,9 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_once(const ClaimRequest& req
 // process may have stopped.
 PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_behind_others(const ClaimRequest& request,
                                                                   const ClaimFloors::Floors& floors,
-                                                                  const Run& run) {
+                                                                  const IdRange& run) {
   constexpr std::string_view kAtMost = "100ms";
-  const Parameters wait = Parameters().add(run.first_id).add(run.last_id).add(kAtMost);
+  const Parameters wait = Parameters().add(run.first).add(run.last).add(kAtMost);
   Parameters parameters;
   const std::array commands{
       Command{&sql_.runs.wait_for_run, &wait},

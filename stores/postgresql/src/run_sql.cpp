@@ -44,6 +44,16 @@ SELECT first FROM number)sql",
                      fmt::arg("singles", RowArrays::source(kArrivingSingleColumns, kSingles)));
 }
 
+// The run, if any, in which a message stands is the last that begins at it or before it, and not
+// further away than runs are long: without that bound the entries of runs that are gone would be
+// passed. `table` is "run" or "done_run", `id` an expression.
+std::string run_before(std::string_view table, std::string_view id) {
+  return fmt::format(R"sql((SELECT * FROM {{{table}}}
+      WHERE first_id BETWEEN {id} - {reach} AND {id} ORDER BY first_id DESC LIMIT 1))sql",
+                     fmt::arg("table", table), fmt::arg("id", id),
+                     fmt::arg("reach", kMaxRunLength - 1));
+}
+
 // A ready message that is taken out may stand behind the place from which claims look on.
 constexpr std::string_view kIntoWork = R"sql(
 INSERT INTO {work} (id, enqueue_order, eligible_at, last_seen_at, locked_until, delivery, owner,
@@ -70,9 +80,7 @@ gone AS (
    WHERE first_id = ANY(ARRAY(
      SELECT r.first_id
        FROM named n
-      CROSS JOIN LATERAL (SELECT first_id, last_id FROM {RUN}
-                           WHERE first_id BETWEEN n.id - 63 AND n.id
-                           ORDER BY first_id DESC LIMIT 1) r
+      CROSS JOIN LATERAL {RUN_BEFORE} r
       WHERE r.last_id >= n.id))
   RETURNING *),
 inside AS MATERIALIZED (
@@ -93,6 +101,7 @@ rest AS (
 std::string take_out_sql() {
   return fmt::format(
              fmt::runtime(kTakeOut), fmt::arg("RUN", "{run}"), fmt::arg("message", "{message}"),
+             fmt::arg("RUN_BEFORE", run_before("run", "n.id")),
              fmt::arg("COLUMNS", "stage, priority, owner, locked_until, delivery, payload_bytes"),
              fmt::arg("VALUES", R"sql(p.stage, p.priority, p.owner, p.locked_until,
          p.delivery + (p.low - p.first_id),
@@ -103,6 +112,7 @@ std::string take_out_sql() {
 
 std::string take_out_done_sql() {
   return fmt::format(fmt::runtime(kTakeOut), fmt::arg("RUN", "{done_run}"),
+                     fmt::arg("RUN_BEFORE", run_before("done_run", "n.id")),
                      fmt::arg("message", "{message}"), fmt::arg("COLUMNS", "finished_at"),
                      fmt::arg("VALUES", "p.finished_at")) +
          std::string(kIntoDone);
@@ -134,19 +144,24 @@ inside AS MATERIALIZED (
          std::string(kIntoWork);
 }
 
-constexpr std::string_view kAnyInRun = R"sql(
+std::string any_in_run_sql() {
+  return fmt::format(R"sql(
 SELECT EXISTS (
-  SELECT FROM {message} m
-   CROSS JOIN LATERAL (SELECT last_id FROM {run} WHERE first_id BETWEEN m.id - 63 AND m.id
-                        ORDER BY first_id DESC LIMIT 1) r
-   WHERE m.key = ANY($1::uuid[]) AND r.last_id >= m.id))sql";
+  SELECT FROM {{message}} m
+   CROSS JOIN LATERAL {} r
+   WHERE m.key = ANY($1::uuid[]) AND r.last_id >= m.id))sql",
+                     run_before("run", "m.id"));
+}
 
 std::string acknowledge_sql() {
+  constexpr std::size_t kRest = 1 + kHeldRunColumns.size();
+  constexpr std::size_t kDone = kRest + kLeasedRangeColumns.size();
+  constexpr std::size_t kOwner = kDone + kDoneRangeColumns.size();
   return fmt::format(R"sql(
 WITH held AS MATERIALIZED (
   SELECT ctid FROM {{run}}
-   WHERE first_id = ANY($1::bigint[]) AND last_id = ANY($4::bigint[]) AND stage + 0 = 3
-     AND owner = $2::uuid AND delivery = ANY($3::bigint[])
+   WHERE first_id = ANY($1::bigint[]) AND last_id = ANY($2::bigint[])
+     AND delivery = ANY($3::bigint[]) AND stage + 0 = 3 AND owner = ${owner}::uuid
      FOR UPDATE),
 all_held AS MATERIALIZED (SELECT count(*) = cardinality($1) AS yes FROM held),
 gone AS (
@@ -155,25 +170,26 @@ gone AS (
   RETURNING first_id),
 released AS MATERIALIZED (SELECT count(*) AS runs FROM gone),
 rest AS (
-  INSERT INTO {{run}} (first_id, last_id, seen_at, locked_until, delivery, stage, priority, owner,
-                     topic)
-  SELECT u.first_id, u.last_id, u.seen_at, u.locked_until, u.delivery, 3, u.priority, $2, u.topic
-    FROM unnest($5::bigint[], $6::bigint[], $7::timestamptz[], $8::timestamptz[], $9::bigint[],
-                $10::smallint[], $11::text[])
-         u(first_id, last_id, seen_at, locked_until, delivery, priority, topic)
+  INSERT INTO {{run}} ({rest_names}, stage, owner)
+  SELECT {rest_values}, 3, ${owner} FROM {rest}
    WHERE (SELECT runs FROM released) > 0),
 finished AS (
-  INSERT INTO {{done_run}} (first_id, last_id, seen_at, finished_at, topic)
-  SELECT u.first_id, u.last_id, u.seen_at, {now}, u.topic
-    FROM unnest($12::bigint[], $13::bigint[], $14::timestamptz[], $15::text[])
-         u(first_id, last_id, seen_at, topic)
+  INSERT INTO {{done_run}} ({done_names}, finished_at)
+  SELECT {done_values}, {now} FROM {done}
    WHERE (SELECT runs FROM released) > 0
   RETURNING topic, last_id - first_id + 1 AS messages),
 counted AS (
   INSERT INTO {{done_count}} (topic, count)
   SELECT topic, sum(messages) FROM finished GROUP BY topic)
 SELECT runs FROM released)sql",
-                     fmt::arg("now", now_sql("$16")));
+                     fmt::arg("owner", kOwner),
+                     fmt::arg("rest_names", RowArrays::names(kLeasedRangeColumns)),
+                     fmt::arg("rest_values", RowArrays::values(kLeasedRangeColumns)),
+                     fmt::arg("rest", RowArrays::source(kLeasedRangeColumns, kRest)),
+                     fmt::arg("done_names", RowArrays::names(kDoneRangeColumns)),
+                     fmt::arg("done_values", RowArrays::values(kDoneRangeColumns)),
+                     fmt::arg("done", RowArrays::source(kDoneRangeColumns, kDone)),
+                     fmt::arg("now", now_sql(fmt::format("${}", kOwner + 1))));
 }
 
 // What somebody else leaves of a run begins later, and ends where it did.
@@ -196,7 +212,7 @@ WITH old AS MATERIALIZED (
                    ORDER BY finished_at LIMIT $3::integer) r) counted
    WHERE until - (last_id - first_id + 1) < $3),
 locked AS MATERIALIZED (
-  SELECT first_id, last_id FROM {{done_run}}
+  SELECT first_id FROM {{done_run}}
    WHERE first_id = ANY(ARRAY(SELECT first_id FROM old))
      FOR UPDATE SKIP LOCKED),
 gone AS (
@@ -234,14 +250,12 @@ constexpr std::string_view kStateOfMessage = R"sql(
   UNION ALL
   SELECT true, r.stage, m.id, r.seen_at, r.seen_at, r.owner, r.delivery + (m.id - r.first_id),
          r.locked_until, NULL, NULL, 0, r.stage / 3, 0, 1, r.stage / 3, 0, 0, NULL, NULL, NULL
-    FROM (SELECT * FROM {run} WHERE first_id BETWEEN m.id - 63 AND m.id
-           ORDER BY first_id DESC LIMIT 1) r
+    FROM {RUN_BEFORE} r
    WHERE r.last_id >= m.id
   UNION ALL
   SELECT true, 4::smallint, m.id, r.finished_at, r.seen_at, NULL, NULL, NULL,
          r.finished_at, NULL, 0, 1, 0, 1, 0, 0, 0, NULL, NULL, NULL
-    FROM (SELECT * FROM {done_run} WHERE first_id BETWEEN m.id - 63 AND m.id
-           ORDER BY first_id DESC LIMIT 1) r
+    FROM {DONE_RUN_BEFORE} r
    WHERE r.last_id >= m.id)sql";
 
 }  // namespace
@@ -257,11 +271,15 @@ RunSql::RunSql(const Names& names, std::string_view queue) {
           "SELECT first_id FROM {run} WHERE first_id = ANY($1::bigint[]) FOR UPDATE");
   prepare(acknowledge, "acknowledge_runs", acknowledge_sql());
   prepare(take_out_lapsed, "take_out_lapsed", take_out_lapsed_sql());
-  prepare(any_in_run, "any_in_run", kAnyInRun);
+  prepare(any_in_run, "any_in_run", any_in_run_sql());
   prepare(wait_for_run, "wait_for_run", kWaitForRun);
   prepare(clean_up, "clean_up_runs", clean_up_sql());
 }
 
-std::string_view state_of_message() noexcept { return kStateOfMessage; }
+std::string state_of_message() {
+  return fmt::format(fmt::runtime(kStateOfMessage), fmt::arg("work", "{work}"),
+                     fmt::arg("done", "{done}"), fmt::arg("RUN_BEFORE", run_before("run", "m.id")),
+                     fmt::arg("DONE_RUN_BEFORE", run_before("done_run", "m.id")));
+}
 
 }  // namespace oncebox::postgresql

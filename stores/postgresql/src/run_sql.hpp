@@ -39,6 +39,30 @@ inline constexpr std::array kArrivingSingleColumns{
     Column{"payload_bytes", SqlType::integer},
 };
 
+/// The runs that an acknowledgement is about, as this process knows them.
+inline constexpr std::array kHeldRunColumns{
+    Column{"first_id", SqlType::bigint},
+    Column{"last_id", SqlType::bigint},
+    Column{"delivery", SqlType::bigint},
+};
+/// What stays leased of them.
+inline constexpr std::array kLeasedRangeColumns{
+    Column{"first_id", SqlType::bigint},
+    Column{"last_id", SqlType::bigint},
+    Column{"delivery", SqlType::bigint},
+    Column{"seen_at", SqlType::timestamptz},
+    Column{"locked_until", SqlType::timestamptz},
+    Column{"priority", SqlType::smallint},
+    Column{"topic", SqlType::text},
+};
+/// What of them is done.
+inline constexpr std::array kDoneRangeColumns{
+    Column{"first_id", SqlType::bigint},
+    Column{"last_id", SqlType::bigint},
+    Column{"seen_at", SqlType::timestamptz},
+    Column{"topic", SqlType::text},
+};
+
 /// The statements about runs: messages with consecutive ids that came in one call with the same
 /// topic and priority and have shared their fate since. A row stands for all of them, so a batch
 /// costs little more than storing what was sent.
@@ -53,10 +77,8 @@ struct RunSql {
   Statement take_out;
   Statement take_out_done;
   Statement lock;  ///< the first ids of runs: in the order in which everybody locks them
-  /// The first ids of runs, their owner, the deliveries of their first messages, their last ids;
-  /// ranges that stay leased: first and last ids, times of arrival, ends of the lease, deliveries,
-  /// priorities, topics; ranges that are done: first and last ids, times of arrival, topics; now
-  /// -> how many runs there were. Changes nothing unless all of them are held like that.
+  /// kHeldRunColumns, kLeasedRangeColumns, kDoneRangeColumns, the owner, now -> how many runs there
+  /// were. Changes nothing unless all of them are held like that.
   Statement acknowledge;
   /// now, not before, limit: gives the messages of lapsed runs rows of their own, at least so many
   /// if there are.
@@ -70,6 +92,6 @@ struct RunSql {
 
 /// What a message's life has made of it, for the message `m` of a query: a lateral subquery with
 /// the columns of the view `state` and `in_run`.
-[[nodiscard]] std::string_view state_of_message() noexcept;
+[[nodiscard]] std::string state_of_message();
 
 }  // namespace oncebox::postgresql
