@@ -19,6 +19,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <string>
@@ -224,27 +225,39 @@ class Sizes {
   Sizes(BenchPostgresql& server, Report& report) : server_(server), report_(report) {}
 
   void run() {
+    run({}, {"message", "run"}, {"message", "done_run"});
+    // What expires, be it in a hundred years, has rows of its own.
+    const TimePoint far_away =
+        std::chrono::floor<Duration>(std::chrono::system_clock::now()) + std::chrono::years{100};
+    run(far_away, {"message", "work"}, {"message", "done"});
+  }
+
+ private:
+  void run(std::optional<TimePoint> expires_at, const std::vector<std::string>& unfinished,
+           const std::vector<std::string>& finished) {
     {
       postgresql::PostgresqlStore store(options_);
-      enqueue_all(store.inbox(), kMessages);
-      tell("ready", {"message", "run"});
-      std::vector<ClaimedMessage> claimed = claim_all(store.inbox());
-      tell("leased", {"message", "run"});
+      std::vector<Message> messages = make_messages(kMessages);
+      for (Message& message : messages) message.expires_at = expires_at;
+      enqueue_in_batches(messages, kBatch,
+                         [&](std::span<const Message> part) { store.inbox().enqueue(part); });
+      tell("ready", unfinished);
+      const std::vector<ClaimedMessage> claimed = claim_all(store.inbox(), unfinished.back());
+      tell("leased", unfinished);
       acknowledge_all(store.inbox(), claimed);
-      tell("done", {"message", "done_run"});
+      tell("done", finished);
     }
     server_.drop(options_);
   }
 
- private:
-  std::vector<ClaimedMessage> claim_all(QueueStore& queue) {
+  std::vector<ClaimedMessage> claim_all(QueueStore& queue, const std::string& state) {
     const OwnerToken owner = OwnerToken::generate();
     std::vector<ClaimedMessage> all;
     for (;;) {
       std::vector<ClaimedMessage> claimed = queue.claim({.owner = owner, .limit = kBatch});
       if (claimed.empty()) return all;
       std::move(claimed.begin(), claimed.end(), std::back_inserter(all));
-      server_.execute(fmt::format("VACUUM {}", table("run")));
+      server_.execute(fmt::format("VACUUM {}", table(state)));
     }
   }
 
