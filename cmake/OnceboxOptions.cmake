@@ -23,6 +23,9 @@ set(ONCEBOX_POSTGRESQL_18_BIN "" CACHE PATH
 # is always built.
 option(ONCEBOX_WITH_SQLITE "Build the SQLite store" ON)
 option(ONCEBOX_WITH_POSTGRESQL "Build the PostgreSQL store" ON)
+option(ONCEBOX_WITH_HTTP "Build the store behind a server, over HTTP" ON)
+
+option(ONCEBOX_BUILD_SERVER "Build the server and the command-line tool" ON)
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)

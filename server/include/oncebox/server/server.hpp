@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/log.hpp"
+#include "oncebox/server/server_options.hpp"
+#include "oncebox/store.hpp"
+
+namespace oncebox::server {
+
+/// A store and the name under which it is served: `/v1/stores/{name}/…`. Letters, digits, `-` and
+/// `_`. Borrowed: it must outlive the server.
+struct NamedStore {
+  std::string name;
+  Store& store;
+};
+
+struct DrainResult {
+  std::size_t unanswered = 0;  ///< requests that were cut off
+
+  [[nodiscard]] bool complete() const noexcept { return unanswered == 0; }
+};
+
+/// The HTTP service. Answers requests about its stores from `start` to `stop`, on threads of its
+/// own. Every call but the destructor is safe from any thread.
+class Server {
+ public:
+  /// The first store is the one that paths without a store's name mean. Logger and clock are
+  /// borrowed. Reads tokens, certificates and webhook settings; throws `invalid_argument` or
+  /// `out_of_range`, naming the option, for what does not fit together.
+  Server(const ServerOptions& options, std::vector<NamedStore> stores, Logger& logger,
+         const Clock& clock);
+  /// Stops at once, as `stop` with no time does.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  /// Listens. Throws `unavailable` when the address cannot be had.
+  void start();
+
+  /// Where it listens, once it was started.
+  [[nodiscard]] std::uint16_t port() const noexcept;
+
+  /// Reads tokens and certificates again. What cannot be read is logged as an error, and the old
+  /// ones stay. Answers whether all could.
+  bool reload();
+
+  /// Drains: no new connections, `/readyz` fails, waiting claims are answered empty, requests under
+  /// way are answered, each on a connection that is then closed. What is left after `within` is cut
+  /// off. May be called again.
+  DrainResult stop(Duration within);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace oncebox::server

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/defaults.hpp"
+#include "oncebox/queue_types.hpp"
+#include "oncebox/server/webhook_options.hpp"
+
+namespace oncebox::server {
+
+struct ListenOptions {
+  std::string host = "127.0.0.1";  ///< an address, not a name
+  std::uint16_t port = 8080;       ///< 0: any free one
+  /// Without tokens and client certificates the server refuses to listen beyond loopback, unless
+  /// this says that something else guards it.
+  bool allow_anonymous_remote = false;
+};
+
+struct TlsOptions {
+  std::filesystem::path certificate = {};  ///< PEM, the whole chain; empty: plain HTTP
+  std::filesystem::path key = {};
+  std::filesystem::path client_ca = {};  ///< PEM; not empty: clients may show a certificate
+  bool require_client_certificate = false;
+
+  [[nodiscard]] bool enabled() const noexcept { return !certificate.empty(); }
+};
+
+/// Where the bearer tokens come from; all of them count. One token a line:
+/// `NAME SCOPE[,SCOPE…] SECRET`, scopes are produce, consume, operate and read; `#` begins a
+/// comment. Read again by `Server::reload`. Without any token every caller may do everything.
+struct AuthOptions {
+  std::filesystem::path token_file = {};
+  std::string token_variable = "ONCEBOX_TOKENS";  ///< an environment variable with such lines
+};
+
+struct HttpLimits {
+  std::size_t max_header_bytes = 16 << 10;
+  std::size_t max_body_bytes = 8 << 20;
+  std::size_t max_line_bytes = 2 << 20;  ///< one message of a streamed body
+  std::size_t max_connections = 4'096;
+  /// For a request to come in whole; a streamed body has it for each chunk.
+  Duration request_timeout = std::chrono::seconds{30};
+  Duration idle_timeout = std::chrono::seconds{75};   ///< between requests
+  Duration write_timeout = std::chrono::seconds{30};  ///< for a client to take its answer
+  std::size_t max_waiting_claims = 1'024;
+  std::size_t max_event_streams = 64;
+};
+
+struct RetentionOptions {
+  Duration done = defaults::kRetention;
+  std::optional<Duration> dead = {};            ///< nothing: kept
+  Duration keys = defaults::kKeyRetention;      ///< of keys that the inbox contract stores
+  Duration interval = std::chrono::minutes{1};  ///< how often to look
+  Duration reap_interval = defaults::kReapInterval;
+};
+
+enum class AccessLog { all, errors, off };
+
+struct ServerOptions {
+  ListenOptions listen = {};
+  TlsOptions tls = {};
+  AuthOptions auth = {};
+  HttpLimits limits = {};
+  RetentionOptions retention = {};
+  EnqueueOptions enqueue = {};
+  std::vector<WebhookOptions> webhooks = {};
+  std::vector<std::string> paused_topics = {};  ///< not handed out until they are resumed
+  std::vector<std::string> cors_origins = {};   ///< empty: no CORS
+  /// A mark-processed without leaseId is refused (KIN-04).
+  bool strict_inbox = false;
+  AccessLog access_log = AccessLog::all;
+
+  std::size_t io_threads = 0;     ///< that read and write sockets; 0: one for each core
+  std::size_t call_threads = 16;  ///< that wait for stores
+  std::size_t max_queued_calls = 1'024;
+
+  /// Throws `out_of_range` or `invalid_argument`, naming the option.
+  void validate() const;
+};
+
+}  // namespace oncebox::server

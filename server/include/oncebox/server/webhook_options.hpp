@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "oncebox/clock.hpp"
+
+namespace oncebox::server {
+
+/// How the sender of a webhook proves who it is.
+enum class WebhookScheme {
+  stripe,             ///< Stripe-Signature: t=…,v1=…
+  github,             ///< X-Hub-Signature-256: sha256=…
+  standard_webhooks,  ///< webhook-id, webhook-timestamp, webhook-signature (standardwebhooks.com)
+  hmac,               ///< any header, by `HmacOptions`
+  none,               ///< nothing is checked
+};
+
+enum class HmacAlgorithm { sha1, sha256, sha512 };
+enum class SignatureEncoding { hex, base64 };
+
+struct HmacOptions {
+  std::string header = {};
+  std::string prefix = {};  ///< before the signature in the header, as "sha256="
+  HmacAlgorithm algorithm = HmacAlgorithm::sha256;
+  SignatureEncoding encoding = SignatureEncoding::hex;
+};
+
+/// One address for webhooks: `POST /v1/webhooks/{name}`.
+///
+/// The templates name what becomes of a request: text with `{header:NAME}`, `{json:/pointer}`,
+/// `{name}` and `{sha256}` (of the body) in it. Where the request has no such value the template
+/// gives nothing: an id then falls back to the body's sha256, a topic to the webhook's name.
+struct WebhookOptions {
+  std::string name;
+  std::string store = {};  ///< empty: the default one
+  WebhookScheme scheme = WebhookScheme::hmac;
+  /// Several are valid at once, so that one can be replaced without a gap.
+  std::vector<std::string> secrets = {};
+  HmacOptions hmac = {};
+  /// How far the sender's time may be from ours, where the scheme signs one.
+  Duration tolerance = std::chrono::minutes{5};
+  std::string source = "{name}";
+  std::optional<std::string> message_id = {};  ///< nothing: the usual place of the scheme
+  std::optional<std::string> topic = {};       ///< nothing: the usual place of the scheme
+  std::optional<std::string> partition_key = {};
+};
+
+}  // namespace oncebox::server

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "http/exchange.hpp"
+#include "oncebox/wire/problem.hpp"
+
+/// Answers that every part of the service gives in the same way.
+namespace oncebox::server {
+
+[[nodiscard]] Response json_response(std::string body);
+
+/// `application/problem+json` with the request's id; 503 says Retry-After.
+[[nodiscard]] Response problem_response(wire::Problem problem, const Request& request);
+
+/// The answer to a request that failed with this exception: the one border between exceptions and
+/// HTTP. What is no `Error` is `internal`, and its text stays out of the answer.
+[[nodiscard]] Response failure_response(std::exception_ptr failure, const Request& request);
+
+/// Sends what `make` returns, or the problem that it throws.
+template <class Make>
+void answer(Exchange& exchange, Make make) noexcept {
+  try {
+    exchange.send(make());
+  } catch (...) {
+    exchange.send(failure_response(std::current_exception(), exchange.request()));
+  }
+}
+
+}  // namespace oncebox::server

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "oncebox/wire/operator_json.hpp"
+
+namespace oncebox::server {
+
+enum class Method { get, head, post, put, patch, delete_, options, other };
+
+[[nodiscard]] std::string_view to_string(Method method) noexcept;
+
+/// Header fields of a request or an answer. Names are compared without case.
+class Fields {
+ public:
+  using Entry = std::pair<std::string, std::string>;
+
+  void add(std::string name, std::string value) {
+    entries_.emplace_back(std::move(name), std::move(value));
+  }
+  /// The first of this name.
+  [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const noexcept;
+
+  [[nodiscard]] auto begin() const noexcept { return entries_.begin(); }
+  [[nodiscard]] auto end() const noexcept { return entries_.end(); }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+/// Who asks, once the token or the certificate was checked.
+struct Principal {
+  std::string name = "anonymous";
+};
+
+struct Request {
+  Method method = Method::get;
+  std::string path;  ///< as it came, escapes and all, without the query
+  std::vector<wire::QueryParameter> query = {};
+  Fields fields = {};
+  std::string body = {};  ///< empty when the route streams it
+  std::string peer = {};  ///< the client's address
+  std::string id = {};    ///< X-Request-Id, or a new one; in every log line and problem
+  Principal principal = {};
+  /// What stands for the `{…}` of the route, decoded, in their order.
+  std::vector<std::string> arguments = {};
+
+  [[nodiscard]] std::optional<std::string_view> query_value(std::string_view name) const noexcept;
+};
+
+struct Response {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body = {};
+  Fields fields = {};
+};
+
+}  // namespace oncebox::server

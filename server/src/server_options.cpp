@@ -1,0 +1,1 @@
+#include "oncebox/server/server_options.hpp"

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace oncebox::wire {
+
+[[nodiscard]] std::string to_base64(std::string_view bytes);
+/// Standard alphabet, padding required, no white space; nothing when it is not that.
+[[nodiscard]] std::optional<std::string> from_base64(std::string_view text);
+
+/// Escapes everything but letters, digits and `-._~`: for one segment of a path or one value.
+[[nodiscard]] std::string percent_encode(std::string_view text);
+/// Nothing for a broken escape. A `+` stays a `+`.
+[[nodiscard]] std::optional<std::string> percent_decode(std::string_view text);
+
+}  // namespace oncebox::wire

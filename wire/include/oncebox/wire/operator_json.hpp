@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "oncebox/queue_operator.hpp"
+
+/// The bodies of what an operator does with a queue. Rules as in message_json.hpp.
+namespace oncebox::wire {
+
+/// A filter as JSON: `{"status": ["Dead"], "topic": "order.*", "source": …, "messageId": …,
+/// "partitionKey": …, "errorContains": …, "firstSeenFrom": …, "firstSeenUntil": …,
+/// "finishedFrom": …, "finishedUntil": …}`, each of them optional. In a URL's query the same names
+/// are used, `status` with commas between.
+[[nodiscard]] std::string write_filter(const MessageFilter& filter);
+[[nodiscard]] MessageFilter read_filter(std::string_view json);
+
+/// One parameter of a query, decoded.
+struct QueryParameter {
+  std::string name;
+  std::string value;
+};
+
+/// A list by its query parameters: those of a filter, `order` (OldestFirst, NewestFirst),
+/// `payloads` (true, false), `after` and `limit`. Throws `invalid_argument` for an unknown or
+/// repeated one.
+[[nodiscard]] ListRequest read_list_query(std::span<const QueryParameter> parameters);
+/// The same as text behind the `?`, escaped.
+[[nodiscard]] std::string write_list_query(const ListRequest& request);
+
+/// `{"filter": {…}}` → `{"count": 7}`
+[[nodiscard]] std::string write_count(std::size_t count);
+[[nodiscard]] std::size_t read_count(std::string_view json);
+
+[[nodiscard]] std::string write_stats(const QueueStats& stats);
+[[nodiscard]] QueueStats read_stats(std::string_view json);
+
+/// Which dead messages a call means: these keys, or what matches a filter. `{"keys": […]}`,
+/// `{"filter": {…}}`, or `{"all": true}`; none of them is an error, so that nobody revives
+/// everything by a slip.
+using DeadSelection = std::variant<std::vector<MessageKey>, MessageFilter>;
+
+struct ReviveCall {
+  DeadSelection which;
+  ReviveOptions options = {};
+  std::size_t limit = 10'000;  ///< of a filter
+  bool dry_run = false;        ///< only count
+};
+
+struct PurgeCall {
+  DeadSelection which;
+  std::size_t limit = 10'000;
+  bool dry_run = false;
+};
+
+[[nodiscard]] ReviveCall read_revive(std::string_view json);
+[[nodiscard]] std::string write_revive(const ReviveCall& call);
+[[nodiscard]] PurgeCall read_purge(std::string_view json);
+[[nodiscard]] std::string write_purge(const PurgeCall& call);
+
+/// By keys: `{"results": ["Revived", "NotDead", "Unknown"], "count": 1}`.
+[[nodiscard]] std::string write_revived(std::span<const ReviveOutcome> outcomes);
+[[nodiscard]] std::vector<ReviveOutcome> read_revived(std::string_view json);
+[[nodiscard]] std::string write_purged(std::span<const PurgeOutcome> outcomes);
+[[nodiscard]] std::vector<PurgeOutcome> read_purged(std::string_view json);
+/// By a filter, or with a dry run: `{"count": 7, "dryRun": true}`.
+[[nodiscard]] std::string write_matched(std::size_t count, bool dry_run);
+
+struct CleanupCall {
+  CleanupRequest queue = {};
+  bool keys = true;  ///< also forgotten idempotency keys
+};
+
+/// `{"doneRetentionSeconds": …, "deadRetentionSeconds": …, "limit": …, "keys": …}`
+[[nodiscard]] CleanupCall read_cleanup(std::string_view json, const CleanupRequest& defaults);
+[[nodiscard]] std::string write_cleanup(const CleanupCall& call);
+struct CleanedUp {
+  CleanupResult queue = {};
+  std::size_t keys_removed = 0;
+};
+[[nodiscard]] std::string write_cleaned_up(const CleanedUp& result);
+[[nodiscard]] CleanedUp read_cleaned_up(std::string_view json);
+
+/// `{"topic": "order.*"}`, and the answer `{"paused": ["order.*"]}`.
+[[nodiscard]] TopicPattern read_topic_pattern(std::string_view json);
+[[nodiscard]] std::string write_paused(std::span<const TopicPattern> patterns);
+
+}  // namespace oncebox::wire

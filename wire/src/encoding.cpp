@@ -1,0 +1,1 @@
+#include "oncebox/wire/encoding.hpp"
