@@ -35,6 +35,8 @@ class ChildProcess {
   /// How it ended, as `waitpid` tells; nothing when it still runs after this time.
   std::optional<int> wait_for(std::chrono::milliseconds time);
 
+  [[nodiscard]] int pid() const noexcept { return pid_; }
+
   /// SIGKILL, and waits for its end. Answers as `waitpid` does.
   int kill();
 
