@@ -12,11 +12,9 @@ import asyncio
 import json
 import pathlib
 import resource
-import signal
-import subprocess
 import sys
-import tempfile
-import time
+
+from running_server import running_server
 
 IDLE_CONNECTIONS = 1_000
 BUSY_CONNECTIONS = 64
@@ -163,33 +161,14 @@ def resident_kib(pid):
     raise RuntimeError("the server has ended")
 
 
-def wait_for_port(server, port_file):
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and server.poll() is None:
-        text = port_file.read_text() if port_file.exists() else ""
-        if text.endswith("\n"):
-            return int(text)
-    raise RuntimeError("the server does not listen")
-
-
 def main():
-    program = sys.argv[1]
     messages = int(sys.argv[2]) if len(sys.argv) > 2 else 100
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    with tempfile.TemporaryDirectory() as folder:
-        port_file = pathlib.Path(folder) / "port"
-        server = subprocess.Popen([
-            program, "serve", "--listen-port", "0", "--port-file", str(port_file),
-            "--store", f"sqlite:{folder}/soak.db", "--limits-request-timeout", "2",
-        ], stderr=subprocess.DEVNULL)
-        try:
-            soak = Soak(wait_for_port(server, port_file), messages)
-            status, stats = asyncio.run(soak.run())
-            resident = resident_kib(server.pid)
-        finally:
-            server.send_signal(signal.SIGTERM)
-        code = server.wait(timeout=60)
+    with running_server(sys.argv[1], "--limits-request-timeout", "2") as server:
+        soak = Soak(server.port, messages)
+        status, stats = asyncio.run(soak.run())
+        resident = resident_kib(server.pid)
 
     problems = list(soak.problems)
     stored = stats["total"]["ready"] if status == 200 else None
@@ -197,8 +176,6 @@ def main():
         problems.append(f"{soak.accepted} messages were accepted, and {stored} are stored")
     if resident > RESIDENT_KIB_MAX:
         problems.append(f"the server has {resident} KiB, at most {RESIDENT_KIB_MAX} are expected")
-    if code != 0:
-        problems.append(f"the server ended with {code}")
     print(f"{soak.accepted} messages accepted, {resident} KiB resident")
     for problem in problems:
         print("failed:", problem)
