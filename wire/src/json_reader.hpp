@@ -220,10 +220,12 @@ auto read_json(std::string_view text, Direction direction, Read read) {
   return read(JsonValue(text.substr(begin, end - begin), Place()));
 }
 
-/// The same for a text that is an object with these members.
+/// The same for a text that is an object with these members. A request without a body is an empty
+/// object: what it must have is then missing by name.
 template <class Read>
 auto read_object(std::string_view text, std::span<const std::string_view> known,
                  Direction direction, Read read) {
+  if (text.empty() && direction == Direction::request) text = "{}";
   return read_json(text, direction, [&](const JsonValue& value) {
     return read(ObjectReader(value, known, direction));
   });
