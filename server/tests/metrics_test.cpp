@@ -41,7 +41,7 @@ double value_of(const std::string& exposed, const std::string& series) {
 std::size_t count_lines(const std::string& exposed, const std::string& start) {
   std::istringstream lines(exposed);
   std::size_t count = 0;
-  for (std::string line; std::getline(lines, line);) count += line.starts_with(start) ? 1 : 0;
+  for (std::string line; std::getline(lines, line);) count += line.starts_with(start) ? 1u : 0u;
   return count;
 }
 
