@@ -37,6 +37,14 @@ class JsonWriter {
     return *this;
   }
 
+  /// The same for a name that somebody else chose.
+  JsonWriter& escaped_key(std::string_view name) {
+    separate();
+    append_quoted(out_, name);
+    out_ += ':';
+    return *this;
+  }
+
   JsonWriter& value(std::string_view text) {
     separate();
     append_quoted(out_, text);

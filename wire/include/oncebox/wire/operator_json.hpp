@@ -13,10 +13,10 @@
 /// The bodies of what an operator does with a queue. Rules as in message_json.hpp.
 namespace oncebox::wire {
 
-/// A filter as JSON: `{"status": ["Dead"], "topic": "order.*", "source": …, "messageId": …,
-/// "partitionKey": …, "errorContains": …, "firstSeenFrom": …, "firstSeenUntil": …,
-/// "finishedFrom": …, "finishedUntil": …}`, each of them optional. In a URL's query the same names
-/// are used, `status` with commas between.
+/// A filter as JSON: `{"filter": {"status": ["Dead"], "topic": "order.*", "source": …, "messageId":
+/// …, "partitionKey": …, "errorContains": …, "firstSeenFrom": …, "firstSeenUntil": …,
+/// "finishedFrom": …, "finishedUntil": …}}`, each of them optional. In a URL's query the same names
+/// are used, `status` with commas between, and `exactTopic` for a topic whose own name ends in `*`.
 [[nodiscard]] std::string write_filter(const MessageFilter& filter);
 [[nodiscard]] MessageFilter read_filter(std::string_view json);
 
@@ -33,7 +33,7 @@ struct QueryParameter {
 /// The same as text behind the `?`, escaped.
 [[nodiscard]] std::string write_list_query(const ListRequest& request);
 
-/// `{"filter": {…}}` → `{"count": 7}`
+/// `{"count": 7}`
 [[nodiscard]] std::string write_count(std::size_t count);
 [[nodiscard]] std::size_t read_count(std::string_view json);
 

@@ -1,0 +1,267 @@
+#include "oncebox/wire/message_json.hpp"
+
+#include <utility>
+
+#include "message_fields.hpp"
+#include "payload_json.hpp"
+#include "words.hpp"
+
+namespace oncebox::wire {
+
+namespace {
+
+constexpr std::array<std::string_view, 1> kStatusFields = {"status"};
+constexpr std::array<std::string_view, 6> kRecordStateFields = {
+    "owner", "delivery", "lockedUntil", "eligibleAt", "finishedAt", "revivals",
+};
+constexpr auto kRecordFields =
+    joined(kMessageFields, kHistoryFields, kStatusFields, kRecordStateFields);
+constexpr std::array<std::string_view, 3> kRevivalFields = {"count", "lastAt", "lastReason"};
+constexpr std::array<std::string_view, 2> kPageFields = {"messages", "next"};
+
+// A record needs about this much beside its payload.
+constexpr std::size_t kRecordBytes = 640;
+
+Headers read_headers(const ObjectReader& fields, Direction direction) {
+  Headers headers;
+  const std::optional<JsonValue> object = fields.find("headers");
+  if (!object) return headers;
+  if (!object->is_object()) object->place().fail("an object was expected");
+  for_each_member(object->json(), [&](std::string_view quoted_name, std::string_view member) {
+    const std::string name = unescape(quoted_name);
+    const JsonValue value(member, Place(object->place(), name));
+    if (direction == Direction::request && headers.get(name)) {
+      value.place().fail("this header is there twice");
+    }
+    const std::string text = value.text();
+    reading_at(value.place(), [&] { return headers.set(name, text).size(); });
+  });
+  return headers;
+}
+
+MessageKey read_key(const ObjectReader& fields, const MessageDefaults* defaults,
+                    std::size_t place_in_batch) {
+  if (defaults == nullptr) return read_key(fields);
+  std::optional<Source> source = fields.get<Source>("source");
+  std::optional<MessageId> id = fields.get<MessageId>("messageId");
+  if (!id && defaults->make_id) {
+    id = reading_at(fields.place(), [&] { return defaults->make_id(place_in_batch); });
+  }
+  if (!id) id = fields.require_as<MessageId>("messageId");
+  return {source ? std::move(*source) : defaults->source, std::move(*id)};
+}
+
+void add_default_headers(Headers& headers, const Headers& defaults, const Place& place) {
+  for (const auto& [name, value] : defaults) {
+    if (headers.get(name)) continue;
+    reading_at(place, [&] { return headers.set(name, value).size(); });
+  }
+}
+
+Message read_message(const JsonValue& value, const MessageDefaults& defaults,
+                     std::size_t place_in_batch) {
+  const ObjectReader fields(value, kMessageFields, Direction::request);
+  return read_message_fields(fields, Direction::request, &defaults, place_in_batch);
+}
+
+std::optional<MessageLease> read_lease(const ObjectReader& fields) {
+  const std::optional<OwnerToken> owner = fields.get<OwnerToken>("owner");
+  if (!owner) return std::nullopt;
+  return MessageLease{.owner = *owner,
+                      .delivery = DeliveryNumber{fields.require_as<std::uint64_t>("delivery")},
+                      .locked_until = fields.require_as<TimePoint>("lockedUntil")};
+}
+
+Revivals read_revivals(const ObjectReader& fields) {
+  const std::optional<JsonValue> value = fields.find("revivals");
+  if (!value) return {};
+  const ObjectReader revivals(*value, kRevivalFields, Direction::answer);
+  return {.count = revivals.require_as<int>("count"),
+          .last_at = revivals.get<TimePoint>("lastAt"),
+          .last_reason = revivals.get<std::string>("lastReason")};
+}
+
+}  // namespace
+
+void write_key(JsonWriter& writer, const MessageKey& key) {
+  writer.field("source", key.source).field("messageId", key.message_id);
+}
+
+MessageKey read_key(const ObjectReader& fields) {
+  Source source = fields.require_as<Source>("source");
+  return {std::move(source), fields.require_as<MessageId>("messageId")};
+}
+
+void write_hash(JsonWriter& writer, const std::optional<ContentHash>& hash) {
+  if (hash) writer.field("hash", hash->algorithm() + ':' + hash->digest_hex());
+}
+
+void write_message_fields(JsonWriter& writer, const Message& message, ListPayloads payloads) {
+  write_key(writer, message.key);
+  writer.field("topic", message.topic);
+  if (payloads == ListPayloads::include) write_payload(writer, message.payload, message.headers);
+  if (!message.headers.empty()) {
+    writer.key("headers").begin_object();
+    for (const auto& [name, value] : message.headers) writer.escaped_key(name).value(value);
+    writer.end_object();
+  }
+  write_hash(writer, message.hash);
+  writer.field("priority", message.priority.value())
+      .field("partitionKey", message.partition_key)
+      .field("dueAt", message.due_at)
+      .field("expiresAt", message.expires_at);
+}
+
+Message read_message_fields(const ObjectReader& fields, Direction direction,
+                            const MessageDefaults* defaults, std::size_t place_in_batch) {
+  MessageKey key = read_key(fields, defaults, place_in_batch);
+  Topic topic = fields.require_as<Topic>("topic");
+  Headers headers = read_headers(fields, direction);
+  Payload payload = read_payload(fields, headers);
+  if (defaults != nullptr) add_default_headers(headers, defaults->headers, fields.place());
+  Priority priority;
+  if (const std::optional<JsonValue> value = fields.find("priority")) {
+    priority = Priority(static_cast<int>(value->integer(Priority::kMin, Priority::kMax)));
+  }
+  return {.key = std::move(key),
+          .topic = std::move(topic),
+          .payload = std::move(payload),
+          .headers = std::move(headers),
+          .hash = fields.get<ContentHash>("hash"),
+          .priority = priority,
+          .partition_key = fields.get<PartitionKey>("partitionKey"),
+          .due_at = fields.get<TimePoint>("dueAt"),
+          .expires_at = fields.get<TimePoint>("expiresAt")};
+}
+
+void write_history(JsonWriter& writer, const MessageHistory& history) {
+  writer.field("attempt", history.attempt)
+      .field("deliveries", history.deliveries)
+      .field("lapses", history.lapses)
+      .field("duplicates", history.duplicates)
+      .field("contentVersion", history.content_version)
+      .field("firstSeen", history.first_seen_at)
+      .field("lastSeen", history.last_seen_at)
+      .field("lastError", history.last_error);
+}
+
+MessageHistory read_history(const ObjectReader& fields) {
+  return {.attempt = fields.require_as<int>("attempt"),
+          .deliveries = fields.require_as<int>("deliveries"),
+          .lapses = fields.require_as<int>("lapses"),
+          .duplicates = fields.require_as<int>("duplicates"),
+          .content_version = fields.require_as<int>("contentVersion"),
+          .first_seen_at = fields.require_as<TimePoint>("firstSeen"),
+          .last_seen_at = fields.require_as<TimePoint>("lastSeen"),
+          .last_error = fields.get<std::string>("lastError")};
+}
+
+void write_record(JsonWriter& writer, const MessageRecord& record, ListPayloads payloads) {
+  writer.begin_object();
+  if (record.message) {
+    write_message_fields(writer, *record.message, payloads);
+  } else {
+    write_key(writer, record.key);
+    write_hash(writer, record.hash);
+  }
+  writer.field("status", word_of(record.status));
+  write_history(writer, record.history);
+  if (record.lease) {
+    writer.field("owner", record.lease->owner)
+        .field("delivery", static_cast<std::uint64_t>(record.lease->delivery))
+        .field("lockedUntil", record.lease->locked_until);
+  }
+  writer.field("eligibleAt", record.eligible_at).field("finishedAt", record.finished_at);
+  if (record.revivals.count > 0) {
+    writer.key("revivals")
+        .begin_object()
+        .field("count", record.revivals.count)
+        .field("lastAt", record.revivals.last_at)
+        .field("lastReason", record.revivals.last_reason)
+        .end_object();
+  }
+  writer.end_object();
+}
+
+MessageRecord read_record(const JsonValue& value) {
+  const ObjectReader fields(value, kRecordFields, Direction::answer);
+  std::optional<Message> message;
+  if (fields.find("topic")) message = read_message_fields(fields, Direction::answer, nullptr, 0);
+  return {.key = read_key(fields),
+          .status = read_word<Status>(fields.require("status")),
+          .message = std::move(message),
+          .hash = fields.get<ContentHash>("hash"),
+          .history = read_history(fields),
+          .lease = read_lease(fields),
+          .eligible_at = fields.get<TimePoint>("eligibleAt"),
+          .finished_at = fields.get<TimePoint>("finishedAt"),
+          .revivals = read_revivals(fields)};
+}
+
+Message read_message(std::string_view json, const MessageDefaults& defaults) {
+  return read_json(json, Direction::request,
+                   [&](const JsonValue& value) { return read_message(value, defaults, 0); });
+}
+
+std::vector<Message> read_messages(std::string_view json, const MessageDefaults& defaults) {
+  std::vector<Message> messages;
+  read_json(json, Direction::request, [&](const JsonValue& array) {
+    array.for_each_item(limits::kMaxBatchItems, [&](const JsonValue& item) {
+      messages.push_back(read_message(item, defaults, messages.size()));
+    });
+  });
+  return messages;
+}
+
+std::string write_message(const Message& message) {
+  JsonWriter writer(kRecordBytes + message.payload.size());
+  writer.begin_object();
+  write_message_fields(writer, message);
+  return std::move(writer.end_object()).take();
+}
+
+std::string write_messages(std::span<const Message> messages) {
+  JsonWriter writer(messages.size() * kRecordBytes);
+  writer.begin_array();
+  for (const Message& message : messages) {
+    writer.begin_object();
+    write_message_fields(writer, message);
+    writer.end_object();
+  }
+  return std::move(writer.end_array()).take();
+}
+
+std::string write_record(const MessageRecord& record, ListPayloads payloads) {
+  JsonWriter writer(kRecordBytes);
+  write_record(writer, record, payloads);
+  return std::move(writer).take();
+}
+
+MessageRecord read_record(std::string_view json) {
+  return read_json(json, Direction::answer,
+                   [](const JsonValue& value) { return read_record(value); });
+}
+
+std::string write_page(const MessagePage& page, ListPayloads payloads) {
+  JsonWriter writer(page.records.size() * kRecordBytes + kRecordBytes);
+  writer.begin_object().key("messages").begin_array();
+  for (const MessageRecord& record : page.records) write_record(writer, record, payloads);
+  writer.end_array();
+  if (page.next) writer.field("next", page.next->str());
+  return std::move(writer.end_object()).take();
+}
+
+MessagePage read_page(std::string_view json) {
+  return read_object(json, kPageFields, Direction::answer, [](const ObjectReader& fields) {
+    MessagePage page;
+    fields.require("messages").for_each_item(limits::kMaxListItems, [&](const JsonValue& item) {
+      page.records.push_back(read_record(item));
+    });
+    if (std::optional<std::string> next = fields.get<std::string>("next")) {
+      page.next = Cursor(std::move(*next));
+    }
+    return page;
+  });
+}
+
+}  // namespace oncebox::wire

@@ -1,0 +1,339 @@
+#include "oncebox/wire/operator_json.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "batch_json.hpp"
+#include "message_fields.hpp"
+#include "oncebox/wire/encoding.hpp"
+#include "topics_json.hpp"
+#include "words.hpp"
+
+namespace oncebox::wire {
+
+namespace {
+
+constexpr std::array<std::string_view, 10> kFilterFields = {
+    "status",        "topic",         "source",         "messageId",    "partitionKey",
+    "errorContains", "firstSeenFrom", "firstSeenUntil", "finishedFrom", "finishedUntil",
+};
+constexpr std::array<std::string_view, 1> kFilterField = {"filter"};
+constexpr std::array<std::string_view, 1> kCountField = {"count"};
+constexpr std::array<std::string_view, 1> kStatsTopicsField = {"topics"};
+constexpr std::array<std::string_view, 9> kTopicStatsFields = {
+    "topic", "seen", "ready", "waiting", "leased", "done", "dead", "oldestReadyAt", "oldestDeadAt",
+};
+constexpr std::array<std::string_view, 5> kDeadFields = {"keys", "filter", "all", "limit",
+                                                         "dryRun"};
+constexpr auto kReviveFields =
+    joined(kDeadFields, std::array<std::string_view, 2>{"delaySeconds", "reason"});
+constexpr std::array<std::string_view, 4> kCleanupFields = {
+    "doneRetentionSeconds",
+    "deadRetentionSeconds",
+    "limit",
+    "keys",
+};
+constexpr std::array<std::string_view, 3> kCleanedUpFields = {"doneRemoved", "deadRemoved",
+                                                              "keysRemoved"};
+constexpr std::array<std::string_view, 1> kTopicField = {"topic"};
+
+// A word, or an array of words.
+std::vector<Status> read_statuses(const ObjectReader& fields) {
+  const std::optional<JsonValue> value = fields.find("status");
+  if (!value) return {};
+  if (value->is_string()) return {read_word<Status>(*value)};
+  return read_array<Status>(*value, [](const JsonValue& word) { return read_word<Status>(word); });
+}
+
+void write_filter(JsonWriter& writer, const MessageFilter& filter) {
+  writer.begin_object();
+  if (!filter.statuses.empty()) {
+    writer.key("status").begin_array();
+    for (const Status status : filter.statuses) writer.value(word_of(status));
+    writer.end_array();
+  }
+  if (filter.topic) write_pattern(writer.key("topic"), *filter.topic);
+  writer.field("source", filter.source)
+      .field("messageId", filter.message_id)
+      .field("partitionKey", filter.partition_key);
+  if (filter.error_contains) {
+    // Stored errors are valid UTF-8; what is not matches none of them.
+    writer.field("errorContains", clip_text(*filter.error_contains, limits::kMaxErrorBytes));
+  }
+  writer.field("firstSeenFrom", filter.first_seen.from)
+      .field("firstSeenUntil", filter.first_seen.until)
+      .field("finishedFrom", filter.finished.from)
+      .field("finishedUntil", filter.finished.until)
+      .end_object();
+}
+
+MessageFilter read_filter(const JsonValue& value) {
+  const ObjectReader fields(value, kFilterFields, Direction::request);
+  MessageFilter filter{
+      .statuses = read_statuses(fields),
+      .topic = {},
+      .source = fields.get<Source>("source"),
+      .message_id = fields.get<MessageId>("messageId"),
+      .partition_key = fields.get<PartitionKey>("partitionKey"),
+      .error_contains = fields.get<std::string>("errorContains"),
+      .first_seen = {fields.get<TimePoint>("firstSeenFrom"),
+                     fields.get<TimePoint>("firstSeenUntil")},
+      .finished = {fields.get<TimePoint>("finishedFrom"), fields.get<TimePoint>("finishedUntil")}};
+  if (const std::optional<JsonValue> topic = fields.find("topic")) {
+    filter.topic = read_pattern(*topic, Direction::request);
+  }
+  return filter;
+}
+
+void write_selection(JsonWriter& writer, const DeadSelection& which) {
+  if (const auto* const keys = std::get_if<std::vector<MessageKey>>(&which)) {
+    writer.key("keys").begin_array();
+    for (const MessageKey& key : *keys) {
+      writer.begin_object();
+      write_key(writer, key);
+      writer.end_object();
+    }
+    writer.end_array();
+    return;
+  }
+  write_filter(writer.key("filter"), std::get<MessageFilter>(which));
+}
+
+bool is_empty(const MessageFilter& filter) {
+  return filter.statuses.empty() && !filter.topic && !filter.source && !filter.message_id &&
+         !filter.partition_key && !filter.error_contains && !filter.first_seen.from &&
+         !filter.first_seen.until && !filter.finished.from && !filter.finished.until;
+}
+
+DeadSelection read_dead_selection(const ObjectReader& fields) {
+  const std::optional<JsonValue> keys = fields.find("keys");
+  const std::optional<JsonValue> filter = fields.find("filter");
+  const bool all = fields.get_or("all", false);
+  if (static_cast<int>(keys.has_value()) + static_cast<int>(filter.has_value()) +
+          static_cast<int>(all) !=
+      1) {
+    fields.place().fail("say which messages are meant, by one of keys, filter, and all: true");
+  }
+  if (all) return MessageFilter{};
+  if (filter) {
+    MessageFilter conditions = read_filter(*filter);
+    if (is_empty(conditions)) filter->place().fail("an empty filter means all; say all: true");
+    return conditions;
+  }
+  return read_array<MessageKey>(*keys, [](const JsonValue& value) {
+    return read_key(ObjectReader(value, kKeyFields, Direction::request));
+  });
+}
+
+// Writes what revive and purge share, and leaves the object open.
+void write_dead_call(JsonWriter& writer, const DeadSelection& which, std::size_t limit,
+                     bool dry_run) {
+  writer.begin_object();
+  const MessageFilter* const filter = std::get_if<MessageFilter>(&which);
+  if (filter != nullptr && is_empty(*filter)) {
+    writer.field("all", true);
+  } else {
+    write_selection(writer, which);
+  }
+  writer.field("limit", limit);
+  if (dry_run) writer.field("dryRun", true);
+}
+
+template <class Outcome>
+std::string write_dead_outcomes(std::span<const Outcome> outcomes, Outcome counted) {
+  JsonWriter writer;
+  writer.begin_object().key("results").begin_array();
+  for (const Outcome outcome : outcomes) writer.value(word_of(outcome));
+  writer.end_array()
+      .field("count", std::count(outcomes.begin(), outcomes.end(), counted))
+      .end_object();
+  return std::move(writer).take();
+}
+
+void write_topic_stats(JsonWriter& writer, const TopicStats& stats) {
+  writer.begin_object()
+      .field("topic", stats.topic)
+      .field("seen", stats.seen)
+      .field("ready", stats.ready)
+      .field("waiting", stats.waiting)
+      .field("leased", stats.leased)
+      .field("done", stats.done)
+      .field("dead", stats.dead)
+      .field("oldestReadyAt", stats.oldest_ready_at)
+      .field("oldestDeadAt", stats.oldest_dead_at)
+      .end_object();
+}
+
+TopicStats read_topic_stats(const JsonValue& value) {
+  const ObjectReader fields(value, kTopicStatsFields, Direction::answer);
+  return {.topic = fields.get<Topic>("topic"),
+          .seen = fields.require_as<std::size_t>("seen"),
+          .ready = fields.require_as<std::size_t>("ready"),
+          .waiting = fields.require_as<std::size_t>("waiting"),
+          .leased = fields.require_as<std::size_t>("leased"),
+          .done = fields.require_as<std::size_t>("done"),
+          .dead = fields.require_as<std::size_t>("dead"),
+          .oldest_ready_at = fields.get<TimePoint>("oldestReadyAt"),
+          .oldest_dead_at = fields.get<TimePoint>("oldestDeadAt")};
+}
+
+}  // namespace
+
+std::string write_filter(const MessageFilter& filter) {
+  JsonWriter writer;
+  writer.begin_object();
+  write_filter(writer.key("filter"), filter);
+  return std::move(writer.end_object()).take();
+}
+
+MessageFilter read_filter(std::string_view json) {
+  return read_object(json, kFilterField, Direction::request, [](const ObjectReader& fields) {
+    const std::optional<JsonValue> filter = fields.find("filter");
+    return filter ? read_filter(*filter) : MessageFilter{};
+  });
+}
+
+std::string write_count(std::size_t count) {
+  JsonWriter writer;
+  writer.begin_object().field("count", count).end_object();
+  return std::move(writer).take();
+}
+
+std::size_t read_count(std::string_view json) {
+  return read_object(json, kCountField, Direction::answer, [](const ObjectReader& fields) {
+    return fields.require_as<std::size_t>("count");
+  });
+}
+
+std::string write_stats(const QueueStats& stats) {
+  JsonWriter writer;
+  writer.begin_object();
+  write_topic_stats(writer.key("total"), stats.total());
+  writer.key("topics").begin_array();
+  for (const TopicStats& topic : stats.topics) write_topic_stats(writer, topic);
+  return std::move(writer.end_array().end_object()).take();
+}
+
+QueueStats read_stats(std::string_view json) {
+  return read_object(json, kStatsTopicsField, Direction::answer, [](const ObjectReader& fields) {
+    QueueStats stats;
+    fields.require("topics").for_each_item(
+        std::numeric_limits<std::size_t>::max(),
+        [&](const JsonValue& value) { stats.topics.push_back(read_topic_stats(value)); });
+    return stats;
+  });
+}
+
+ReviveCall read_revive(std::string_view json) {
+  return read_object(json, kReviveFields, Direction::request, [](const ObjectReader& fields) {
+    ReviveCall call{.which = read_dead_selection(fields)};
+    call.options.delay = fields.get_or("delaySeconds", call.options.delay);
+    call.options.reason = fields.get_or("reason", call.options.reason);
+    call.limit = fields.get_or("limit", call.limit);
+    call.dry_run = fields.get_or("dryRun", call.dry_run);
+    return call;
+  });
+}
+
+std::string write_revive(const ReviveCall& call) {
+  JsonWriter writer;
+  write_dead_call(writer, call.which, call.limit, call.dry_run);
+  if (call.options.delay > Duration{0}) writer.field("delaySeconds", call.options.delay);
+  if (!call.options.reason.empty()) {
+    writer.field("reason", clip_text(call.options.reason, limits::kMaxReasonBytes));
+  }
+  return std::move(writer.end_object()).take();
+}
+
+PurgeCall read_purge(std::string_view json) {
+  return read_object(json, kDeadFields, Direction::request, [](const ObjectReader& fields) {
+    PurgeCall call{.which = read_dead_selection(fields)};
+    call.limit = fields.get_or("limit", call.limit);
+    call.dry_run = fields.get_or("dryRun", call.dry_run);
+    return call;
+  });
+}
+
+std::string write_purge(const PurgeCall& call) {
+  JsonWriter writer;
+  write_dead_call(writer, call.which, call.limit, call.dry_run);
+  return std::move(writer.end_object()).take();
+}
+
+std::string write_revived(std::span<const ReviveOutcome> outcomes) {
+  return write_dead_outcomes(outcomes, ReviveOutcome::revived);
+}
+
+std::vector<ReviveOutcome> read_revived(std::string_view json) {
+  return read_words<ReviveOutcome>(json);
+}
+
+std::string write_purged(std::span<const PurgeOutcome> outcomes) {
+  return write_dead_outcomes(outcomes, PurgeOutcome::purged);
+}
+
+std::vector<PurgeOutcome> read_purged(std::string_view json) {
+  return read_words<PurgeOutcome>(json);
+}
+
+std::string write_matched(std::size_t count, bool dry_run) {
+  JsonWriter writer;
+  writer.begin_object().field("count", count).field("dryRun", dry_run).end_object();
+  return std::move(writer).take();
+}
+
+CleanupCall read_cleanup(std::string_view json, const CleanupRequest& defaults) {
+  return read_object(json, kCleanupFields, Direction::request, [&](const ObjectReader& fields) {
+    CleanupCall call{.queue = defaults};
+    call.queue.done_retention = fields.get_or("doneRetentionSeconds", defaults.done_retention);
+    if (const auto dead = fields.get<Duration>("deadRetentionSeconds")) {
+      call.queue.dead_retention = dead;
+    }
+    call.queue.limit = fields.get_or("limit", defaults.limit);
+    call.keys = fields.get_or("keys", call.keys);
+    return call;
+  });
+}
+
+std::string write_cleanup(const CleanupCall& call) {
+  JsonWriter writer;
+  writer.begin_object()
+      .field("doneRetentionSeconds", call.queue.done_retention)
+      .field("deadRetentionSeconds", call.queue.dead_retention)
+      .field("limit", call.queue.limit)
+      .field("keys", call.keys)
+      .end_object();
+  return std::move(writer).take();
+}
+
+std::string write_cleaned_up(const CleanedUp& result) {
+  JsonWriter writer;
+  writer.begin_object()
+      .field("doneRemoved", result.queue.done_removed)
+      .field("deadRemoved", result.queue.dead_removed)
+      .field("keysRemoved", result.keys_removed)
+      .end_object();
+  return std::move(writer).take();
+}
+
+CleanedUp read_cleaned_up(std::string_view json) {
+  return read_object(json, kCleanedUpFields, Direction::answer, [](const ObjectReader& fields) {
+    return CleanedUp{.queue = {.done_removed = fields.require_as<std::size_t>("doneRemoved"),
+                               .dead_removed = fields.require_as<std::size_t>("deadRemoved")},
+                     .keys_removed = fields.get_or<std::size_t>("keysRemoved", 0)};
+  });
+}
+
+TopicPattern read_topic_pattern(std::string_view json) {
+  return read_object(json, kTopicField, Direction::request, [](const ObjectReader& fields) {
+    return read_pattern(fields.require("topic"), Direction::request);
+  });
+}
+
+std::string write_paused(std::span<const TopicPattern> patterns) {
+  return write_batch("paused", patterns, [](JsonWriter& writer, const TopicPattern& pattern) {
+    write_pattern(writer, pattern);
+  });
+}
+
+}  // namespace oncebox::wire

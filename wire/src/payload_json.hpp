@@ -1,0 +1,16 @@
+#pragma once
+
+#include "json_reader.hpp"
+#include "json_writer.hpp"
+#include "oncebox/headers.hpp"
+#include "oncebox/payload.hpp"
+
+/// How the bytes of a payload lie in JSON: `payload` or `payloadBase64`, see message_json.hpp.
+namespace oncebox::wire {
+
+void write_payload(JsonWriter& writer, const Payload& payload, const Headers& headers);
+
+/// May set the header contentType, so that the bytes are written as they were sent.
+[[nodiscard]] Payload read_payload(const ObjectReader& fields, Headers& headers);
+
+}  // namespace oncebox::wire

@@ -1,0 +1,425 @@
+#include "oncebox/wire/queue_json.hpp"
+
+#include "batch_json.hpp"
+#include "message_fields.hpp"
+#include "topics_json.hpp"
+#include "words.hpp"
+
+namespace oncebox::wire {
+
+namespace {
+
+constexpr auto kEnqueuedFields =
+    joined(kKeyFields, std::array<std::string_view, 3>{"status", "hashMismatch", "quarantinedAs"});
+constexpr auto kObservationFields = joined(kKeyFields, std::array<std::string_view, 1>{"hash"});
+constexpr std::array<std::string_view, 2> kObservedFields = {"state", "hashMismatch"};
+constexpr auto kMarkFields = joined(kKeyFields, std::array<std::string_view, 2>{"as", "error"});
+constexpr std::array<std::string_view, 1> kKeysField = {"keys"};
+constexpr std::array<std::string_view, 7> kClaimFields = {
+    "owner", "leaseSeconds", "limit", "maxBytes", "topics", "maxDeliveries", "waitSeconds",
+};
+constexpr std::array<std::string_view, 2> kClaimedFields = {"owner", "messages"};
+constexpr auto kClaimedMessageFields =
+    joined(kMessageFields, kHistoryFields,
+           std::array<std::string_view, 3>{"delivery", "lockedUntil", "eligibleAt"});
+constexpr std::array<std::string_view, 2> kOwnedItemsFields = {"owner", "items"};
+constexpr std::array<std::string_view, 2> kDeliveryFields = {"owner", "delivery"};
+constexpr auto kSettlementFields =
+    joined(kKeyFields, kDeliveryFields,
+           std::array<std::string_view, 3>{"verdict", "error", "delaySeconds"});
+constexpr auto kExtensionFields =
+    joined(kKeyFields, kDeliveryFields, std::array<std::string_view, 1>{"leaseSeconds"});
+constexpr std::array<std::string_view, 1> kExtendedField = {"lockedUntil"};
+constexpr std::array<std::string_view, 2> kReapFields = {"limit", "maxDeliveries"};
+constexpr std::array<std::string_view, 2> kReapedFields = {"released", "buried"};
+constexpr std::array<std::string_view, 1> kTopicsField = {"topics"};
+constexpr std::array<std::string_view, 1> kDueField = {"dueAt"};
+
+void write_enqueued(JsonWriter& writer, const MessageKey& key, const EnqueueOutcome& outcome) {
+  writer.begin_object();
+  write_key(writer, key);
+  writer.field("status", word_of(outcome.status));
+  if (outcome.hash_mismatch) writer.field("hashMismatch", true);
+  writer.field("quarantinedAs", outcome.quarantined_as).end_object();
+}
+
+EnqueueOutcome read_outcome(const JsonValue& value) {
+  const ObjectReader fields(value, kEnqueuedFields, Direction::answer);
+  return {.status = read_word<EnqueueStatus>(fields.require("status")),
+          .hash_mismatch = fields.get_or<bool>("hashMismatch", false),
+          .quarantined_as = fields.get<MessageId>("quarantinedAs")};
+}
+
+void write_delivery(JsonWriter& writer, const Delivery& delivery) {
+  write_key(writer, delivery.key);
+  writer.field("owner", delivery.owner);
+  if (delivery.number) writer.field("delivery", static_cast<std::uint64_t>(*delivery.number));
+}
+
+// `shared_owner` is the one beside the items.
+Delivery read_delivery(const ObjectReader& fields, const std::optional<OwnerToken>& shared_owner) {
+  std::optional<OwnerToken> owner = fields.get<OwnerToken>("owner");
+  if (!owner) owner = shared_owner;
+  if (!owner) owner = fields.require_as<OwnerToken>("owner");
+  std::optional<DeliveryNumber> number;
+  if (const auto written = fields.get<std::uint64_t>("delivery")) number = DeliveryNumber{*written};
+  return {.key = read_key(fields), .owner = *owner, .number = number};
+}
+
+template <class Item, class Read>
+std::vector<Item> read_owned_items(std::string_view json, std::span<const std::string_view> known,
+                                   Read read) {
+  return read_object(json, kOwnedItemsFields, Direction::request, [&](const ObjectReader& fields) {
+    const std::optional<OwnerToken> owner = fields.get<OwnerToken>("owner");
+    return read_array<Item>(fields.require("items"), [&](const JsonValue& value) {
+      const ObjectReader item(value, known, Direction::request);
+      return read(item, read_delivery(item, owner));
+    });
+  });
+}
+
+void write_error(JsonWriter& writer, const std::string& error) {
+  // Stores cut and mend texts in the same way, so nothing is lost that they would have kept.
+  if (!error.empty()) writer.field("error", clip_text(error, limits::kMaxErrorBytes));
+}
+
+void write_verdict(JsonWriter& writer, const Verdict& verdict) {
+  writer.field("verdict", word_of(static_cast<VerdictKind>(verdict.index())));
+  if (const Abandon* const abandon = std::get_if<Abandon>(&verdict)) {
+    write_error(writer, abandon->error);
+    writer.field("delaySeconds", abandon->delay);
+  } else if (const Fail* const fail = std::get_if<Fail>(&verdict)) {
+    write_error(writer, fail->error);
+  }
+}
+
+Verdict read_verdict(const ObjectReader& fields) {
+  const VerdictKind kind = read_word<VerdictKind>(fields.require("verdict"));
+  std::optional<std::string> error = fields.get<std::string>("error");
+  const std::optional<Duration> delay = fields.get<Duration>("delaySeconds");
+  if (error && kind != VerdictKind::abandon && kind != VerdictKind::fail) {
+    Place(fields.place(), "error").fail("only Abandon and Fail have an error");
+  }
+  if (delay && kind != VerdictKind::abandon) {
+    Place(fields.place(), "delaySeconds").fail("only Abandon has a delay");
+  }
+  switch (kind) {
+    case VerdictKind::ack:
+      return Ack{};
+    case VerdictKind::abandon:
+      return Abandon{.error = error.value_or(""), .delay = delay};
+    case VerdictKind::fail:
+      return Fail{.error = error.value_or("")};
+    case VerdictKind::release:
+      return Release{};
+  }
+  return Release{};
+}
+
+ClaimedMessage read_claimed_message(const JsonValue& value, const OwnerToken& owner) {
+  const ObjectReader fields(value, kClaimedMessageFields, Direction::answer);
+  return {.message = read_message_fields(fields, Direction::answer, nullptr, 0),
+          .history = read_history(fields),
+          .owner = owner,
+          .delivery = DeliveryNumber{fields.require_as<std::uint64_t>("delivery")},
+          .locked_until = fields.require_as<TimePoint>("lockedUntil"),
+          .eligible_at = fields.require_as<TimePoint>("eligibleAt")};
+}
+
+TopicSelection read_topics_of(const ObjectReader& fields) {
+  const std::optional<JsonValue> topics = fields.find("topics");
+  return topics ? read_selection(*topics, Direction::request) : TopicSelection{};
+}
+
+}  // namespace
+
+// Enqueue -----------------------------------------------------------------------------------------
+
+std::string write_enqueued(const MessageKey& key, const EnqueueOutcome& outcome) {
+  JsonWriter writer;
+  write_enqueued(writer, key, outcome);
+  return std::move(writer).take();
+}
+
+std::string write_enqueued(std::span<const Message> messages,
+                           std::span<const EnqueueOutcome> outcomes) {
+  std::size_t place = 0;
+  return write_batch("results", outcomes, [&](JsonWriter& writer, const EnqueueOutcome& outcome) {
+    write_enqueued(writer, messages[place++].key, outcome);
+  });
+}
+
+std::vector<EnqueueOutcome> read_enqueued(std::string_view json) {
+  return read_results<EnqueueOutcome>(json, read_outcome);
+}
+
+// Observe, mark, find -----------------------------------------------------------------------------
+
+std::vector<Observation> read_observations(std::string_view json) {
+  return read_items<Observation>(json, kObservationFields, [](const ObjectReader& fields) {
+    return Observation{.key = read_key(fields), .hash = fields.get<ContentHash>("hash")};
+  });
+}
+
+std::string write_observations(std::span<const Observation> observations) {
+  return write_batch("items", observations, [](JsonWriter& writer, const Observation& item) {
+    writer.begin_object();
+    write_key(writer, item.key);
+    write_hash(writer, item.hash);
+    writer.end_object();
+  });
+}
+
+std::string write_observed(std::span<const ObserveOutcome> outcomes) {
+  return write_batch("results", outcomes, [](JsonWriter& writer, const ObserveOutcome& outcome) {
+    writer.begin_object().field("state", word_of(outcome.state));
+    if (outcome.hash_mismatch) writer.field("hashMismatch", true);
+    writer.end_object();
+  });
+}
+
+std::vector<ObserveOutcome> read_observed(std::string_view json) {
+  return read_result_objects<ObserveOutcome>(json, kObservedFields, [](const ObjectReader& fields) {
+    return ObserveOutcome{.state = read_word<ObservedState>(fields.require("state")),
+                          .hash_mismatch = fields.get_or<bool>("hashMismatch", false)};
+  });
+}
+
+std::vector<Mark> read_marks(std::string_view json) {
+  return read_items<Mark>(json, kMarkFields, [](const ObjectReader& fields) {
+    return Mark{.key = read_key(fields),
+                .as = read_word<MarkAs>(fields.require("as")),
+                .error = fields.get_or<std::string>("error", "")};
+  });
+}
+
+std::string write_marks(std::span<const Mark> marks) {
+  return write_batch("items", marks, [](JsonWriter& writer, const Mark& mark) {
+    writer.begin_object();
+    write_key(writer, mark.key);
+    writer.field("as", word_of(mark.as));
+    write_error(writer, mark.error);
+    writer.end_object();
+  });
+}
+
+std::string write_marked(std::span<const MarkOutcome> outcomes) { return write_words(outcomes); }
+
+std::vector<MarkOutcome> read_marked(std::string_view json) {
+  return read_words<MarkOutcome>(json);
+}
+
+std::vector<MessageKey> read_keys(std::string_view json) {
+  return read_object(json, kKeysField, Direction::request, [](const ObjectReader& fields) {
+    return read_array<MessageKey>(fields.require("keys"), [](const JsonValue& value) {
+      return read_key(ObjectReader(value, kKeyFields, Direction::request));
+    });
+  });
+}
+
+std::string write_keys(std::span<const MessageKey> keys) {
+  return write_batch("keys", keys, [](JsonWriter& writer, const MessageKey& key) {
+    writer.begin_object();
+    write_key(writer, key);
+    writer.end_object();
+  });
+}
+
+std::string write_found(std::span<const std::optional<MessageRecord>> records) {
+  return write_batch("results", records,
+                     [](JsonWriter& writer, const std::optional<MessageRecord>& record) {
+                       if (record) {
+                         write_record(writer, *record, ListPayloads::include);
+                       } else {
+                         writer.null();
+                       }
+                     });
+}
+
+std::vector<std::optional<MessageRecord>> read_found(std::string_view json) {
+  using Found = std::optional<MessageRecord>;
+  return read_results<Found>(json, [](const JsonValue& value) -> Found {
+    if (value.is_null()) return std::nullopt;
+    return read_record(value);
+  });
+}
+
+// Claim, settle, extend ---------------------------------------------------------------------------
+
+ClaimCall read_claim(std::string_view json) {
+  return read_object(json, kClaimFields, Direction::request, [](const ObjectReader& fields) {
+    const std::optional<OwnerToken> owner = fields.get<OwnerToken>("owner");
+    ClaimRequest request{.owner = owner ? *owner : OwnerToken::generate()};
+    request.lease = fields.get_or("leaseSeconds", request.lease);
+    request.limit = fields.get_or("limit", request.limit);
+    request.max_bytes = fields.get_or("maxBytes", request.max_bytes);
+    request.topics = read_topics_of(fields);
+    request.max_deliveries = fields.get_or("maxDeliveries", request.max_deliveries);
+    const Duration wait = fields.get_or("waitSeconds", Duration{0});
+    reading_at(Place(fields.place(), "waitSeconds"),
+               [wait] { require_in_range("wait", wait, Duration{0}, ClaimCall::kMaxWait); });
+    return ClaimCall{.request = std::move(request), .wait = wait};
+  });
+}
+
+std::string write_claim(const ClaimCall& call) {
+  const ClaimRequest& request = call.request;
+  JsonWriter writer;
+  writer.begin_object()
+      .field("owner", request.owner)
+      .field("leaseSeconds", request.lease)
+      .field("limit", request.limit)
+      .field("maxBytes", request.max_bytes)
+      .field("maxDeliveries", request.max_deliveries);
+  if (!request.topics.only.empty() || !request.topics.except.empty()) {
+    write_selection(writer.key("topics"), request.topics);
+  }
+  if (call.wait > Duration{0}) writer.field("waitSeconds", call.wait);
+  return std::move(writer.end_object()).take();
+}
+
+std::string write_claimed(const OwnerToken& owner, std::span<const ClaimedMessage> messages) {
+  constexpr std::size_t kMessageBytes = 512;
+  JsonWriter writer(kMessageBytes * (messages.size() + 1));
+  writer.begin_object().field("owner", owner).key("messages").begin_array();
+  for (const ClaimedMessage& claimed : messages) {
+    writer.begin_object();
+    write_message_fields(writer, claimed.message);
+    write_history(writer, claimed.history);
+    writer.field("delivery", static_cast<std::uint64_t>(claimed.delivery))
+        .field("lockedUntil", claimed.locked_until)
+        .field("eligibleAt", claimed.eligible_at)
+        .end_object();
+  }
+  return std::move(writer.end_array().end_object()).take();
+}
+
+std::vector<ClaimedMessage> read_claimed(std::string_view json) {
+  return read_object(json, kClaimedFields, Direction::answer, [](const ObjectReader& fields) {
+    const OwnerToken owner = fields.require_as<OwnerToken>("owner");
+    return read_array<ClaimedMessage>(fields.require("messages"), [&owner](const JsonValue& value) {
+      return read_claimed_message(value, owner);
+    });
+  });
+}
+
+std::vector<Settlement> read_settlements(std::string_view json) {
+  return read_owned_items<Settlement>(
+      json, kSettlementFields, [](const ObjectReader& fields, Delivery delivery) {
+        return Settlement{.delivery = std::move(delivery), .verdict = read_verdict(fields)};
+      });
+}
+
+std::string write_settlements(std::span<const Settlement> settlements) {
+  return write_batch("items", settlements, [](JsonWriter& writer, const Settlement& settlement) {
+    writer.begin_object();
+    write_delivery(writer, settlement.delivery);
+    write_verdict(writer, settlement.verdict);
+    writer.end_object();
+  });
+}
+
+std::string write_settled(std::span<const SettleOutcome> outcomes) { return write_words(outcomes); }
+
+std::vector<SettleOutcome> read_settled(std::string_view json) {
+  return read_words<SettleOutcome>(json);
+}
+
+std::vector<LeaseExtension> read_extensions(std::string_view json) {
+  return read_owned_items<LeaseExtension>(
+      json, kExtensionFields, [](const ObjectReader& fields, Delivery delivery) {
+        return LeaseExtension{.delivery = std::move(delivery),
+                              .lease = fields.get_or("leaseSeconds", defaults::kLease)};
+      });
+}
+
+std::string write_extensions(std::span<const LeaseExtension> extensions) {
+  return write_batch("items", extensions, [](JsonWriter& writer, const LeaseExtension& extension) {
+    writer.begin_object();
+    write_delivery(writer, extension.delivery);
+    writer.field("leaseSeconds", extension.lease).end_object();
+  });
+}
+
+std::string write_extended(std::span<const ExtendOutcome> outcomes) {
+  return write_batch("results", outcomes, [](JsonWriter& writer, const ExtendOutcome& outcome) {
+    writer.begin_object();
+    if (outcome.locked_until) {
+      writer.field("status", "Extended").field("lockedUntil", *outcome.locked_until);
+    } else {
+      writer.field("status", "LeaseLost");
+    }
+    writer.end_object();
+  });
+}
+
+std::vector<ExtendOutcome> read_extended(std::string_view json) {
+  return read_result_objects<ExtendOutcome>(json, kExtendedField, [](const ObjectReader& fields) {
+    return ExtendOutcome{.locked_until = fields.get<TimePoint>("lockedUntil")};
+  });
+}
+
+// Reap, next due ----------------------------------------------------------------------------------
+
+ReapRequest read_reap(std::string_view json) {
+  return read_object(json, kReapFields, Direction::request, [](const ObjectReader& fields) {
+    ReapRequest request;
+    request.limit = fields.get_or("limit", request.limit);
+    request.max_deliveries = fields.get_or("maxDeliveries", request.max_deliveries);
+    return request;
+  });
+}
+
+std::string write_reap(const ReapRequest& request) {
+  JsonWriter writer;
+  writer.begin_object()
+      .field("limit", request.limit)
+      .field("maxDeliveries", request.max_deliveries)
+      .end_object();
+  return std::move(writer).take();
+}
+
+std::string write_reaped(const ReapResult& result) {
+  JsonWriter writer;
+  writer.begin_object()
+      .field("released", result.released)
+      .field("buried", result.buried)
+      .end_object();
+  return std::move(writer).take();
+}
+
+ReapResult read_reaped(std::string_view json) {
+  return read_object(json, kReapedFields, Direction::answer, [](const ObjectReader& fields) {
+    return ReapResult{.released = fields.require_as<std::size_t>("released"),
+                      .buried = fields.require_as<std::size_t>("buried")};
+  });
+}
+
+TopicSelection read_topics(std::string_view json) {
+  return read_object(json, kTopicsField, Direction::request, read_topics_of);
+}
+
+std::string write_topics(const TopicSelection& topics) {
+  JsonWriter writer;
+  writer.begin_object().key("topics");
+  write_selection(writer, topics);
+  return std::move(writer.end_object()).take();
+}
+
+std::string write_next_due(const std::optional<TimePoint>& due) {
+  JsonWriter writer;
+  writer.begin_object().key("dueAt");
+  if (due) {
+    writer.value(*due);
+  } else {
+    writer.null();
+  }
+  return std::move(writer.end_object()).take();
+}
+
+std::optional<TimePoint> read_next_due(std::string_view json) {
+  return read_object(json, kDueField, Direction::answer,
+                     [](const ObjectReader& fields) { return fields.get<TimePoint>("dueAt"); });
+}
+
+}  // namespace oncebox::wire
