@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "http/media_type.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/wire/encoding.hpp"
 
@@ -50,6 +51,11 @@ std::string_view to_string(Scope scope) noexcept {
       return "operate";
   }
   return "unknown";
+}
+
+bool is_streamed(BodyKind body, const Fields& fields) noexcept {
+  if (body == BodyKind::ndjson_streamed) return media_type(fields) == MediaType::ndjson;
+  return body == BodyKind::streamed;
 }
 
 struct Router::Search {

@@ -17,7 +17,14 @@ enum class Scope { open, read, produce, consume, operate };
 
 [[nodiscard]] std::string_view to_string(Scope scope) noexcept;
 
-enum class BodyKind { whole, streamed };
+enum class BodyKind {
+  whole,
+  streamed,
+  ndjson_streamed,  ///< streamed when its Content-Type is NDJSON, otherwise whole
+};
+
+/// Whether the body of a request with these fields is streamed.
+[[nodiscard]] bool is_streamed(BodyKind body, const Fields& fields) noexcept;
 
 /// Answers the exchange, at once or later from another thread. What it throws is answered as a
 /// problem.
