@@ -1,5 +1,5 @@
-# Writes OUTPUT, a C++ file with the function FUNCTION, declared in a header of ours as
-# `std::string_view FUNCTION() noexcept` in the namespace NAMESPACE, that answers the bytes of INPUT.
+# Writes OUTPUT, a C++ file with `std::string_view FUNCTION() noexcept` in the namespace NAMESPACE,
+# which answers the bytes of INPUT.
 
 file(READ "${INPUT}" digits HEX)
 # Lines of 24 bytes, for those who look into it.

@@ -263,8 +263,8 @@ TEST_F(WebhooksTest, OutcomesAreCounted) {
   stores_->default_store().inbox().stop();
   (void)send({kHello, {proof}});
   const std::string exposed = metrics_.expose();
-  for (const std::string& outcome : std::initializer_list<std::string>
-       {"accepted", "duplicate", "bad_signature", "bad_request", "failed"}) {
+  for (const std::string& outcome : std::initializer_list<std::string>{
+           "accepted", "duplicate", "bad_signature", "bad_request", "failed"}) {
     const std::string line =
         "oncebox_webhooks_total{outcome=\"" + outcome + "\",webhook=\"hook\"} 1\n";
     EXPECT_NE(exposed.find(line), std::string::npos) << line;

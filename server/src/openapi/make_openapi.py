@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes openapi.json, the description of the whole service, from what is said here and in schemas.py.
+"""Writes openapi.json, the description of the service, from what is said here and in schemas.py.
 
   make_openapi.py           writes it
   make_openapi.py --check   fails when it is not what this would write
@@ -261,7 +261,7 @@ def message_calls():
         "Says what became of claimed messages.",
     ).takes(
         "Settlements", {"owner": OWNER, "items": [{**ORDER, "delivery": 1, "verdict": "Ack"}]}
-    ).answers("Settled", {"results": ["Settled"]}, "For each item, whether the verdict took effect.")
+    ).answers("Settled", {"results": ["Settled"]}, "For each item, whether it took effect.")
     yield post(
         "/v1/messages/extend", "extendLeases", "Messages", "consume", "Extend leases",
     ).takes(
@@ -414,7 +414,7 @@ def service_calls():
     yield get(
         "/readyz", "getReadiness", "Service", "open", "Tell whether requests should come here",
     ).answers("Readiness", {"status": "ready"}).problem("503", "NotReady")
-    yield get("/metrics", "getMetrics", "Service", "read", "Metrics for Prometheus").answers_content(
+    yield get("/metrics", "getMetrics", "Service", "read", "For Prometheus").answers_content(
         {"text/plain": {"schema": {"type": "string"}}}, "Text format 0.0.4.")
     yield get("/openapi.json", "getOpenapi", "Service", "open", "This document").answers_content(
         {"application/json": {"schema": {"type": "object"}}}, "OpenAPI 3.1.")
@@ -498,7 +498,7 @@ def pretty(value, indent=""):
         return line
     deeper = indent + " "
     if isinstance(value, dict):
-        members = [f"{json.dumps(name)}: {pretty(member, deeper)}" for name, member in value.items()]
+        members = [f"{json.dumps(name)}: {pretty(one, deeper)}" for name, one in value.items()]
         opening, closing = "{", "}"
     else:
         members = [pretty(member, deeper) for member in value]

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "api/intake.hpp"
 #include "http/answers.hpp"
 #include "observe/metrics.hpp"
 #include "oncebox/error.hpp"
@@ -55,18 +56,6 @@ bool is_webhook_name(std::string_view name) {
            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                   c == '-' || c == '_';
          });
-}
-
-bool is_lower_hex(std::string_view text) {
-  return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
-/// W3C trace context, version 00 and what later versions keep of it. Others are to be ignored.
-bool is_traceparent(std::string_view text) {
-  constexpr std::size_t kLength = 55;
-  return text.size() == kLength && text[2] == '-' && text[35] == '-' && text[52] == '-' &&
-         is_lower_hex(text.substr(0, 2)) && is_lower_hex(text.substr(3, 32)) &&
-         is_lower_hex(text.substr(36, 16)) && is_lower_hex(text.substr(53, 2));
 }
 
 /// Runs `make`, and puts the webhook and the option before what it complains about.
@@ -132,8 +121,9 @@ class Webhook {
     if (const auto type = request.fields.get("Content-Type"); type && !type->empty()) {
       message.headers.set(header_names::kContentType, *type);
     }
-    const auto trace = request.fields.get("traceparent");
-    if (trace && is_traceparent(*trace)) message.headers.set(header_names::kTraceparent, *trace);
+    if (const auto trace = traceparent(request)) {
+      message.headers.set(header_names::kTraceparent, *trace);
+    }
     return message;
   }
 
