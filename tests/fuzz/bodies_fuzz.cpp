@@ -15,8 +15,9 @@ namespace {
 
 using namespace oncebox;
 
-const wire::MessageDefaults kDefaults = {
-    .source = "fuzz", .make_id = [](std::size_t place) { return MessageId(std::to_string(place)); }};
+const wire::MessageDefaults kDefaults = {.source = "fuzz", .make_id = [](std::size_t place) {
+                                           return MessageId(std::to_string(place));
+                                         }};
 const OwnerToken kOwner = OwnerToken::parse("01940000-0000-7000-8000-000000000001");
 
 /// Reads a body and writes it again; empty when there is no writer of its form.

@@ -23,9 +23,8 @@ const server::Router& router() {
   static const server::Router made = [] {
     server::Router routes;
     for (const char* const base : {"/v1", "/v1/stores/{store}", "/v1/outbox"}) {
-      for (const char* const path :
-           {"/messages", "/messages/{source}/{messageId}", "/dead/{source}/{messageId}", "/stats",
-            "/inbox/{key*}"}) {
+      for (const char* const path : {"/messages", "/messages/{source}/{messageId}",
+                                     "/dead/{source}/{messageId}", "/stats", "/inbox/{key*}"}) {
         routes.add({.method = Method::get, .pattern = std::string(base) + path, .handler = {}});
       }
       for (const char* const path :
@@ -86,9 +85,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string written = "/v1/messages?" + wire::write_list_query(list);
     const auto again = server::read_target(written, kMaxParameters);
     fuzz::require(again.has_value(), "a written query can be read");
-    fuzz::require(wire::write_list_query(wire::read_list_query(again->query)) ==
-                      wire::write_list_query(list),
-                  "a query comes back");
+    fuzz::require(
+        wire::write_list_query(wire::read_list_query(again->query)) == wire::write_list_query(list),
+        "a query comes back");
   });
   return 0;
 }

@@ -42,9 +42,8 @@ const std::array<server::WebhookSignature, 4>& signatures() {
 
 server::Request read_request(fuzz::Input& input) {
   server::Request request{.method = server::Method::post, .path = "/v1/webhooks/fuzz"};
-  for (const char* const field :
-       {"Stripe-Signature", "X-Hub-Signature-256", "webhook-id", "webhook-timestamp",
-        "webhook-signature", "X-Signature"}) {
+  for (const char* const field : {"Stripe-Signature", "X-Hub-Signature-256", "webhook-id",
+                                  "webhook-timestamp", "webhook-signature", "X-Signature"}) {
     if (std::string value = input.line(); !value.empty()) {
       request.fields.add(field, std::move(value));
     }

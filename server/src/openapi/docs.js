@@ -10,6 +10,11 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
+/** A text in which what stands between backticks is code. */
+function prose(text) {
+  return text.split('`').map((part, place) => (place % 2 ? element('code', {}, part) : part));
+}
+
 class Page {
   constructor(api) {
     this.api = api;
@@ -78,7 +83,7 @@ class Page {
     return element('tr', {}, label, element('td', {},
       element('span', { class: 'type' }, this.typeOf(schema)),
       limits ? element('span', { class: 'note' }, ` (${limits})`) : null,
-      resolved.description ? element('div', {}, resolved.description) : null));
+      resolved.description ? element('div', {}, ...prose(resolved.description)) : null));
   }
 
   rows(schema, depth = 0) {
@@ -156,7 +161,7 @@ class Page {
         element('code', {}, path), element('span', { class: 'what' }, operation.summary)));
     // Drawn when it is opened: the whole page would be long.
     drawn.addEventListener('toggle', () => drawn.append(element('div', {},
-      operation.description ? element('p', {}, operation.description) : null,
+      operation.description ? element('p', {}, ...prose(operation.description)) : null,
       element('p', { class: 'scope' }, scope ? `Needs a token with the scope ${scope}.` :
         'Needs no token.'),
       others.length > 0 ? element('p', { class: 'note' }, 'Also: ', others.join(', ')) : null,
