@@ -7,7 +7,7 @@
 
 namespace oncebox::server {
 
-void record_exchange(const RecordedExchange& exchange) {
+void record_exchange(const ExchangeRecord& exchange) {
   static const char* const path = std::getenv("ONCEBOX_RECORD_EXCHANGES");
   if (path == nullptr || *path == '\0') return;
   const boost::json::object line{{"method", exchange.method},

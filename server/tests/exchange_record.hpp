@@ -6,7 +6,7 @@
 namespace oncebox::server {
 
 /// What a client sent and got.
-struct RecordedExchange {
+struct ExchangeRecord {
   std::string_view method;
   std::string_view route;  ///< the pattern, as "/v1/inbox/{key*}"
   std::string_view path;
@@ -19,6 +19,6 @@ struct RecordedExchange {
 
 /// Appends the exchange as one line of JSON to the file that ONCEBOX_RECORD_EXCHANGES names, if it
 /// names one: so that the answers of a whole suite can be held against their description.
-void record_exchange(const RecordedExchange& exchange);
+void record_exchange(const ExchangeRecord& exchange);
 
 }  // namespace oncebox::server
