@@ -45,6 +45,10 @@ std::optional<std::string_view> Fields::get(std::string_view name) const noexcep
   return std::nullopt;
 }
 
+void Fields::remove(std::string_view name) {
+  std::erase_if(entries_, [name](const Entry& entry) { return same_name(entry.first, name); });
+}
+
 std::optional<std::string_view> Request::query_value(std::string_view name) const noexcept {
   for (const auto& parameter : query) {
     if (parameter.name == name) return parameter.value;

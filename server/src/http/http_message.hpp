@@ -27,6 +27,8 @@ class Fields {
   void add(std::string name, std::string value) {
     entries_.emplace_back(std::move(name), std::move(value));
   }
+  /// All of this name.
+  void remove(std::string_view name);
   /// The first of this name.
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const noexcept;
 

@@ -15,15 +15,21 @@
 ///
 /// **Payloads** come back as they were sent. `payload` is any JSON value: a string stands for its
 /// own text, any other value for exactly the bytes with which it was written, and then the header
-/// contentType is set to application/json unless the sender gave a JSON type. `payloadBase64` is
-/// for bytes that are no text; where they happen to be text, contentType is set to
-/// application/octet-stream unless the sender gave a type. Written messages follow the same rules
-/// backwards, so that reading what was written gives the same bytes and headers, always.
+/// contentType is set to application/json unless the sender gave a JSON type (one that is not JSON
+/// is an error). `payloadBase64` is for bytes that are no text; where they happen to be text,
+/// contentType is set to application/octet-stream unless the sender gave a type. Written messages
+/// follow the same rules backwards, so that reading what was written gives the same bytes and
+/// headers, always.
+///
+/// No payload at all is the same as the empty string: no bytes. `"payload": null` is the JSON value
+/// null, four bytes. Every other field that is null counts as left out.
 ///
 /// Reading throws `invalid_argument` for text that is not JSON, is nested too deeply, or has the
-/// wrong type somewhere, and for limits as the types do; the error says where ("messages[3].topic")
-/// and never quotes a payload. A field that is not known is an error in a request, named together
-/// with the nearest known one; in an answer it is ignored.
+/// wrong type somewhere, and for limits as the types do; the error says where ("[3].topic: …") and
+/// never quotes a value. In a request a field that is not known is an error, named together with
+/// the nearest known one, and so is one that is there twice; in an answer both are ignored.
+/// Requests are nested at most 32 levels, payload included; answers 64, so that all that was
+/// accepted can be read back.
 namespace oncebox::wire {
 
 /// What a sender may leave out.

@@ -1,0 +1,232 @@
+// The bodies and queries of an operator's calls: each as an example, written and read.
+#include "oncebox/wire/operator_json.hpp"
+
+#include <gtest/gtest.h>
+
+#include "expect_error.hpp"
+#include "oncebox/wire/encoding.hpp"
+
+namespace oncebox {
+
+bool operator==(const TimeRange& a, const TimeRange& b) {
+  return a.from == b.from && a.until == b.until;
+}
+bool operator==(const MessageFilter& a, const MessageFilter& b) {
+  return a.statuses == b.statuses && a.topic == b.topic && a.source == b.source &&
+         a.message_id == b.message_id && a.partition_key == b.partition_key &&
+         a.error_contains == b.error_contains && a.first_seen == b.first_seen &&
+         a.finished == b.finished;
+}
+bool operator==(const ListRequest& a, const ListRequest& b) {
+  return a.filter == b.filter && a.order == b.order && a.payloads == b.payloads &&
+         a.after == b.after && a.limit == b.limit;
+}
+bool operator==(const QueueStats& a, const QueueStats& b) { return a.topics == b.topics; }
+
+namespace wire {
+namespace {
+
+using namespace std::chrono_literals;
+
+const TimePoint kNoon = parse_rfc3339("2026-01-31T12:00:00Z");
+
+MessageFilter full_filter() {
+  return {.statuses = {Status::dead, Status::seen},
+          .topic = TopicPattern("order.*"),
+          .source = Source("shop"),
+          .message_id = MessageId("4&2=ü"),
+          .partition_key = PartitionKey("p"),
+          .error_contains = "100 %",
+          .first_seen = {kNoon, kNoon + 1s},
+          .finished = {kNoon + 2s, kNoon + 3s}};
+}
+
+std::vector<QueryParameter> split(const std::string& query) {
+  std::vector<QueryParameter> parameters;
+  for (std::size_t begin = 0; begin < query.size();) {
+    const std::size_t end = std::min(query.find('&', begin), query.size());
+    const std::string part = query.substr(begin, end - begin);
+    const std::size_t equals = part.find('=');
+    parameters.push_back(
+        {part.substr(0, equals), percent_decode(part.substr(equals + 1)).value_or("broken")});
+    begin = end + 1;
+  }
+  return parameters;
+}
+
+std::string refusal_of_query(const std::vector<QueryParameter>& parameters,
+                             ErrorCode code = ErrorCode::invalid_argument) {
+  return expect_error(code, [&] { (void)read_list_query(parameters); });
+}
+
+TEST(FilterJson, EveryConditionIsWrittenAndRead) {
+  const std::string json =
+      R"({"filter":{"status":["Dead","Seen"],"topic":"order.*","source":"shop",)"
+      R"("messageId":"4&2=ü","partitionKey":"p","errorContains":"100 %",)"
+      R"("firstSeenFrom":"2026-01-31T12:00:00.000Z","firstSeenUntil":"2026-01-31T12:00:01.000Z",)"
+      R"("finishedFrom":"2026-01-31T12:00:02.000Z","finishedUntil":"2026-01-31T12:00:03.000Z"}})";
+  EXPECT_EQ(write_filter(full_filter()), json);
+  EXPECT_EQ(read_filter(json), full_filter());
+  EXPECT_EQ(read_filter("{}"), MessageFilter{});
+  EXPECT_EQ(read_filter(write_filter({})), MessageFilter{});
+}
+
+TEST(FilterJson, OneStatusNeedsNoArray) {
+  EXPECT_EQ(read_filter(R"({"filter":{"status":"Dead"}})").statuses,
+            std::vector<Status>{Status::dead});
+}
+
+TEST(FilterJson, ATopicThatEndsInAStarCanBeMeantExactly) {
+  const MessageFilter filter{.topic = TopicPattern(Topic("odd*"))};
+  EXPECT_EQ(read_filter(write_filter(filter)), filter);
+  EXPECT_EQ(read_list_query(split(write_list_query({.filter = filter}))).filter, filter);
+}
+
+TEST(ListQuery, EveryParameterIsWrittenAndRead) {
+  const ListRequest request{.filter = full_filter(),
+                            .order = ListOrder::newest_first,
+                            .payloads = ListPayloads::include,
+                            .after = Cursor("n 5+"),
+                            .limit = 7};
+  EXPECT_EQ(write_list_query(request),
+            "status=Dead%2CSeen&topic=order.%2A&source=shop&messageId=4%262%3D%C3%BC"
+            "&partitionKey=p&errorContains=100%20%25&firstSeenFrom=2026-01-31T12%3A00%3A00.000Z"
+            "&firstSeenUntil=2026-01-31T12%3A00%3A01.000Z&finishedFrom=2026-01-31T12%3A00%3A02.000Z"
+            "&finishedUntil=2026-01-31T12%3A00%3A03.000Z&order=NewestFirst&payloads=true"
+            "&after=n%205%2B&limit=7");
+  EXPECT_EQ(read_list_query(split(write_list_query(request))), request);
+  EXPECT_EQ(read_list_query({}), ListRequest{});
+}
+
+TEST(ListQuery, WhatIsWrongIsNamed) {
+  EXPECT_EQ(refusal_of_query({{"statuses", "Dead"}}),
+            "statuses: this parameter is not known; did you mean status?");
+  EXPECT_EQ(refusal_of_query({{"limit", "1"}, {"limit", "2"}}),
+            "limit: this parameter is there twice");
+  EXPECT_EQ(refusal_of_query({{"status", "Dead,dead"}}),
+            "status: this word is not known; did you mean Dead?");
+  EXPECT_EQ(refusal_of_query({{"status", ""}}),
+            "status: this word is not known; known are Seen, Processing, Done, Dead");
+  EXPECT_EQ(refusal_of_query({{"limit", "many"}}), "limit: a whole number was expected");
+  EXPECT_EQ(refusal_of_query({{"limit", "-1"}}), "limit: a whole number was expected");
+  EXPECT_EQ(refusal_of_query({{"payloads", "yes"}}), "payloads: true or false was expected");
+  EXPECT_EQ(refusal_of_query({{"order", "Oldest"}}),
+            "order: this word is not known; known are OldestFirst, NewestFirst");
+  EXPECT_EQ(refusal_of_query({{"topic", ""}}),
+            "topic: the topic pattern is empty; give it a value");
+  EXPECT_EQ(refusal_of_query({{"topic", "a"}, {"exactTopic", "b"}}),
+            "exactTopic: there is a topic already");
+  EXPECT_TRUE(refusal_of_query({{"firstSeenFrom", "today"}}).starts_with("firstSeenFrom: not an"));
+}
+
+TEST(CountJson, IsWrittenAndRead) {
+  EXPECT_EQ(write_count(7), R"({"count":7})");
+  EXPECT_EQ(read_count(write_count(7)), 7U);
+}
+
+TEST(StatsJson, TopicsAndTheirTotal) {
+  const QueueStats stats{.topics = {{.seen = 1},
+                                    {.topic = Topic("a"),
+                                     .ready = 2,
+                                     .waiting = 3,
+                                     .leased = 4,
+                                     .done = 5,
+                                     .dead = 6,
+                                     .oldest_ready_at = kNoon,
+                                     .oldest_dead_at = kNoon + 1s}}};
+  EXPECT_EQ(
+      write_stats(stats),
+      R"({"total":{"seen":1,"ready":2,"waiting":3,"leased":4,"done":5,"dead":6,)"
+      R"("oldestReadyAt":"2026-01-31T12:00:00.000Z","oldestDeadAt":"2026-01-31T12:00:01.000Z"},)"
+      R"("topics":[{"seen":1,"ready":0,"waiting":0,"leased":0,"done":0,"dead":0},)"
+      R"({"topic":"a","seen":0,"ready":2,"waiting":3,"leased":4,"done":5,"dead":6,)"
+      R"("oldestReadyAt":"2026-01-31T12:00:00.000Z",)"
+      R"("oldestDeadAt":"2026-01-31T12:00:01.000Z"}]})");
+  EXPECT_EQ(read_stats(write_stats(stats)), stats);
+}
+
+TEST(DeadJson, ReviveByKeys) {
+  const std::string json =
+      R"({"keys":[{"source":"shop","messageId":"a"}],"limit":10000,"delaySeconds":2.5,)"
+      R"("reason":"fixed"})";
+  const ReviveCall call{.which = std::vector<MessageKey>{{"shop", "a"}},
+                        .options = {.delay = 2500ms, .reason = "fixed"}};
+  EXPECT_EQ(write_revive(call), json);
+  const ReviveCall again = read_revive(json);
+  EXPECT_EQ(std::get<0>(again.which), std::get<0>(call.which));
+  EXPECT_EQ(again.options.delay, 2500ms);
+  EXPECT_EQ(again.options.reason, "fixed");
+  EXPECT_FALSE(again.dry_run);
+}
+
+TEST(DeadJson, PurgeByFilterOrAll) {
+  const PurgeCall by_filter{
+      .which = MessageFilter{.topic = TopicPattern("a.*")}, .limit = 5, .dry_run = true};
+  EXPECT_EQ(write_purge(by_filter), R"({"filter":{"topic":"a.*"},"limit":5,"dryRun":true})");
+  const PurgeCall again = read_purge(write_purge(by_filter));
+  EXPECT_EQ(std::get<MessageFilter>(again.which), std::get<MessageFilter>(by_filter.which));
+  EXPECT_EQ(again.limit, 5U);
+  EXPECT_TRUE(again.dry_run);
+
+  EXPECT_EQ(write_purge({.which = MessageFilter{}}), R"({"all":true,"limit":10000})");
+  EXPECT_EQ(std::get<MessageFilter>(read_purge(R"({"all":true})").which), MessageFilter{});
+}
+
+TEST(DeadJson, NobodyMeansEverythingByASlip) {
+  for (const std::string_view json :
+       {"", "{}", R"({"all":false})", R"({"keys":[],"all":true})",
+        R"({"keys":[],"filter":{"topic":"a"}})", R"({"filter":{}})", R"({"filter":null})"}) {
+    expect_error(ErrorCode::invalid_argument, [&] { (void)read_revive(json); });
+    expect_error(ErrorCode::invalid_argument, [&] { (void)read_purge(json); });
+  }
+}
+
+TEST(DeadJson, Outcomes) {
+  const std::vector<ReviveOutcome> revived = {ReviveOutcome::revived, ReviveOutcome::not_dead,
+                                              ReviveOutcome::unknown};
+  EXPECT_EQ(write_revived(revived), R"({"results":["Revived","NotDead","Unknown"],"count":1})");
+  EXPECT_EQ(read_revived(write_revived(revived)), revived);
+  const std::vector<PurgeOutcome> purged = {PurgeOutcome::purged, PurgeOutcome::not_dead,
+                                            PurgeOutcome::unknown};
+  EXPECT_EQ(write_purged(purged), R"({"results":["Purged","NotDead","Unknown"],"count":1})");
+  EXPECT_EQ(read_purged(write_purged(purged)), purged);
+  EXPECT_EQ(write_matched(7, true), R"({"count":7,"dryRun":true})");
+  EXPECT_EQ(read_count(write_matched(7, false)), 7U);
+}
+
+TEST(CleanupJson, IsWrittenAndRead) {
+  const CleanupRequest defaults{.done_retention = 10s, .dead_retention = 20s, .limit = 3};
+  const CleanupCall all_default = read_cleanup("{}", defaults);
+  EXPECT_EQ(all_default.queue.done_retention, 10s);
+  EXPECT_EQ(all_default.queue.dead_retention, 20s);
+  EXPECT_EQ(all_default.queue.limit, 3U);
+  EXPECT_TRUE(all_default.keys);
+
+  const CleanupCall call{.queue = {.done_retention = 1500ms, .dead_retention = 0ms, .limit = 9},
+                         .keys = false};
+  const std::string json =
+      R"({"doneRetentionSeconds":1.5,"deadRetentionSeconds":0,"limit":9,"keys":false})";
+  EXPECT_EQ(write_cleanup(call), json);
+  const CleanupCall again = read_cleanup(json, defaults);
+  EXPECT_EQ(again.queue.done_retention, 1500ms);
+  EXPECT_EQ(again.queue.dead_retention, 0ms);
+  EXPECT_EQ(again.queue.limit, 9U);
+  EXPECT_FALSE(again.keys);
+
+  const CleanedUp result{.queue = {.done_removed = 1, .dead_removed = 2}, .keys_removed = 3};
+  EXPECT_EQ(write_cleaned_up(result), R"({"doneRemoved":1,"deadRemoved":2,"keysRemoved":3})");
+  EXPECT_EQ(read_cleaned_up(write_cleaned_up(result)).queue, result.queue);
+  EXPECT_EQ(read_cleaned_up(write_cleaned_up(result)).keys_removed, 3U);
+}
+
+TEST(PauseJson, IsWrittenAndRead) {
+  EXPECT_EQ(read_topic_pattern(R"({"topic":"order.*"})"), TopicPattern("order.*"));
+  EXPECT_EQ(read_topic_pattern(R"({"topic":{"exact":"odd*"}})"), TopicPattern(Topic("odd*")));
+  EXPECT_EQ(write_paused(std::vector<TopicPattern>{"order.*", "a"}),
+            R"({"paused":["order.*","a"]})");
+  EXPECT_EQ(write_paused({}), R"({"paused":[]})");
+}
+
+}  // namespace
+}  // namespace wire
+}  // namespace oncebox
