@@ -58,6 +58,13 @@ double drain_through_dispatcher(QueueStore& queue, std::size_t count, const Drai
 
 Quantiles measure_latency(QueueStore& producer, QueueStore& consumer, std::size_t samples,
                           std::chrono::milliseconds pause) {
+  return measure_latency([&](const Message& message) { producer.enqueue(message); }, consumer,
+                         samples, pause);
+}
+
+Quantiles measure_latency(const std::function<void(const Message& message)>& enqueue,
+                          QueueStore& consumer, std::size_t samples,
+                          std::chrono::milliseconds pause) {
   SteadyTime handled_at;
   std::binary_semaphore handled{0};
   Handlers handlers;
@@ -71,7 +78,7 @@ Quantiles measure_latency(QueueStore& producer, QueueStore& consumer, std::size_
   for (const Message& message : make_messages(samples)) {
     std::this_thread::sleep_for(pause);
     const SteadyTime enqueued_at = std::chrono::steady_clock::now();
-    producer.enqueue(message);
+    enqueue(message);
     handled.acquire();
     took.push_back(std::chrono::duration<double, std::micro>(handled_at - enqueued_at).count());
   }

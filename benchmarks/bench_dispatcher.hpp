@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 
 #include "oncebox/queue_store.hpp"
 
@@ -25,8 +26,11 @@ struct Quantiles {
   double p99_us = 0;
 };
 
-/// From the call of enqueue to the first line of the handler, one message at a time. `producer` and
-/// `consumer` are two handles of one queue, or the same one.
+/// From the call of enqueue to the first line of the handler, one message at a time.
+[[nodiscard]] Quantiles measure_latency(const std::function<void(const Message& message)>& enqueue,
+                                        QueueStore& consumer, std::size_t samples,
+                                        std::chrono::milliseconds pause);
+/// The same; `producer` and `consumer` are two handles of one queue, or the same one.
 [[nodiscard]] Quantiles measure_latency(QueueStore& producer, QueueStore& consumer,
                                         std::size_t samples,
                                         std::chrono::milliseconds pause = std::chrono::milliseconds{

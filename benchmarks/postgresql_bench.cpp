@@ -211,7 +211,9 @@ void run_latency(BenchPostgresql& server, Report& report) {
       postgresql::PostgresqlStore other(options);
       const std::string name =
           fmt::format("postgresql/enqueue-to-handler/flush-claims={}", flush_claims ? "on" : "off");
-      add(name, measure_latency(store.inbox(), store.inbox(), kSamples, kPause));
+      Inbox inbox(store);
+      add(name, measure_latency([&](const Message& message) { inbox.enqueue(message); },
+                                inbox.queue(), kSamples, kPause));
       add(name + "/other-handle",
           measure_latency(other.outbox(), store.outbox(), kSamples, kPause));
     }

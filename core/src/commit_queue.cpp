@@ -83,9 +83,29 @@ void CommitQueue::push(const CommitTickets& tickets) {
     const std::lock_guard lock(mutex_);
     require_room_for(tickets);
     queued_.append(tickets);
-    wake = idle_ > 0;
+    wake = idle_ > 0 && may_commit();
   }
   if (wake) wake_.notify_one();
+}
+
+void CommitQueue::push_or_commit(const CommitTickets& tickets) {
+  {
+    const std::lock_guard lock(mutex_);
+    require_room_for(tickets);
+    const bool leads = queued_.empty() && may_commit();
+    if (!leads) {
+      // Whoever is committing takes them next, or wakes one who does.
+      queued_.append(tickets);
+      if (idle_ > 0 && may_commit()) wake_.notify_one();
+      return;
+    }
+    ++committing_;
+  }
+  commit_batch_(tickets);
+  // Notified under the lock: who waits for us in `stop` may destroy this object next.
+  const std::lock_guard lock(mutex_);
+  --committing_;
+  if (stopped_ || (!queued_.empty() && idle_ > 0)) wake_.notify_all();
 }
 
 void CommitQueue::require_room_for(const CommitTickets& tickets) const {
@@ -112,8 +132,12 @@ void CommitQueue::stop() {
     stopped_ = true;
   }
   wake_.notify_all();
-  const std::lock_guard lock(joining_);
-  threads_.clear();
+  {
+    const std::lock_guard lock(joining_);
+    threads_.clear();
+  }
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, [this] { return committing_ == 0; });
 }
 
 std::size_t CommitQueue::size() const {
@@ -124,6 +148,8 @@ std::size_t CommitQueue::size() const {
 void CommitQueue::run() noexcept {
   for (CommitTickets batch = next_batch(); !batch.empty(); batch = next_batch()) {
     commit_batch_(batch);
+    const std::lock_guard lock(mutex_);
+    --committing_;
   }
 }
 
@@ -133,10 +159,11 @@ CommitTickets CommitQueue::next_batch() {
   {
     std::unique_lock lock(mutex_);
     ++idle_;
-    wake_.wait(lock, [this] { return !queued_.empty() || stopped_; });
+    wake_.wait(lock, [this] { return queued_.empty() ? stopped_ : may_commit(); });
     --idle_;
     batch = queued_.take_front(options_.max_batch, options_.max_batch_bytes);
-    more_for_others = !queued_.empty() && idle_ > 0;
+    if (!batch.empty()) ++committing_;
+    more_for_others = !queued_.empty() && idle_ > 0 && may_commit();
   }
   if (more_for_others) wake_.notify_one();
   return batch;

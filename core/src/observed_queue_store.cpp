@@ -100,6 +100,12 @@ std::vector<MarkOutcome> ObservedQueueStore::do_mark(std::span<const Mark> marks
 
 std::vector<ClaimedMessage> ObservedQueueStore::do_claim(const ClaimRequest& request) {
   auto claimed = timed("claim", request.limit, [&] { return below_.claim(request); });
+  observe_claim(claimed, request);
+  return claimed;
+}
+
+void ObservedQueueStore::observe_claim(std::span<const ClaimedMessage> claimed,
+                                       const ClaimRequest& request) {
   observer_.on_claim(claimed.size(), request.limit);
   const TimePoint now = clock_.now();
   for (const ClaimedMessage& message : claimed) {
@@ -107,7 +113,6 @@ std::vector<ClaimedMessage> ObservedQueueStore::do_claim(const ClaimRequest& req
   }
   logger_.log(LogLevel::debug, "messages claimed",
               {{"store", store_name_}, {"owner", request.owner}, {"count", claimed.size()}});
-  return claimed;
 }
 
 std::vector<SettleOutcome> ObservedQueueStore::do_settle(std::span<const Settlement> settlements) {
@@ -148,6 +153,14 @@ std::optional<TimePoint> ObservedQueueStore::do_next_due(const TopicSelection& t
 
 void ObservedQueueStore::do_listen(std::weak_ptr<WorkListener> listener) {
   below_.listen(std::move(listener));
+}
+
+void ObservedQueueStore::do_offer(const std::shared_ptr<ClaimOffer>& offer) {
+  // By reference: the offer has its observers for as long as it lives.
+  offer->observe([this, &request = offer->request()](std::span<const ClaimedMessage> claimed) {
+    observe_claim(claimed, request);
+  });
+  below_.offer(offer);
 }
 
 std::vector<std::optional<MessageRecord>> ObservedQueueStore::do_find(

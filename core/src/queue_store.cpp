@@ -22,6 +22,13 @@ void require_max_deliveries(int max_deliveries) {
   throw Error(ErrorCode::out_of_range, "max_deliveries must be from 1 to 1,000,000");
 }
 
+void require_valid(const ClaimRequest& request) {
+  require_lease(request.lease);
+  require_in_range("claim limit", request.limit, 1, limits::kMaxBatchItems);
+  require_in_range("bytes of a claim", request.max_bytes, 1, limits::kMaxClaimBytes);
+  require_max_deliveries(request.max_deliveries);
+}
+
 template <class T>
 std::span<const T> batch_of_one(const T& item) {
   return {&item, 1};
@@ -63,10 +70,7 @@ std::vector<MarkOutcome> QueueStore::mark(std::span<const Mark> marks) {
 MarkOutcome QueueStore::mark(const Mark& mark) { return this->mark(batch_of_one(mark)).front(); }
 
 std::vector<ClaimedMessage> QueueStore::claim(const ClaimRequest& request) {
-  require_lease(request.lease);
-  require_in_range("claim limit", request.limit, 1, limits::kMaxBatchItems);
-  require_in_range("bytes of a claim", request.max_bytes, 1, limits::kMaxClaimBytes);
-  require_max_deliveries(request.max_deliveries);
+  require_valid(request);
   return do_claim(request);
 }
 
@@ -108,6 +112,11 @@ std::optional<TimePoint> QueueStore::next_due(const TopicSelection& topics) {
 }
 
 void QueueStore::listen(std::weak_ptr<WorkListener> listener) { do_listen(std::move(listener)); }
+
+void QueueStore::offer(const std::shared_ptr<ClaimOffer>& offer) {
+  require_valid(offer->request());
+  do_offer(offer);
+}
 
 std::vector<std::optional<MessageRecord>> QueueStore::find(std::span<const MessageKey> keys) {
   require_batch_size(keys.size());

@@ -130,6 +130,33 @@ TEST_F(GroupCommitTest, LoneCallerIsCommittedAtOnce) {
   EXPECT_EQ(group.queued(), 0U);
 }
 
+TEST_F(GroupCommitTest, CallerThatWaitsCommitsByItselfWhenNobodyElseDoes) {
+  std::thread::id committed_by;
+  Group group([&](std::span<const int> items) {
+    committed_by = std::this_thread::get_id();
+    return std::vector<int>(items.size());
+  });
+  group.submit(1);
+  EXPECT_EQ(committed_by, std::this_thread::get_id());
+}
+
+TEST_F(GroupCommitTest, StopWaitsForACallerThatCommitsAndForWhatQueuesBehindIt) {
+  Group group(ledger_.commit());
+  ledger_.hold();
+  const std::jthread caller([&] { EXPECT_EQ(group.submit(0), outcome_of(0)); });
+  ledger_.wait_for_commits(1);
+  auto others = submit_each(group, numbers(1, 3));
+  EXPECT_EQ(group.queued(), 3U) << "one commits at a time";
+  {
+    const std::jthread stopper([&] {
+      group.stop();
+      EXPECT_EQ(ledger_.batches(), (std::vector<Batch>{{0}, {1, 2, 3}}));
+    });
+    ledger_.release();
+  }
+  for (int i = 1; i <= 3; ++i) EXPECT_EQ(others[index(i - 1)].get(), outcome_of(i));
+}
+
 TEST_F(GroupCommitTest, WhatQueuesDuringACommitIsTheNextBatchInOrder) {
   Group group(ledger_.commit());
   submit_held(group);

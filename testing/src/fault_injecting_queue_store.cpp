@@ -56,6 +56,10 @@ void FaultInjectingQueueStore::do_listen(std::weak_ptr<WorkListener> listener) {
   below_.listen(std::move(listener));
 }
 
+void FaultInjectingQueueStore::do_offer(const std::shared_ptr<ClaimOffer>& offer) {
+  below_.offer(offer);
+}
+
 std::vector<std::optional<MessageRecord>> FaultInjectingQueueStore::do_find(
     std::span<const MessageKey> keys) {
   return perhaps_failing("find", [&] { return below_.find(keys); });

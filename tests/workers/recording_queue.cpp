@@ -45,16 +45,20 @@ std::vector<ClaimedMessage> RecordingQueue::do_claim(const ClaimRequest& request
     ledger_.add({.kind = EventKind::unclaimed, .word = std::string(to_string(error.code()))});
     throw;
   }
+  note(claimed, request.lease);
+  return claimed;
+}
+
+void RecordingQueue::note(std::span<const ClaimedMessage> claimed, Duration lease) {
   for (const ClaimedMessage& message : claimed) {
     ledger_.add({.kind = EventKind::claimed,
                  .id = message.message.key.message_id.str(),
                  .delivery = static_cast<std::uint64_t>(message.delivery),
                  .locked_until = message.locked_until,
-                 .lease = request.lease,
+                 .lease = lease,
                  .deliveries = message.history.deliveries,
                  .attempt = message.history.attempt});
   }
-  return claimed;
 }
 
 std::vector<SettleOutcome> RecordingQueue::do_settle(std::span<const Settlement> settlements) {
@@ -99,6 +103,13 @@ std::optional<TimePoint> RecordingQueue::do_next_due(const TopicSelection& topic
 
 void RecordingQueue::do_listen(std::weak_ptr<WorkListener> listener) {
   below_.listen(std::move(listener));
+}
+
+void RecordingQueue::do_offer(const std::shared_ptr<ClaimOffer>& offer) {
+  offer->observe([this, lease = offer->request().lease](std::span<const ClaimedMessage> claimed) {
+    note(claimed, lease);
+  });
+  below_.offer(offer);
 }
 
 std::vector<std::optional<MessageRecord>> RecordingQueue::do_find(

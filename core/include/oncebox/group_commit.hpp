@@ -50,7 +50,7 @@ class CommitResult {
 
 /// Stands between many callers and a store that takes batches: items that are submitted while one
 /// batch commits make up the next one. Nobody waits for a timer: an item that comes while a
-/// committer is idle is committed at once.
+/// committer is idle is committed at once, by the caller itself if it waits for the answer.
 ///
 /// **Threads.** Every call but the destructor may be made from any thread at any time. A callback
 /// must neither block nor call `submit`, `submit_all` or `stop`: it runs on the thread that
@@ -75,8 +75,8 @@ class GroupCommit {
 
   using Result = CommitResult<Outcome>;
   /// Commits a batch in one transaction and answers one outcome for each item, in order. When it
-  /// throws, nothing has changed, unless the code is `outcome_unknown`. Called by one thread for
-  /// each committer.
+  /// throws, nothing has changed, unless the code is `outcome_unknown`. Called by any thread, but
+  /// by no more than there are committers at a time.
   using Commit = std::function<std::vector<Outcome>(std::span<const Item> items)>;
   /// How much memory an item holds, for the bounds in bytes. Called on the submitting thread.
   using SizeInBytes = std::function<std::size_t(const Item& item)>;
@@ -102,7 +102,10 @@ class GroupCommit {
   Outcome submit(Item item) {
     detail::CommitWaiter waiter(1);
     BlockingTicket ticket(std::move(item), waiter);
-    push(ticket);
+    weigh(ticket);
+    detail::CommitTickets single;
+    single.append(ticket);
+    queue_.push_or_commit(single);
     waiter.wait();
     return std::move(*ticket.result).outcome();
   }

@@ -34,7 +34,10 @@ class ObservedQueueStore final : public QueueStore {
   ReapResult do_reap(const ReapRequest& request) override;
   std::optional<TimePoint> do_next_due(const TopicSelection& topics) override;
   void do_listen(std::weak_ptr<WorkListener> listener) override;
+  void do_offer(const std::shared_ptr<ClaimOffer>& offer) override;
   std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override;
+
+  void observe_claim(std::span<const ClaimedMessage> claimed, const ClaimRequest& request);
 
   template <class Call>
   auto timed(std::string_view name, std::size_t items, Call call);

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "oncebox/claim_offer.hpp"
 #include "oncebox/message.hpp"
 #include "oncebox/queue_types.hpp"
 #include "oncebox/work_listener.hpp"
@@ -98,6 +99,12 @@ class QueueStore {
   /// capabilities do not say `notifies`.
   void listen(std::weak_ptr<WorkListener> listener);
 
+  /// Leaves an offer to claim with the store, for as long as the caller keeps it: an enqueue
+  /// through this object may then hand its new messages over with its own commit. The enqueuer sees
+  /// no difference, and the messages are as a claim with this request would have left them. Ignored
+  /// by a store that cannot do it faster than a claim can.
+  void offer(const std::shared_ptr<ClaimOffer>& offer);
+
   /// What is stored under each key, or nothing.
   [[nodiscard]] std::vector<std::optional<MessageRecord>> find(std::span<const MessageKey> keys);
   [[nodiscard]] std::optional<MessageRecord> find(const MessageKey& key);
@@ -116,6 +123,7 @@ class QueueStore {
   virtual ReapResult do_reap(const ReapRequest& request) = 0;
   virtual std::optional<TimePoint> do_next_due(const TopicSelection& topics) = 0;
   virtual void do_listen(std::weak_ptr<WorkListener> listener) = 0;
+  virtual void do_offer(const std::shared_ptr<ClaimOffer>& /*offer*/) {}
   virtual std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) = 0;
 };
 

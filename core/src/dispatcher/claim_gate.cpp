@@ -9,17 +9,19 @@ ClaimGate::ClaimGate(const Bounds& bounds, const ReadyQueue& ready, const InFlig
 
 ClaimGate::Room ClaimGate::room() const noexcept {
   const std::size_t batch = std::min(bounds_.batch_size, bounds_.max_buffered);
-  const std::size_t buffered = ready_.size();
+  const std::size_t expected = messages_expected_.load();
+  const std::size_t buffered = ready_.size() + expected;
   const std::size_t places = bounds_.max_buffered - std::min(buffered, bounds_.max_buffered);
-  if (std::min(places, table_.free()) < batch) return {};
+  if (places < batch || table_.free() < batch + expected) return {};
   // From half of it on, so that large messages come in batches too.
-  const std::size_t held = bytes_held_.load();
+  const std::size_t held = bytes_held_.load() + bytes_expected_.load();
   if (held > bounds_.buffer_bytes / 2) return {};
   return {batch, bounds_.buffer_bytes - held};
 }
 
 bool ClaimGate::wait_for_room() {
-  constexpr WakeSignal::Reasons kUrgent = ClaimReasons::kLook | ClaimReasons::kStop;
+  constexpr WakeSignal::Reasons kUrgent =
+      ClaimReasons::kLook | ClaimReasons::kStop | ClaimReasons::kOffer;
   // Announced before looking: whoever makes room after the look sees the wish.
   wants_room_ = true;
   bool has_room = room().messages > 0;
@@ -30,6 +32,24 @@ bool ClaimGate::wait_for_room() {
   }
   wants_room_ = false;
   return has_room;
+}
+
+std::size_t ClaimGate::idle_workers() {
+  wants_idle_ = true;  // said before looking, as above
+  const std::size_t waiting = idle_.load();
+  const std::size_t idle = waiting - std::min(ready_.size(), waiting);
+  if (idle > 0) wants_idle_ = false;
+  return idle;
+}
+
+void ClaimGate::on_idle() noexcept {
+  idle_.fetch_add(1);
+  if (wants_idle_.load() && wants_idle_.exchange(false)) signal().raise(ClaimReasons::kIdle);
+}
+
+void ClaimGate::expect(const Room& expected) noexcept {
+  messages_expected_ = expected.messages;
+  bytes_expected_ = expected.bytes;
 }
 
 void ClaimGate::on_room() noexcept {

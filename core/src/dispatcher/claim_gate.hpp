@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "dispatcher/in_flight.hpp"
@@ -19,14 +20,20 @@ struct ClaimReasons {
   static constexpr WakeSignal::Reasons kDue = 4;   ///< something is due earlier than it knew
   static constexpr WakeSignal::Reasons kLook = 8;  ///< somebody called `wake`, `resume` or the like
   static constexpr WakeSignal::Reasons kStop = 16;
-  static constexpr WakeSignal::Reasons kAny = kWork | kRoom | kDue | kLook | kStop;
+  static constexpr WakeSignal::Reasons kOffer = 32;  ///< its offer was answered
+  static constexpr WakeSignal::Reasons kIdle = 64;   ///< a worker has nothing to do
+  static constexpr WakeSignal::Reasons kAny = kWork | kRoom | kDue | kLook | kStop | kOffer | kIdle;
 };
 
 /// The signal of the claim loop as a listener of the store, which may outlive the dispatcher for
 /// the length of a call.
 class ClaimSignal final : public WorkListener {
  public:
-  void on_work() noexcept override { signal.raise(ClaimReasons::kWork); }
+  void on_work() noexcept override {
+    works.fetch_add(1);
+    signal.raise(ClaimReasons::kWork);
+  }
+  std::atomic<std::uint64_t> works = 0;  ///< how often it was told
   WakeSignal signal;
 };
 
@@ -49,18 +56,27 @@ class ClaimGate {
   ClaimGate(const Bounds& bounds, const ReadyQueue& ready, const InFlightTable& table);
 
   [[nodiscard]] WakeSignal& signal() noexcept { return listener_->signal; }
-  [[nodiscard]] std::weak_ptr<WorkListener> listener() const noexcept { return listener_; }
+  [[nodiscard]] const std::shared_ptr<ClaimSignal>& listener() const noexcept { return listener_; }
 
   /// None until a whole batch fits, so that claims do not crumble.
   [[nodiscard]] Room room() const noexcept;
   /// Waits for room; false when there is a reason to look at the world first.
   bool wait_for_room();
+  /// From now on there is so much less of it: somebody else may be about to bring it.
+  void expect(const Room& expected) noexcept;
+
+  /// Workers that wait and for which there is no message yet. When there are none, the next
+  /// `on_idle` tells.
+  [[nodiscard]] std::size_t idle_workers();
 
   // What others report.
   void on_admitted(std::size_t bytes) noexcept { bytes_held_.fetch_add(bytes); }
   void on_payload_freed(std::size_t bytes) noexcept { bytes_held_.fetch_sub(bytes); }
   /// A worker took a message, or one was settled.
   void on_room() noexcept;
+  /// A worker waits for a message, or does not any more.
+  void on_idle() noexcept;
+  void on_busy() noexcept { idle_.fetch_sub(1); }
   /// A message of a limited route has ended.
   void on_limit_eased() noexcept { signal().raise(ClaimReasons::kRoom); }
   /// A message will be claimable at this time.
@@ -75,7 +91,11 @@ class ClaimGate {
   const InFlightTable& table_;
   std::shared_ptr<ClaimSignal> listener_ = std::make_shared<ClaimSignal>();
   std::atomic<std::size_t> bytes_held_ = 0;
+  std::atomic<std::size_t> messages_expected_ = 0;
+  std::atomic<std::size_t> bytes_expected_ = 0;
   std::atomic<bool> wants_room_ = false;
+  std::atomic<std::size_t> idle_ = 0;
+  std::atomic<bool> wants_idle_ = false;
   std::atomic<TimePoint> earliest_due_ = kMaxTime;
 };
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -22,7 +24,7 @@ namespace oncebox::dispatcher {
 
 /// Claims ahead of the workers, for those topics that have room, and hands what it gets to them.
 /// While there is nothing to claim it waits for a notification, for the next message that becomes
-/// due, or for a poll whose interval grows.
+/// due, or for a poll whose interval grows. Meanwhile it offers to take what is enqueued.
 class ClaimLoop {
  public:
   struct Parts {
@@ -57,23 +59,31 @@ class ClaimLoop {
   void release_paused();
 
  private:
+  class Offer;
   enum class Found { everything, more };  // whether there may be more to claim at once
 
   void look();
+  [[nodiscard]] ClaimRequest request_for(const ClaimPlan& plan, const ClaimGate::Room& room) const;
   Found claim(const std::optional<ClaimPlan>& plan);
   void take_in(std::vector<ClaimedMessage>&& claimed, TimePoint lease_until);
   void finish(InFlight& message, Verdict verdict);
   void ask_next_due(const ClaimPlans& plans);
-  void wait_for_work(TimePoint room_at);
+  void make_offer(const std::optional<ClaimPlan>& plan);
+  void recall_offer();
+  void take_offered(std::vector<ClaimedMessage>&& claimed, TimePoint lease_until) noexcept;
+  void wait_for_work(const ClaimPlans& plans);
   void pause_after_failure(const std::exception& failure);
 
   const Parts parts_;
   const Settings settings_;
-  std::vector<InFlight*> runnable_;
   bool limited_first_ = false;
   Duration poll_in_;
-  bool timed_out_ = false;        // the last wait ended by itself
-  std::optional<TimePoint> due_;  // asked since the last wait; `kMaxTime`: nothing
+  std::optional<SteadyTime> waits_since_;  // the last claim
+  bool timed_out_ = false;                 // the last wait ended by itself
+  std::optional<TimePoint> due_;           // asked since the last wait; `kMaxTime`: nothing
+  std::shared_ptr<Offer> offer_;           // not answered, as far as this thread knows
+  bool only_answered_ = false;             // the last wait ended by an answer and nothing else
+  std::uint64_t works_ = 0;                // what the listener had heard before the last claim
   TimePoint claimed_at_{};
   Duration failure_pause_{0};
 };

@@ -41,7 +41,9 @@ void WorkerPool::run(Worker& worker) {
       worker.hits.fetch_add(1, std::memory_order_relaxed);
     } else {
       worker.misses.fetch_add(1, std::memory_order_relaxed);
+      parts_.gate.on_idle();
       message = parts_.ready.pop();
+      parts_.gate.on_busy();
       if (message == nullptr) return;
     }
     handle(worker, *message);

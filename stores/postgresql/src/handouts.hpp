@@ -24,6 +24,9 @@ struct IdRange {
 
 /// Messages with consecutive ids that were claimed together and of which none has been settled.
 struct HeldRun {
+  /// From the first message, which is leased, up to the last.
+  HeldRun(const sql::StoredMessage& first, std::int64_t last);
+
   std::int64_t first_id = 0;
   std::int64_t last_id = 0;
   std::int64_t delivery = 0;  ///< of the first; the others follow

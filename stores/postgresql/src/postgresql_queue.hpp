@@ -59,6 +59,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
   ReapResult do_reap(const ReapRequest& request) override;
   std::optional<TimePoint> do_next_due(const TopicSelection& topics) override;
   void do_listen(std::weak_ptr<WorkListener> listener) override;
+  void do_offer(const std::shared_ptr<ClaimOffer>& offer) override;
   std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override;
 
   // QueueOperator
@@ -132,6 +133,9 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
   [[nodiscard]] ClaimAnswer claim_from_floors(const ClaimRequest& request);
   void claim_more(const ClaimRequest& request, ClaimFloors::Floors floors, ClaimAnswer& answer);
 
+  /// Moves leased messages out to the caller, and remembers that he has them.
+  [[nodiscard]] std::vector<ClaimedMessage> hand_out(std::span<StoredMessage> messages,
+                                                     std::span<const HeldRun> runs);
   /// Notes that a message has left the run in which it was claimed.
   void leave_run(const Delivery& delivery);
   /// Answers those that name a message which another one names too, and are still to be done.
@@ -160,6 +164,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
   Handouts handouts_;
   ClaimFloors floors_;
   WorkListeners listeners_;
+  ClaimOffers offers_;
   std::function<void()> start_listening_;
   Announcer announcer_;  // last: its thread uses the pool
 };

@@ -29,17 +29,27 @@ class PostgresqlQueue::Enqueueing {
   }
 
   std::vector<EnqueueOutcome> run() {
-    if (messages_.size() == 1 && partitions_.empty() && enqueue_alone()) return outcomes_;
-    if (messages_.size() > 1 && partitions_.empty() && !has_key_twice() && arrive()) {
-      return outcomes_;
-    }
+    if (partitions_.empty() && !has_key_twice() && store_new()) return outcomes_;
     queue_.in_rows(partitions_, [&](RowBatch& rows, Transaction& transaction) {
       return enqueue_in(rows, transaction);
     });
     return outcomes_;
   }
 
+  /// Whether somebody else may have something to claim now.
+  [[nodiscard]] bool brings_claimable() const {
+    return !is_handed_over_ && std::any_of(outcomes_.begin(), outcomes_.end(), brings_work);
+  }
+
  private:
+  // Stores all messages with one statement if all of them are new; else false, and nothing has
+  // changed.
+  bool store_new() {
+    TakenOffer offer = queue_.offers_.take_for(messages_);
+    if (offer) return hand_over(std::move(offer));
+    return messages_.size() == 1 ? enqueue_alone() : arrive();
+  }
+
   [[nodiscard]] bool has_key_twice() const {
     std::vector<sql::StorageKey> sorted = keys_;
     std::sort(sorted.begin(), sorted.end());
@@ -62,13 +72,7 @@ class PostgresqlQueue::Enqueueing {
     return end;
   }
 
-  // Stores all messages if all of them are new; else false, and nothing has changed.
   bool arrive() {
-    RowArrays messages(kArrivalColumns);
-    for (const std::size_t place : places_by_key()) {
-      put_message(messages, place);
-      messages.put(messages_[place].due_at).put(messages_[place].expires_at);
-    }
     RowArrays runs(kArrivingRunColumns);
     RowArrays singles(kArrivingSingleColumns);
     for (std::size_t first = 0, end = 0; first < messages_.size(); first = end) {
@@ -79,15 +83,24 @@ class PostgresqlQueue::Enqueueing {
         put_single(singles, first);
       }
     }
-    Parameters values = messages.take();
+    Parameters values = arrival_arrays();
     runs.move_to(values);
     singles.move_to(values);
     values.add(queue_.test_time());
     try {
-      return insert_alone(queue_.sql_.runs.arrive, values);
+      return insert_announced(queue_.sql_.runs.arrive, values);
     } catch (const LostAgainstAnother&) {
       return false;  // somebody has just stored one of them
     }
+  }
+
+  [[nodiscard]] Parameters arrival_arrays() const {
+    RowArrays messages(kArrivalColumns);
+    for (const std::size_t place : places_by_key()) {
+      put_message(messages, place);
+      messages.put(messages_[place].due_at).put(messages_[place].expires_at);
+    }
+    return messages.take();
   }
 
   void put_run(RowArrays& runs, std::size_t first, std::size_t last) const {
@@ -110,37 +123,136 @@ class PostgresqlQueue::Enqueueing {
         .put(static_cast<std::int32_t>(message.payload.size()));
   }
 
-  // Whether the statement, a transaction by itself, has stored something.
-  bool insert_alone(const Statement& insert, const Parameters& values) {
+  // A single new message needs no transaction around it.
+  bool enqueue_alone() {
+    const Parameters values = message_arrays();
+    return repeating([&] { return insert_announced(queue_.sql_.enqueue, values); });
+  }
+
+  // Whether the statement has stored something.
+  bool insert_announced(const Statement& insert, const Parameters& values) {
+    const std::optional<Announcement> announcement = queue_.announcer_.next();
+    const Result stored = insert_alone(insert, values, announcement);
+    if (!announcement) queue_.announcer_.soon();
+    return !stored.empty();
+  }
+
+  // The statement is a transaction by itself.
+  Result insert_alone(const Statement& insert, const Parameters& values,
+                      const std::optional<Announcement>& announcement) {
     const Parameters priorities = priority_array();
+    Parameters announced;
     std::vector<Command> commands;
     if (!priorities_.empty()) commands.push_back({&queue_.sql_.know_priorities, &priorities});
     commands.push_back({&insert, &values});
-    ConnectionPool& pool = queue_.parts_.pool;
-    const Deadline deadline = pool.deadline();
-    const ConnectionPool::Lease connection = pool.acquire(deadline);
-    const std::vector<Result> results = run_announced(*connection, commands, deadline);
-    return !results[priorities_.empty() ? 0 : 1].empty();
-  }
-
-  // A single new message needs no transaction around it. False when it was not new; then nothing
-  // has changed.
-  bool enqueue_alone() {
-    const Parameters values = message_arrays();
-    return repeating([&] { return insert_alone(queue_.sql_.enqueue, values); });
-  }
-
-  std::vector<Result> run_announced(Connection& connection, std::vector<Command> commands,
-                                    Deadline deadline) {
-    const std::optional<Announcement> announcement = queue_.announcer_.next();
-    Parameters announced;
     if (announcement) {
       announced.add(announcement->channel).add(announcement->text);
       commands.push_back({&queue_.sql_.announce, &announced});
     }
-    std::vector<Result> results = connection.run_all(commands, Exchange::commits, deadline);
-    if (!announcement) queue_.announcer_.soon();
-    return results;
+    ConnectionPool& pool = queue_.parts_.pool;
+    const Deadline deadline = pool.deadline();
+    const ConnectionPool::Lease connection = pool.acquire(deadline);
+    std::vector<Result> results = connection->run_all(commands, Exchange::commits, deadline);
+    return std::move(results[priorities_.empty() ? 0 : 1]);
+  }
+
+  // Stores the messages as a claim of the one who offers would have left them, and gives them to
+  // him. Other processes need not hear of it. If the outcome is not known, he gets nothing, and
+  // what was stored is claimable when its lease has lapsed.
+  bool hand_over(TakenOffer offer) {
+    const ClaimRequest& request = offer.request();
+    const bool is_single = messages_.size() == 1;
+    Parameters values = is_single ? single_values() : leased_arrays();
+    values.add(queue_.test_time()).add(request.owner.uuid().bytes());
+    values.add(std::int64_t{request.lease.count()});
+    std::vector<StoredMessage> stored = stored_messages();  // before it cannot be undone any more
+    std::vector<HeldRun> runs;
+    try {
+      const RunSql& sql = queue_.sql_.runs;
+      const Result leased =
+          insert_alone(is_single ? sql.arrive_alone_leased : sql.arrive_leased, values, {});
+      if (leased.empty()) return false;
+      for (int row = 0; row < leased.rows(); ++row) {
+        runs.push_back(note_lease(leased, row, request.owner, stored));
+      }
+    } catch (const LostAgainstAnother&) {
+      return false;
+    }
+    // All of them became claimable at once: among such, claims go by priority first.
+    std::sort(stored.begin(), stored.end(), [](const StoredMessage& a, const StoredMessage& b) {
+      return std::tuple(-a.state.priority.value(), a.id) <
+             std::tuple(-b.state.priority.value(), b.id);
+    });
+    offer.answer(queue_.hand_out(stored, runs));
+    is_handed_over_ = true;
+    return true;
+  }
+
+  [[nodiscard]] Parameters single_values() const {
+    using Text = std::optional<std::string_view>;
+    const Message& message = messages_.front();
+    const std::optional<std::string> headers = sql::to_json(message.headers);
+    Parameters values;
+    values.add(keys_.front())
+        .add(std::string_view(message.key.source.str()))
+        .add(std::string_view(message.key.message_id.str()))
+        .add(std::string_view(message.topic.str()))
+        .add(std::string_view(message.payload.bytes()))
+        .add(headers ? Text(*headers) : Text())
+        .add(message.hash ? Text(message.hash->algorithm()) : Text())
+        .add(message.hash ? Text(message.hash->digest()) : Text())
+        .add(std::int32_t{message.priority.value()});
+    return values;
+  }
+
+  [[nodiscard]] Parameters leased_arrays() const {
+    Parameters values = arrival_arrays();
+    RowArrays runs(kArrivingRunColumns);
+    for (std::size_t first = 0, end = 0; first < messages_.size(); first = end) {
+      end = end_of_run(first);
+      put_run(runs, first, end - 1);
+    }
+    runs.move_to(values);
+    return values;
+  }
+
+  // New messages, but for what the database decides.
+  [[nodiscard]] std::vector<StoredMessage> stored_messages() const {
+    std::vector<StoredMessage> stored;
+    stored.reserve(messages_.size());
+    for (const Message& message : messages_) {
+      const sql::Content content{message.topic, message.payload, message.headers};
+      StoredMessage& added =
+          stored.emplace_back(StoredMessage{.key = message.key, .state = {}, .content = content});
+      added.state.status = Status::processing;
+      added.state.hash = message.hash;
+      added.state.priority = message.priority;
+      added.state.history.deliveries = 1;
+      added.state.history.content_version = 1;
+      added.state.claimed_version = 1;
+    }
+    return stored;
+  }
+
+  // Notes what a row of the answer says of the messages of a run.
+  [[nodiscard]] HeldRun note_lease(const Result& leased, int row, const OwnerToken& owner,
+                                   std::span<StoredMessage> stored) const {
+    const std::int64_t first_id = leased.bigint(row, 0);
+    const TimePoint now = leased.time(row, 2);
+    const auto first = static_cast<std::size_t>(first_id % kIdsPerNumber);
+    const std::size_t end = end_of_run(first);
+    for (std::size_t i = first; i < end; ++i) {
+      const auto offset = static_cast<std::int64_t>(i - first);
+      MessageState& state = stored[i].state;
+      stored[i].id = first_id + offset;
+      state.enqueue_order = static_cast<std::uint64_t>(stored[i].id);
+      state.eligible_at = now;
+      state.history.first_seen_at = now;
+      state.history.last_seen_at = now;
+      const auto delivery = static_cast<std::uint64_t>(leased.bigint(row, 1) + offset);
+      state.lease = MessageLease{owner, DeliveryNumber{delivery}, leased.time(row, 3)};
+    }
+    return {stored[first], stored[end - 1].id};
   }
 
   bool enqueue_in(RowBatch& rows, Transaction& transaction) {
@@ -251,6 +363,7 @@ class PostgresqlQueue::Enqueueing {
   std::vector<sql::StorageKey> keys_;
   std::set<std::string> partitions_;
   std::set<std::int16_t> priorities_;
+  bool is_handed_over_ = false;
 };
 
 std::vector<EnqueueOutcome> PostgresqlQueue::do_enqueue(std::span<const Message> messages,
@@ -270,8 +383,9 @@ std::vector<EnqueueOutcome> PostgresqlQueue::do_enqueue(std::span<const Message>
                 fmt::format("a payload has {} bytes; this store takes at most {}",
                             message.payload.size(), max_payload_bytes));
   }
-  std::vector<EnqueueOutcome> outcomes = Enqueueing(*this, messages, options).run();
-  if (std::any_of(outcomes.begin(), outcomes.end(), brings_work)) listeners_.notify();
+  Enqueueing enqueueing(*this, messages, options);
+  std::vector<EnqueueOutcome> outcomes = enqueueing.run();
+  if (enqueueing.brings_claimable()) listeners_.notify();
   return outcomes;
 }
 

@@ -27,17 +27,6 @@ bool comes_first(const StoredMessage& a, const StoredMessage& b) {
   return place(a) < place(b);
 }
 
-HeldRun held_run(const StoredMessage& first, std::int64_t last_id) {
-  const MessageLease& lease = first.state.lease.value();
-  return {.first_id = first.id,
-          .last_id = last_id,
-          .delivery = static_cast<std::int64_t>(lease.delivery),
-          .seen_at = first.state.history.last_seen_at,
-          .locked_until = lease.locked_until,
-          .priority = first.state.priority.value(),
-          .topic = first.content.value().topic.str()};
-}
-
 std::size_t payload_bytes(std::span<const StoredMessage> messages) {
   std::size_t bytes = 0;
   for (const StoredMessage& message : messages) bytes += message.content->payload.size();
@@ -118,7 +107,7 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::read_claim(const Result& result) {
   for (int row = 0; row < result.rows(); ++row) {
     const StoredMessage& message = answer.messages.emplace_back(read_row(result, row, kHead));
     const bool begins_run = !result.is_null(row, 7) && result.bigint(row, 7) == message.id;
-    if (begins_run) answer.runs.push_back(held_run(message, result.bigint(row, 8)));
+    if (begins_run) answer.runs.emplace_back(message, result.bigint(row, 8));
   }
   std::sort(answer.messages.begin(), answer.messages.end(), comes_first);
   return answer;
@@ -241,10 +230,15 @@ void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimFloors::Floor
 
 std::vector<ClaimedMessage> PostgresqlQueue::do_claim(const ClaimRequest& request) {
   ClaimAnswer answer = claim_from_floors(request);
-  handouts_.remember(answer.messages, answer.runs);
+  return hand_out(answer.messages, answer.runs);
+}
+
+std::vector<ClaimedMessage> PostgresqlQueue::hand_out(std::span<StoredMessage> messages,
+                                                      std::span<const HeldRun> runs) {
+  handouts_.remember(messages, runs);
   std::vector<ClaimedMessage> claimed;
-  claimed.reserve(answer.messages.size());
-  for (StoredMessage& message : answer.messages) claimed.push_back(sql::take_claimed(message));
+  claimed.reserve(messages.size());
+  for (StoredMessage& message : messages) claimed.push_back(sql::take_claimed(message));
   return claimed;
 }
 
@@ -387,5 +381,7 @@ void PostgresqlQueue::do_listen(std::weak_ptr<WorkListener> listener) {
   listeners_.add(std::move(listener));
   if (start_listening_) start_listening_();
 }
+
+void PostgresqlQueue::do_offer(const std::shared_ptr<ClaimOffer>& offer) { offers_.add(offer); }
 
 }  // namespace oncebox::postgresql

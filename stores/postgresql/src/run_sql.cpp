@@ -10,10 +10,7 @@ namespace {
 
 // All messages or none: what is known is looked at in another way, and then all at once. Whoever
 // stores one of the keys at the same moment makes this fail as a whole.
-std::string arrive_sql() {
-  constexpr std::size_t kRuns = 1 + kArrivalColumns.size();
-  constexpr std::size_t kSingles = kRuns + kArrivingRunColumns.size();
-  constexpr std::size_t kNow = kSingles + kArrivingSingleColumns.size();
+std::string arrived_sql(std::string_view now) {
   return fmt::format(R"sql(
 WITH number AS MATERIALIZED (
   SELECT nextval('{{numbers}}') * {ids} AS first
@@ -23,7 +20,18 @@ arrived AS (
                          hash_algorithm, hash, priority, due_at, expires_at)
   SELECT n.first + u.place, u.key, u.source, u.message_id, {now}, u.topic, u.payload, u.headers,
          u.hash_algorithm, u.hash, coalesce(u.priority, 0::smallint), u.due_at, u.expires_at
-    FROM number n CROSS JOIN {messages}),
+    FROM number n CROSS JOIN {messages}))sql",
+                     fmt::arg("ids", kIdsPerNumber), fmt::arg("now", now),
+                     fmt::arg("messages", RowArrays::source(kArrivalColumns)));
+}
+
+std::string arrive_sql() {
+  constexpr std::size_t kRuns = 1 + kArrivalColumns.size();
+  constexpr std::size_t kSingles = kRuns + kArrivingRunColumns.size();
+  constexpr std::size_t kNow = kSingles + kArrivingSingleColumns.size();
+  const std::string now = now_sql(fmt::format("${}", kNow));
+  return arrived_sql(now) +
+         fmt::format(R"sql(,
 runs AS (
   INSERT INTO {{run}} (first_id, last_id, seen_at, stage, priority, topic, payload_bytes)
   SELECT n.first + u.first_place, n.first + u.last_place, {now}, 1, u.priority, u.topic,
@@ -37,11 +45,46 @@ singles AS (
          u.expires_at, u.payload_bytes, 0, 0, 0, 1, 0, 0, 0, 1, u.priority, u.topic
     FROM number n CROSS JOIN {singles})
 SELECT first FROM number)sql",
-                     fmt::arg("ids", kIdsPerNumber),
-                     fmt::arg("now", now_sql(fmt::format("${}", kNow))),
-                     fmt::arg("messages", RowArrays::source(kArrivalColumns)),
+                     fmt::arg("now", now),
                      fmt::arg("runs", RowArrays::source(kArrivingRunColumns, kRuns)),
                      fmt::arg("singles", RowArrays::source(kArrivingSingleColumns, kSingles)));
+}
+
+std::string arrive_leased_sql() {
+  constexpr std::size_t kRuns = 1 + kArrivalColumns.size();
+  constexpr std::size_t kNow = kRuns + kArrivingRunColumns.size();
+  const std::string now = now_sql(fmt::format("${}", kNow));
+  return arrived_sql(now) +
+         fmt::format(R"sql(
+INSERT INTO {{run}} (first_id, last_id, seen_at, stage, priority, topic, payload_bytes, owner,
+                   delivery, locked_until)
+SELECT n.first + u.first_place, n.first + u.last_place, {now}, 3, u.priority, u.topic,
+       u.payload_bytes, ${owner}::uuid, nextval('{{deliveries}}'),
+       {now} + ${lease}::bigint * interval '1 millisecond'
+  FROM number n CROSS JOIN {runs}
+RETURNING first_id, delivery, seen_at, locked_until)sql",
+                     fmt::arg("now", now), fmt::arg("owner", kNow + 1), fmt::arg("lease", kNow + 2),
+                     fmt::arg("runs", RowArrays::source(kArrivingRunColumns, kRuns)));
+}
+
+// Somebody waits for it at this moment, so it is as short as can be: no arrays, and a run of one,
+// which has fewer columns and indexes than a row of work.
+std::string arrive_alone_leased_sql() {
+  return fmt::format(R"sql(
+WITH fresh AS (
+  INSERT INTO {{message}} (id, key, source, message_id, first_seen_at, topic, payload, headers,
+                         hash_algorithm, hash, priority)
+  VALUES (nextval('{{numbers}}') * {ids}, $1::uuid, $2::text, $3::text, {now}, $4::text, $5::bytea,
+          $6::text, $7::text, $8::bytea, $9::integer::smallint)
+  ON CONFLICT (key) DO NOTHING
+  RETURNING id, first_seen_at, topic, priority, octet_length(payload) AS payload_bytes)
+INSERT INTO {{run}} (first_id, last_id, seen_at, stage, priority, topic, payload_bytes, owner,
+                   delivery, locked_until)
+SELECT id, id, first_seen_at, 3, priority, topic, payload_bytes, $11::uuid,
+       nextval('{{deliveries}}'), first_seen_at + $12::bigint * interval '1 millisecond'
+  FROM fresh
+RETURNING first_id, delivery, seen_at, locked_until)sql",
+                     fmt::arg("ids", kIdsPerNumber), fmt::arg("now", now_sql("$10")));
 }
 
 // The run, if any, in which a message stands is the last that begins at it or before it, and not
@@ -265,6 +308,8 @@ RunSql::RunSql(const Names& names, std::string_view queue) {
     statement = {fmt::format("{}_{}", queue, name), names.fill(sql, queue)};
   };
   prepare(arrive, "arrive", arrive_sql());
+  prepare(arrive_leased, "arrive_leased", arrive_leased_sql());
+  prepare(arrive_alone_leased, "arrive_alone_leased", arrive_alone_leased_sql());
   prepare(take_out, "take_out", take_out_sql());
   prepare(take_out_done, "take_out_done", take_out_done_sql());
   prepare(lock, "lock_runs",

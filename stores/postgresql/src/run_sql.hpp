@@ -73,6 +73,13 @@ struct RunSql {
   /// kArrivalColumns, kArrivingRunColumns, kArrivingSingleColumns, now -> a row. Does nothing, and
   /// answers none, unless all messages are new.
   Statement arrive;
+  /// kArrivalColumns, kArrivingRunColumns, now, the owner, milliseconds -> for each run the first
+  /// id, its delivery, now, and the end of the lease. The same for messages that are leased at
+  /// once.
+  Statement arrive_leased;
+  /// The same for one message: key, source, id, topic, payload, headers, hash algorithm, hash,
+  /// priority, now, the owner, milliseconds.
+  Statement arrive_alone_leased;
   /// uuid[]: gives these messages rows of their own in work or done, if they stand in runs.
   Statement take_out;
   Statement take_out_done;

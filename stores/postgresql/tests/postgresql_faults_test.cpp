@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "cutting_proxy.hpp"
 #include "error_of.hpp"
+#include "oncebox/claim_offer.hpp"
 #include "oncebox/postgresql/postgresql_store.hpp"
 #include "oncebox/testing/fake_clock.hpp"
 #include "oncebox/testing/shared_postgresql.hpp"
@@ -94,6 +96,34 @@ TEST_F(PostgresqlFaultsTest, ClaimWhoseCommitWasNotAnsweredLapses) {
   EXPECT_TRUE(claim(store, 1).empty());
   clock_.advance(30s);
   EXPECT_EQ(claim(store, 1).size(), 1U);
+}
+
+class UnansweredOffer final : public ClaimOffer {
+ public:
+  using ClaimOffer::ClaimOffer;
+
+ private:
+  void on_answer(std::vector<ClaimedMessage> /*claimed*/) noexcept override {
+    ADD_FAILURE() << "nobody knows whether it was stored";
+  }
+};
+
+TEST_F(PostgresqlFaultsTest, HandingOverWhoseCommitWasNotAnsweredAnswersNoOfferAndLapses) {
+  RecordProperty("requirement", "IBX-102,R-23");
+  PostgresqlStore store(options(), clock_);
+  const std::vector<Message> batch{message("b"), message("c")};
+  const auto offer = std::make_shared<UnansweredOffer>(ClaimRequest{.owner = owner_});
+  store.inbox().offer(offer);
+  expect_outcome_unknown([&] { store.inbox().enqueue(message("a")); });
+  expect_outcome_unknown([&] { store.inbox().enqueue(batch); });
+  EXPECT_EQ(store.inbox().enqueue(message("a")).status, EnqueueStatus::duplicate);
+  for (const EnqueueOutcome& outcome : store.inbox().enqueue(batch)) {
+    EXPECT_EQ(outcome.status, EnqueueStatus::duplicate);
+  }
+  EXPECT_TRUE(offer->withdraw()) << "it was given back";
+  EXPECT_TRUE(claim(store, 10).empty());
+  clock_.advance(30s);
+  EXPECT_EQ(claim(store, 10).size(), 3U);
 }
 
 TEST_F(PostgresqlFaultsTest, KeysWhoseCommitWasNotAnsweredAreAsTheyWereMade) {

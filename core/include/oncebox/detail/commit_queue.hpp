@@ -53,12 +53,16 @@ class CommitQueue {
 
   /// Takes all of them, or throws `overloaded`, `unavailable` or `out_of_range` and takes none.
   void push(const CommitTickets& tickets);
+  /// The same for a caller that waits for the answer anyway: when a committer is idle, the caller
+  /// does its work, and nobody has to be woken.
+  void push_or_commit(const CommitTickets& tickets);
   void stop();
   [[nodiscard]] std::size_t size() const;
 
  private:
   void run() noexcept;
   CommitTickets next_batch();
+  [[nodiscard]] bool may_commit() const { return committing_ < options_.committers; }
   void require_room_for(const CommitTickets& tickets) const;
 
   const GroupCommitOptions options_;
@@ -66,7 +70,8 @@ class CommitQueue {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   CommitTickets queued_;
-  std::size_t idle_ = 0;  // committers that wait for a ticket
+  std::size_t idle_ = 0;        // committers that wait for a ticket
+  std::size_t committing_ = 0;  // committers, and callers in their place, that have a batch
   bool stopped_ = false;
   std::mutex joining_;  // guards threads_ after construction
   std::vector<std::jthread> threads_;
