@@ -288,7 +288,8 @@ void Connection::receive_body(std::optional<std::uint64_t> content_length) {
       answer(std::move(*early_));
       return early_.reset();
     }
-  } else if (exchange_->route->body == BodyKind::streamed && !is_body_complete_) {
+  } else if (!is_body_complete_ &&
+             is_streamed(exchange_->route->body, exchange_->request().fields)) {
     state_ = State::handling;
     wait_for(Awaited::nothing);
     return call_handler();
