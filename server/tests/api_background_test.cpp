@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "api/api_json.hpp"
 #include "api_fixture.hpp"
 #include "faulty_store.hpp"
 
@@ -190,6 +191,21 @@ TEST_P(Events, TheMetricsKnowTheDepthAndTheHealth) {
   const auto stream = listen();
   EXPECT_TRUE(
       eventually([&] { return contains(under_test_.metrics().expose(), "order.created"); }));
+}
+
+TEST(EventSamples, OfManyTopicsTheBusiestAreTold) {
+  QueueStats stats;
+  for (std::size_t i = 0; i < 5'000; ++i) {
+    stats.topics.push_back({.topic = Topic("topic" + std::to_string(i)), .ready = i, .done = 1});
+  }
+  const std::vector<QueueSample> samples{{"main", "inbox", stats}};
+  const std::string text = write_samples(samples, testing::FakeClock::kDefaultStart);
+  EXPECT_LT(text.size(), std::size_t{64} << 10);
+  const json::value told = json::parse(text).at("queues").at(0).at("stats");
+  EXPECT_EQ(told.at("topics").as_array().size(), kMaxSampledTopics);
+  EXPECT_EQ(told.at("topics").at(0).at("topic"), "topic4900");
+  EXPECT_EQ(told.at("omittedTopics"), 4'900);
+  EXPECT_EQ(told.at("total").at("done"), 5'000) << "the total is that of all";
 }
 
 TEST(EventFaults, AStoreThatDoesNotAnswerIsLoggedOnceAndLeftOut) {
