@@ -38,4 +38,11 @@ if(ONCEBOX_BUILD_TESTS)
   find_package(GTest 1.12 CONFIG REQUIRED)
   find_package(rapidcheck CONFIG REQUIRED)
   find_package(Python3 3.9 COMPONENTS Interpreter REQUIRED)
+  # For scripts with packages of tools/packages.txt: another Python may be first in PATH, and not
+  # have them.
+  find_program(ONCEBOX_SYSTEM_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+  if(NOT ONCEBOX_SYSTEM_PYTHON)
+    set(ONCEBOX_SYSTEM_PYTHON "${Python3_EXECUTABLE}")
+  endif()
+  mark_as_advanced(ONCEBOX_SYSTEM_PYTHON)
 endif()

@@ -49,6 +49,28 @@ function(oncebox_add_module name)
   endif()
 endfunction()
 
+# oncebox_embed(<target> NAMESPACE <namespace> FILES <function> <file> [<function> <file>]...)
+#
+# Puts files into the library: each is what the function of that name and namespace,
+# `std::string_view function() noexcept`, answers.
+function(oncebox_embed target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAMESPACE" "FILES")
+  _oncebox_require_parsed(oncebox_embed "${arg_UNPARSED_ARGUMENTS}")
+  set(script "${PROJECT_SOURCE_DIR}/cmake/embed_file.cmake")
+  while(arg_FILES)
+    list(POP_FRONT arg_FILES function file)
+    set(input "${CMAKE_CURRENT_SOURCE_DIR}/${file}")
+    set(output "${CMAKE_CURRENT_BINARY_DIR}/embedded/${function}.cpp")
+    add_custom_command(OUTPUT "${output}"
+      COMMAND "${CMAKE_COMMAND}" -D "INPUT=${input}" -D "OUTPUT=${output}"
+        -D "NAMESPACE=${arg_NAMESPACE}" -D "FUNCTION=${function}" -P "${script}"
+      DEPENDS "${input}" "${script}"
+      COMMENT "Embedding ${file}"
+      VERBATIM)
+    target_sources(${target} PRIVATE "${output}")
+  endwhile()
+endfunction()
+
 function(_oncebox_require_parsed function unparsed)
   if(unparsed)
     message(FATAL_ERROR "${function}: unknown arguments: ${unparsed}")

@@ -1,1 +1,96 @@
 #include "oncebox/server/server_options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+#include "oncebox/topic_pattern.hpp"
+
+namespace oncebox::server {
+
+namespace {
+
+constexpr Duration kMaxTimeout = std::chrono::hours{1};
+constexpr std::size_t kMaxBodyBytes = std::size_t{1} << 30;
+constexpr std::size_t kMaxThreads = 1'024;
+
+[[noreturn]] void refuse(std::string_view option, std::string_view why) {
+  throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", option, why));
+}
+
+void validate_limits(const HttpLimits& limits) {
+  require_in_range("limits.max_header_bytes", limits.max_header_bytes, std::size_t{1} << 10,
+                   std::size_t{1} << 20);
+  require_in_range("limits.max_body_bytes", limits.max_body_bytes, std::size_t{1} << 10,
+                   kMaxBodyBytes);
+  require_in_range("limits.max_line_bytes", limits.max_line_bytes, std::size_t{1} << 10,
+                   kMaxBodyBytes);
+  require_in_range("limits.max_connections", limits.max_connections, std::size_t{1},
+                   std::size_t{1'000'000});
+  require_in_range("limits.request_timeout", limits.request_timeout, Duration{1}, kMaxTimeout);
+  require_in_range("limits.idle_timeout", limits.idle_timeout, Duration{1}, kMaxTimeout);
+  require_in_range("limits.write_timeout", limits.write_timeout, Duration{1}, kMaxTimeout);
+  require_in_range("limits.max_waiting_claims", limits.max_waiting_claims, std::size_t{0},
+                   std::size_t{1'000'000});
+  require_in_range("limits.max_event_streams", limits.max_event_streams, std::size_t{0},
+                   std::size_t{100'000});
+}
+
+void validate_tls(const TlsOptions& tls) {
+  if (tls.enabled() == tls.key.empty()) {
+    refuse(tls.enabled() ? "tls.key" : "tls.certificate", "goes with the other one");
+  }
+  if (!tls.enabled() && !tls.client_ca.empty()) refuse("tls.client_ca", "needs tls.certificate");
+  if (tls.require_client_certificate && tls.client_ca.empty()) {
+    refuse("tls.require_client_certificate", "needs tls.client_ca");
+  }
+}
+
+void validate_retention(const RetentionOptions& retention) {
+  require_in_range("retention.done", retention.done, Duration{0}, limits::kMaxRetention);
+  if (retention.dead) {
+    require_in_range("retention.dead", *retention.dead, Duration{0}, limits::kMaxRetention);
+  }
+  require_in_range("retention.keys", retention.keys, Duration{1}, limits::kMaxRetention);
+  require_in_range("retention.interval", retention.interval, Duration{1}, std::chrono::days{1});
+  require_in_range("retention.reap_interval", retention.reap_interval, Duration{1},
+                   std::chrono::days{1});
+}
+
+/// `https://shop.example` or `*`: what a browser sends, and no path behind it.
+void validate_origin(const std::string& origin) {
+  if (origin == "*") return;
+  const std::size_t scheme = origin.find("://");
+  const bool is_http = origin.starts_with("http://") || origin.starts_with("https://");
+  const bool is_plain = std::all_of(origin.begin(), origin.end(),
+                                    [](char c) { return c > ' ' && c < 0x7F && c != ','; });
+  if (!is_http || !is_plain || origin.size() == scheme + 3 ||
+      origin.find_first_of("/?#@", scheme + 3) != std::string::npos) {
+    refuse("cors_origins", fmt::format("\"{}\" is not an origin such as https://host", origin));
+  }
+}
+
+}  // namespace
+
+void ServerOptions::validate() const {
+  if (listen.host.empty()) refuse("listen.host", "is empty");
+  validate_tls(tls);
+  validate_limits(limits);
+  validate_retention(retention);
+  for (const std::string& origin : cors_origins) validate_origin(origin);
+  for (const std::string& topic : paused_topics) {
+    try {
+      static_cast<void>(TopicPattern(topic));
+    } catch (const Error& error) {
+      refuse("paused_topics", error.what());
+    }
+  }
+  require_in_range("io_threads", io_threads, std::size_t{0}, kMaxThreads);
+  require_in_range("call_threads", call_threads, std::size_t{1}, kMaxThreads);
+  require_in_range("max_queued_calls", max_queued_calls, std::size_t{1}, std::size_t{1'000'000});
+}
+
+}  // namespace oncebox::server

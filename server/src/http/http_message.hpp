@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,9 @@ enum class Method { get, head, post, put, patch, delete_, options, other };
 
 [[nodiscard]] std::string_view to_string(Method method) noexcept;
 
+/// Whether two names of header fields are the same one: letters of ASCII are compared without case.
+[[nodiscard]] bool same_name(std::string_view left, std::string_view right) noexcept;
+
 /// Header fields of a request or an answer. Names are compared without case.
 class Fields {
  public:
@@ -23,9 +27,13 @@ class Fields {
   void add(std::string name, std::string value) {
     entries_.emplace_back(std::move(name), std::move(value));
   }
+  /// All of this name.
+  void remove(std::string_view name);
   /// The first of this name.
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const noexcept;
 
+  void reserve(std::size_t count) { entries_.reserve(count); }
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
   [[nodiscard]] auto begin() const noexcept { return entries_.begin(); }
   [[nodiscard]] auto end() const noexcept { return entries_.end(); }
 
@@ -58,6 +66,7 @@ struct Response {
   std::string content_type = "application/json";
   std::string body = {};
   Fields fields = {};
+  std::string cause = {};  ///< of a failure, for the log alone; never sent
 };
 
 }  // namespace oncebox::server

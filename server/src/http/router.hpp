@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -16,7 +17,14 @@ enum class Scope { open, read, produce, consume, operate };
 
 [[nodiscard]] std::string_view to_string(Scope scope) noexcept;
 
-enum class BodyKind { whole, streamed };
+enum class BodyKind {
+  whole,
+  streamed,
+  ndjson_streamed,  ///< streamed when its Content-Type is NDJSON, otherwise whole
+};
+
+/// Whether the body of a request with these fields is streamed.
+[[nodiscard]] bool is_streamed(BodyKind body, const Fields& fields) noexcept;
 
 /// Answers the exchange, at once or later from another thread. What it throws is answered as a
 /// problem.
@@ -44,7 +52,7 @@ struct NoSuchMethod {
 struct BadPath {};
 
 /// Finds the route of a request. A literal segment wins over `{name}`, and that over `{name*}`.
-/// HEAD finds GET's.
+/// HEAD finds GET's. What stands for a name is never empty.
 class Router {
  public:
   /// Throws `invalid_argument` when there is one for the same method and pattern.
@@ -55,7 +63,23 @@ class Router {
   [[nodiscard]] const std::vector<Route>& routes() const noexcept { return routes_; }
 
  private:
+  /// What may follow a path's beginning. The patterns make a tree of these, so that a request costs
+  /// a step for each segment, however many routes there are.
+  struct Node {
+    std::vector<std::pair<std::string, std::size_t>> literals;  ///< and the node behind each
+    std::size_t segment = 0;                                    ///< behind `{name}`; 0: none
+    std::vector<std::size_t> routes;                            ///< that end here
+    std::vector<std::size_t> rest_routes;                       ///< that end here by `{name*}`
+  };
+  struct Search;
+
+  [[nodiscard]] std::size_t child_of(std::size_t node, const std::string& segment);
+  /// Looks below a node for what is left of the path.
+  bool descend(Search& search, std::size_t node, std::string_view rest) const;
+  bool take(Search& search, const std::vector<std::size_t>& candidates) const;
+
   std::vector<Route> routes_;
+  std::vector<Node> nodes_ = std::vector<Node>(1);
 };
 
 }  // namespace oncebox::server

@@ -11,9 +11,10 @@
 
 namespace oncebox::server {
 
-/// What the service counts, for Prometheus. Names begin with `oncebox_`; labels are the store's
-/// name, the queue, the route's pattern, the outcome, and topics up to a fixed number of them (the
-/// rest counts as "other"): nothing that a client can invent without end. Safe from any thread.
+/// What the service counts, for Prometheus. Names begin with `oncebox_`, those of the process with
+/// `process_`. Labels are the store's name, the queue, the route's pattern, the outcome, and topics
+/// up to a fixed number of them (the rest counts as "other"): nothing that a client can invent
+/// without end. Safe from any thread.
 class Metrics {
  public:
   Metrics();

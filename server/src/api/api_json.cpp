@@ -1,0 +1,117 @@
+#include "api/api_json.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/json.hpp>
+
+#include "api/ndjson_intake.hpp"
+#include "oncebox/wire/operator_json.hpp"
+
+namespace oncebox::server {
+
+namespace {
+
+namespace json = boost::json;
+
+std::string_view health_word(HealthStatus status) {
+  switch (status) {
+    case HealthStatus::healthy:
+      return "Healthy";
+    case HealthStatus::degraded:
+      return "Degraded";
+    case HealthStatus::unavailable:
+      return "Unavailable";
+  }
+  return "Unavailable";
+}
+
+std::string_view field_of(EnqueueStatus status) {
+  switch (status) {
+    case EnqueueStatus::accepted:
+      return "accepted";
+    case EnqueueStatus::duplicate:
+      return "duplicate";
+    case EnqueueStatus::updated:
+      return "updated";
+    case EnqueueStatus::superseding:
+      return "superseding";
+    case EnqueueStatus::duplicate_done:
+      return "duplicateDone";
+    case EnqueueStatus::duplicate_dead:
+      return "duplicateDead";
+    case EnqueueStatus::revived:
+      return "revived";
+    case EnqueueStatus::rejected:
+      return "rejected";
+    case EnqueueStatus::quarantined:
+      return "quarantined";
+  }
+  return "unknown";
+}
+
+static_assert(static_cast<std::size_t>(EnqueueStatus::quarantined) + 1 == IntakeSummary::kStatuses);
+
+json::object capabilities_object(const Capabilities& capabilities) {
+  return {{"durable", capabilities.durable},
+          {"sharedBetweenProcesses", capabilities.shared_between_processes},
+          {"joinsCallerTransaction", capabilities.joins_caller_transaction},
+          {"notifies", capabilities.notifies},
+          {"nativeTtl", capabilities.native_ttl},
+          {"maxPayloadBytes", capabilities.max_payload_bytes}};
+}
+
+}  // namespace
+
+std::string write_intake_summary(const IntakeSummary& summary) {
+  json::object object{{"received", summary.received}};
+  for (std::size_t i = 0; i < summary.statuses.size(); ++i) {
+    object.emplace(field_of(static_cast<EnqueueStatus>(i)), summary.statuses[i]);
+  }
+  object.emplace("hashMismatches", summary.hash_mismatches);
+  object.emplace("failedCount", summary.failed);
+  json::array failures;
+  for (const IntakeSummary::Failure& failure : summary.failures) {
+    failures.push_back(
+        json::object{{"line", failure.line}, {"code", failure.code}, {"detail", failure.detail}});
+  }
+  object.emplace("failed", std::move(failures));
+  return json::serialize(object);
+}
+
+std::string with_lines_stored(std::string_view problem, std::size_t lines) {
+  json::object object = json::parse(problem).as_object();
+  object.emplace("linesStored", lines);
+  return json::serialize(object);
+}
+
+std::string write_stores(std::span<const StoreReport> stores) {
+  json::array list;
+  for (const StoreReport& store : stores) {
+    json::object entry{{"name", store.name},
+                       {"default", store.is_default},
+                       {"health", health_word(store.health.status)}};
+    if (!store.health.detail.empty()) {
+      entry.emplace("detail", clip_text(store.health.detail, limits::kMaxErrorBytes));
+    }
+    entry.emplace("capabilities", capabilities_object(store.capabilities));
+    list.push_back(std::move(entry));
+  }
+  return json::serialize(json::object{{"stores", std::move(list)}});
+}
+
+std::string write_samples(std::span<const QueueSample> samples, TimePoint at) {
+  std::string text = fmt::format(R"({{"at":"{}","queues":[)", format_rfc3339(at));
+  std::string_view comma;
+  for (const QueueSample& sample : samples) {
+    fmt::format_to(std::back_inserter(text), R"({}{{"store":"{}","queue":"{}","stats":{}}})", comma,
+                   sample.store, sample.queue, wire::write_stats(sample.stats));
+    comma = ",";
+  }
+  return text + "]}";
+}
+
+std::string write_work_event(std::string_view store, std::string_view queue) {
+  return fmt::format(R"({{"store":"{}","queue":"{}"}})", store, queue);
+}
+
+}  // namespace oncebox::server

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/queue_operator.hpp"
+#include "oncebox/store.hpp"
+
+/// Answers that only this service gives, as JSON: those that clients of a store need too are in
+/// oncebox::wire.
+namespace oncebox::server {
+
+struct IntakeSummary;
+
+/// `{"received": 3, "accepted": 1, "duplicate": 1, …, "hashMismatches": 0, "failedCount": 1,
+/// "failed": [{"line": 2, "code": …, "detail": …}]}`
+[[nodiscard]] std::string write_intake_summary(const IntakeSummary& summary);
+
+/// The problem with `linesStored` added.
+[[nodiscard]] std::string with_lines_stored(std::string_view problem, std::size_t lines);
+
+struct StoreReport {
+  std::string_view name;
+  bool is_default = false;
+  Capabilities capabilities = {};
+  Health health = {};
+};
+
+/// `{"stores": [{"name": …, "default": true, "health": "Healthy", "detail"?: …, "capabilities":
+/// {"durable": …, "sharedBetweenProcesses": …, "joinsCallerTransaction": …, "notifies": …,
+/// "nativeTtl": …, "maxPayloadBytes": …}}]}`
+[[nodiscard]] std::string write_stores(std::span<const StoreReport> stores);
+
+struct QueueSample {
+  std::string_view store;
+  std::string_view queue;
+  QueueStats stats = {};
+};
+
+/// `{"at": …, "queues": [{"store": …, "queue": "inbox", "stats": {…}}]}`
+[[nodiscard]] std::string write_samples(std::span<const QueueSample> samples, TimePoint at);
+
+/// `{"store": …, "queue": "inbox"}`
+[[nodiscard]] std::string write_work_event(std::string_view store, std::string_view queue);
+
+}  // namespace oncebox::server

@@ -1,0 +1,90 @@
+#include "api/api_routes.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "http/media_type.hpp"
+#include "oncebox/error.hpp"
+
+namespace oncebox::server {
+
+namespace {
+
+constexpr std::string_view kNamedStore = "/v1/stores/{store}";
+
+std::optional<Response> refuse_body(const Request& request, BodyKind body) {
+  if (request.method != Method::post) return std::nullopt;
+  const MediaType type = media_type(request.fields);
+  if (type == MediaType::json || type == MediaType::none) return std::nullopt;
+  if (type == MediaType::ndjson && body == BodyKind::ndjson_streamed) return std::nullopt;
+  return problem_response(
+      {.status = 415,
+       .code = "unsupported_media_type",
+       .title = "Unsupported media type",
+       .detail = body == BodyKind::ndjson_streamed
+                     ? "send Content-Type: application/json or application/x-ndjson"
+                     : "send Content-Type: application/json"},
+      request);
+}
+
+Handler checked(BodyKind body, std::function<void(const ExchangePtr&)> handler) {
+  return [body, handler = std::move(handler)](const ExchangePtr& exchange) {
+    if (auto refusal = refuse_body(exchange->request(), body)) {
+      exchange->send(std::move(*refusal));
+      return;
+    }
+    handler(exchange);
+  };
+}
+
+void add_checked(Router& router, const ApiRoute& route, std::string pattern,
+                 std::function<void(const ExchangePtr&)> handler) {
+  router.add({.method = route.method,
+              .pattern = std::move(pattern),
+              .scope = route.scope,
+              .handler = checked(route.body, std::move(handler)),
+              .body = route.body});
+}
+
+}  // namespace
+
+void add_store_route(Router& router, const ApiContext& context, const ApiRoute& route,
+                     std::function<void(const StoreCall&)> handler) {
+  ServedStores& stores = context.stores;
+  add_checked(router, route, fmt::format("/v1{}", route.path),
+              [&stores, handler](const ExchangePtr& exchange) {
+                handler({exchange, stores.find({}), exchange->request().arguments});
+              });
+  add_checked(router, route, fmt::format("{}{}", kNamedStore, route.path),
+              [&stores, handler = std::move(handler)](const ExchangePtr& exchange) {
+                const std::span<const std::string> arguments = exchange->request().arguments;
+                handler({exchange, stores.find(arguments.front()), arguments.subspan(1)});
+              });
+}
+
+void add_queue_route(Router& router, const ApiContext& context, const ApiRoute& route,
+                     std::function<void(const QueueCall&)> handler) {
+  add_store_route(router, context, route, [handler](const StoreCall& call) {
+    handler({call.exchange, call.store.inbox, call.arguments});
+  });
+  const std::string path = fmt::format("/outbox{}", route.path);
+  ApiRoute outbox = route;
+  outbox.path = path;
+  add_store_route(router, context, outbox, [handler = std::move(handler)](const StoreCall& call) {
+    handler({call.exchange, call.store.outbox, call.arguments});
+  });
+}
+
+std::string_view body_or_empty_object(const Request& request) noexcept {
+  return request.body.empty() ? std::string_view("{}") : std::string_view(request.body);
+}
+
+void require_no_query(const Request& request) {
+  if (request.query.empty()) return;
+  throw Error(ErrorCode::invalid_argument, fmt::format("{}: not a parameter of this call",
+                                                       clip_text(request.query.front().name, 100)));
+}
+
+}  // namespace oncebox::server

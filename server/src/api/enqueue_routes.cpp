@@ -1,0 +1,107 @@
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "api/api_routes.hpp"
+#include "api/intake.hpp"
+#include "api/ndjson_intake.hpp"
+#include "http/media_type.hpp"
+#include "oncebox/wire/queue_json.hpp"
+
+/// `POST /v1/messages`: one message, an array of them, or one a line.
+namespace oncebox::server {
+
+namespace {
+
+/// A larger body is not read on a thread of the sockets.
+constexpr std::size_t kSmallBodyBytes = std::size_t{64} << 10;
+
+class Enqueue {
+ public:
+  explicit Enqueue(const ApiParts& parts) : parts_(parts) {}
+
+  void operator()(const QueueCall& call) const {
+    const Request& request = call.request();
+    const IntakeSettings settings = read_intake_query(request.query, parts_.options.enqueue);
+    if (media_type(request.fields) == MediaType::ndjson) {
+      call.exchange->read_body(
+          std::make_shared<NdjsonIntake>(call.exchange, call.queue, settings, parts_));
+    } else if (is_array(request.body)) {
+      enqueue_array(call, settings);
+    } else if (call.queue.singles != nullptr && settings.like_inbox(parts_.options.enqueue)) {
+      enqueue_single(call);
+    } else {
+      enqueue_alone(call, settings);
+    }
+  }
+
+ private:
+  static bool is_array(std::string_view body) {
+    const std::size_t first = body.find_first_not_of(" \t\r\n");
+    return first != body.npos && body[first] == '[';
+  }
+
+  /// Together with those of other clients.
+  void enqueue_single(const QueueCall& call) const {
+    if (call.request().body.size() <= kSmallBodyBytes) {
+      submit_single(call.exchange, *call.queue.singles, parts_.clock);
+      return;
+    }
+    parts_.calls.submit(
+        [exchange = call.exchange, singles = call.queue.singles, &clock = parts_.clock]() noexcept {
+          try {
+            submit_single(exchange, *singles, clock);
+          } catch (...) {
+            exchange->send(failure_response(std::current_exception(), exchange->request()));
+          }
+        });
+  }
+
+  static void submit_single(const ExchangePtr& exchange, Inbox& singles, const Clock& clock) {
+    const Request& request = exchange->request();
+    Message message = wire::read_message(request.body, single_defaults(request, clock));
+    MessageKey key = message.key;
+    singles.enqueue_then(
+        std::move(message), [exchange, key = std::move(key)](Inbox::EnqueueResult result) noexcept {
+          answer(*exchange, [&] {
+            return json_response(wire::write_enqueued(key, std::move(result).outcome()));
+          });
+        });
+  }
+
+  void enqueue_alone(const QueueCall& call, const IntakeSettings& settings) const {
+    parts_.calls.answer(call.exchange, [&queue = call.queue, settings,
+                                        &clock = parts_.clock](const Request& request) {
+      Message message = wire::read_message(request.body, single_defaults(request, clock));
+      prepare_for(queue, settings.missing_hash, message);
+      const EnqueueOutcome outcome = queue.queue.enqueue(message, settings.options);
+      return json_response(wire::write_enqueued(message.key, outcome));
+    });
+  }
+
+  void enqueue_array(const QueueCall& call, const IntakeSettings& settings) const {
+    parts_.calls.answer(call.exchange, [&queue = call.queue, settings,
+                                        &clock = parts_.clock](const Request& request) {
+      const BatchDefaults defaults(request, clock);
+      std::vector<Message> messages = wire::read_messages(request.body, defaults.message());
+      for (std::size_t i = 0; i < messages.size(); ++i) {
+        defaults.complete(messages[i], i);
+        prepare_for(queue, settings.missing_hash, messages[i]);
+      }
+      const std::vector<EnqueueOutcome> outcomes = queue.queue.enqueue(messages, settings.options);
+      return json_response(wire::write_enqueued(messages, outcomes));
+    });
+  }
+
+  const ApiParts& parts_;
+};
+
+}  // namespace
+
+void add_enqueue_routes(Router& router, const ApiContext& context) {
+  add_queue_route(router, context,
+                  {Method::post, "/messages", Scope::produce, BodyKind::ndjson_streamed},
+                  Enqueue(context.parts));
+}
+
+}  // namespace oncebox::server

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "api/api_json.hpp"
+#include "api/served_stores.hpp"
+
+namespace oncebox::server {
+
+/// `GET /v1/events`: tells those who listen how full the queues are, every second, and at once
+/// that a queue may have something to claim. Also counts the queues for the metrics, more rarely
+/// while nobody listens. Safe from any thread.
+class EventStreams {
+ public:
+  /// What it is given must outlive it, but for `stop`.
+  EventStreams(ServedStores& stores, const ApiParts& parts);
+  ~EventStreams();
+  EventStreams(const EventStreams&) = delete;
+  EventStreams& operator=(const EventStreams&) = delete;
+
+  void start();
+
+  /// Begins a stream. Throws `overloaded` when there are too many, `unavailable` when draining.
+  void add(const ExchangePtr& exchange);
+
+  /// Ends all streams and begins none any more.
+  void drain() noexcept;
+  /// The same, and nothing is sampled any more.
+  void stop();
+
+ private:
+  class WorkWatch;
+  using StreamPtr = std::shared_ptr<ResponseStream>;
+
+  void broadcast(const std::string& text) noexcept;
+  void beat();
+  void sample_until_stopped(const std::stop_token& stop);
+  void sample();
+  /// False when the store did not answer.
+  bool sample_store(ServedStore& store, std::vector<QueueSample>& samples);
+
+  ServedStores& stores_;
+  const ApiParts& parts_;
+
+  std::mutex mutex_;
+  std::condition_variable_any somebody_listens_;
+  std::vector<StreamPtr> streams_;
+  std::string last_sample_;  ///< an event; empty while nobody listened when it was taken
+  bool draining_ = false;
+  std::atomic<std::size_t> listeners_ = 0;
+
+  std::vector<std::shared_ptr<WorkWatch>> watches_;
+  std::vector<bool> failing_;  ///< by store; for the sampling thread
+  std::jthread sampler_;
+};
+
+}  // namespace oncebox::server

@@ -1,0 +1,164 @@
+#include "api/intake.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "oncebox/error.hpp"
+
+namespace oncebox::server {
+
+namespace {
+
+constexpr std::string_view kDefaultSource = "http";
+
+template <class Value, std::size_t N>
+Value read_word(const wire::QueryParameter& parameter,
+                const std::array<std::pair<std::string_view, Value>, N>& words) {
+  std::string known;
+  for (const auto& [word, value] : words) {
+    if (parameter.value == word) return value;
+    known += known.empty() ? "" : ", ";
+    known += word;
+  }
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{}: must be one of {}", parameter.name, known));
+}
+
+bool is_lower_hex(std::string_view text) {
+  return std::ranges::all_of(
+      text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+bool is_all_zero(std::string_view text) { return text.find_first_not_of('0') == text.npos; }
+
+MessageId new_message_id(const Clock& clock) { return Uuid::generate_v7(clock.now()).to_string(); }
+
+void add_trace(wire::MessageDefaults& defaults, const Request& request) {
+  if (const auto trace = traceparent(request)) {
+    defaults.headers.set(header_names::kTraceparent, *trace);
+  }
+}
+
+}  // namespace
+
+IntakeSettings read_intake_query(std::span<const wire::QueryParameter> query,
+                                 const EnqueueOptions& defaults) {
+  static constexpr std::array kMismatch{
+      std::pair{std::string_view("Warn"), HashMismatchPolicy::warn},
+      std::pair{std::string_view("Reject"), HashMismatchPolicy::reject},
+      std::pair{std::string_view("Quarantine"), HashMismatchPolicy::quarantine}};
+  static constexpr std::array kDead{std::pair{std::string_view("Keep"), DeadPolicy::keep},
+                                    std::pair{std::string_view("Revive"), DeadPolicy::revive}};
+  static constexpr std::array kHash{
+      std::pair{std::string_view("Sha256"), MissingHash::sha256_of_payload},
+      std::pair{std::string_view("Leave"), MissingHash::leave}};
+
+  IntakeSettings settings{.options = defaults};
+  for (auto parameter = query.begin(); parameter != query.end(); ++parameter) {
+    const auto same = [&](const auto& other) { return other.name == parameter->name; };
+    if (std::any_of(query.begin(), parameter, same)) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{}: given twice", clip_text(parameter->name, 100)));
+    }
+    if (parameter->name == "onHashMismatch") {
+      settings.options.on_hash_mismatch = read_word(*parameter, kMismatch);
+    } else if (parameter->name == "onDead") {
+      settings.options.on_dead = read_word(*parameter, kDead);
+    } else if (parameter->name == "missingHash") {
+      settings.missing_hash = read_word(*parameter, kHash);
+    } else {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{}: not a parameter of this call; onHashMismatch, onDead and "
+                              "missingHash are",
+                              clip_text(parameter->name, 100)));
+    }
+  }
+  return settings;
+}
+
+std::optional<std::string> idempotency_key(const Request& request) {
+  const auto field = request.fields.get("Idempotency-Key");
+  if (!field) return std::nullopt;
+  if (field->empty()) {
+    throw Error(ErrorCode::invalid_argument, "the field Idempotency-Key is empty");
+  }
+  if (field->size() < 2 || field->front() != '"' || field->back() != '"') {
+    return std::string(*field);
+  }
+  std::string key;
+  const std::string_view quoted = field->substr(1, field->size() - 2);
+  for (std::size_t i = 0; i < quoted.size(); ++i) {
+    if (quoted[i] == '\\' && i + 1 < quoted.size()) ++i;
+    key += quoted[i];
+  }
+  return key;
+}
+
+std::optional<std::string_view> traceparent(const Request& request) noexcept {
+  // version "-" trace id "-" parent id "-" flags, and in later versions perhaps more.
+  constexpr std::size_t kLength = 55;
+  const auto field = request.fields.get("traceparent");
+  if (!field || field->size() < kLength) return std::nullopt;
+  const std::string_view text = *field;
+  const std::string_view version = text.substr(0, 2);
+  const std::string_view trace = text.substr(3, 32);
+  const std::string_view parent = text.substr(36, 16);
+  const std::string_view flags = text.substr(53, 2);
+  if (text[2] != '-' || text[35] != '-' || text[52] != '-') return std::nullopt;
+  if (!is_lower_hex(version) || !is_lower_hex(trace) || !is_lower_hex(parent) ||
+      !is_lower_hex(flags)) {
+    return std::nullopt;
+  }
+  if (version == "ff" || is_all_zero(trace) || is_all_zero(parent)) return std::nullopt;
+  if (text.size() > kLength && (version == "00" || text[kLength] != '-')) return std::nullopt;
+  return text.substr(0, kLength);
+}
+
+wire::MessageDefaults single_defaults(const Request& request, const Clock& clock) {
+  wire::MessageDefaults defaults{.source = kDefaultSource, .make_id = {}};
+  if (const auto key = idempotency_key(request)) {
+    defaults.headers.set(header_names::kIdempotencyKey, *key);
+    defaults.make_id = [id = MessageId(*key)](std::size_t) { return id; };
+  } else {
+    defaults.make_id = [&clock](std::size_t) { return new_message_id(clock); };
+  }
+  add_trace(defaults, request);
+  return defaults;
+}
+
+BatchDefaults::BatchDefaults(const Request& request, const Clock& clock)
+    : clock_(clock),
+      key_(idempotency_key(request)),
+      message_{.source = kDefaultSource,
+               .make_id = [this](std::size_t place) { return make_id(place); }} {
+  add_trace(message_, request);
+}
+
+MessageId BatchDefaults::make_id(std::size_t place) const {
+  return key_ ? MessageId(key_at(place)) : new_message_id(clock_);
+}
+
+void BatchDefaults::complete(Message& message, std::size_t place) const {
+  if (!key_ || message.headers.idempotency_key()) return;
+  message.headers.set(header_names::kIdempotencyKey, key_at(place));
+}
+
+std::string BatchDefaults::key_at(std::size_t place) const {
+  return fmt::format("{}/{}", *key_, place);
+}
+
+void prepare_for(const ServedQueue& queue, MissingHash missing_hash, Message& message) {
+  if (message.payload.size() > queue.max_payload_bytes) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the payload has {} bytes; this store takes at most {}",
+                            message.payload.size(), queue.max_payload_bytes));
+  }
+  if (!message.hash && missing_hash == MissingHash::sha256_of_payload) {
+    message.hash = ContentHash::sha256_of(message.payload);
+  }
+}
+
+}  // namespace oncebox::server

@@ -1,0 +1,197 @@
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "api/api_routes.hpp"
+#include "observe/metrics.hpp"
+#include "oncebox/wire/key_json.hpp"
+#include "oncebox/wire/operator_json.hpp"
+
+/// Idempotency keys: the inbox contract for one key a call (KIN-03 to KIN-06), and all that an
+/// `IdempotencyStore` can do, in batches.
+namespace oncebox::server {
+
+namespace {
+
+std::string_view outcome_word(const BeginOutcome& outcome) { return to_string(outcome.status); }
+std::string_view outcome_word(CompleteOutcome outcome) {
+  return outcome == CompleteOutcome::processed ? "processed" : "lease_lost";
+}
+std::string_view outcome_word(FailOutcome outcome) {
+  return outcome == FailOutcome::failed ? "failed" : "lease_lost";
+}
+std::string_view outcome_word(const KeyExtendOutcome& outcome) {
+  return outcome.lease_until ? "extended" : "lease_lost";
+}
+std::string_view outcome_word(ReleaseOutcome outcome) {
+  switch (outcome) {
+    case ReleaseOutcome::released:
+      return "released";
+    case ReleaseOutcome::lease_lost:
+      return "lease_lost";
+    case ReleaseOutcome::processed:
+      return "processed";
+    case ReleaseOutcome::unknown:
+      return "unknown";
+  }
+  return "unknown";
+}
+
+class KeyRoutes {
+ public:
+  explicit KeyRoutes(const ApiContext& context)
+      : parts_(context.parts),
+        rule_(parts_.options.strict_inbox ? wire::LeaseRule::required : wire::LeaseRule::optional) {
+  }
+
+  // Single keys share commits with those of other clients. Their callbacks may come when the
+  // service is gone already, but not what hosts the stores.
+
+  void try_begin(const StoreCall& call) const {
+    HostedStore& store = call.store.store;
+    store.begins().submit_then(
+        wire::read_try_begin(call.request().body, parts_.options.retention.keys),
+        [exchange = call.exchange, &store,
+         &metrics = parts_.metrics](HostedStore::Begins::Result result) noexcept {
+          answer(*exchange, [&] {
+            const BeginOutcome outcome = std::move(result).outcome();
+            metrics.on_keys(store.name(), "begin", outcome_word(outcome));
+            return json_response(wire::write_try_begin(outcome));
+          });
+        });
+  }
+
+  void mark_processed(const StoreCall& call) const {
+    HostedStore& store = call.store.store;
+    store.completions().submit_then(
+        wire::read_mark_processed(call.request().body, rule_, parts_.options.retention.keys),
+        [exchange = call.exchange, &store,
+         &metrics = parts_.metrics](HostedStore::Completions::Result result) noexcept {
+          answer(*exchange, [&] {
+            const CompleteOutcome outcome = std::move(result).outcome();
+            metrics.on_keys(store.name(), "complete", outcome_word(outcome));
+            return json_response(wire::write_mark_processed(outcome));
+          });
+        });
+  }
+
+  void release(const StoreCall& call) const {
+    answer_later(call, [this](HostedStore& store, const Request& request) {
+      const ReleaseOutcome outcome = store.store().keys().release(wire::read_release(request.body));
+      count(store, "release", outcome);
+      return wire::write_release(outcome);
+    });
+  }
+
+  void get(const StoreCall& call) const {
+    answer_later(call,
+                 [key = IdempotencyKey(call.arguments[0])](HostedStore& store, const Request&) {
+                   return wire::write_key_status(store.store().keys().find(key));
+                 });
+  }
+
+  /// A batch: `read` makes items of the body, `apply` outcomes of them, `write` the answer.
+  template <class Read, class Apply, class Write>
+  auto batch(std::string_view name, Read read, Apply apply, Write write) const {
+    return [this, name, read, apply, write](const StoreCall& call) {
+      answer_later(call, [=, this](HostedStore& store, const Request& request) {
+        const auto outcomes = apply(store.store().keys(), read(request.body));
+        for (const auto& outcome : outcomes) count(store, name, outcome);
+        return write(outcomes);
+      });
+    };
+  }
+
+  /// `make(HostedStore&, const Request&)` runs on a thread that may wait.
+  template <class Make>
+  void answer_later(const StoreCall& call, Make make) const {
+    parts_.calls.answer(
+        call.exchange, [&store = call.store.store, make = std::move(make)](const Request& request) {
+          return json_response(make(store, request));
+        });
+  }
+
+ private:
+  template <class Outcome>
+  void count(const HostedStore& store, std::string_view name, const Outcome& outcome) const {
+    parts_.metrics.on_keys(store.name(), name, outcome_word(outcome));
+  }
+
+  const ApiParts& parts_;
+  const wire::LeaseRule rule_;
+};
+
+void add_inbox_contract(Router& router, const ApiContext& context,
+                        const std::shared_ptr<const KeyRoutes>& routes) {
+  const auto add = [&](Method method, std::string_view path, Scope scope, auto handler) {
+    add_store_route(router, context, {method, path, scope},
+                    [routes, handler](const StoreCall& call) {
+                      require_no_query(call.request());
+                      (*routes.*handler)(call);
+                    });
+  };
+  add(Method::post, "/inbox/try-begin", Scope::consume, &KeyRoutes::try_begin);
+  add(Method::post, "/inbox/mark-processed", Scope::consume, &KeyRoutes::mark_processed);
+  add(Method::post, "/inbox/release", Scope::consume, &KeyRoutes::release);
+  add(Method::get, "/inbox/{key*}", Scope::read, &KeyRoutes::get);
+}
+
+void add_key_batches(Router& router, const ApiContext& context,
+                     const std::shared_ptr<const KeyRoutes>& routes) {
+  const auto add = [&](std::string_view path, Scope scope, auto handler) {
+    add_store_route(router, context, {Method::post, path, scope},
+                    [routes, handler](const StoreCall& call) {
+                      require_no_query(call.request());
+                      handler(call);
+                    });
+  };
+  add("/keys/begin", Scope::consume,
+      routes->batch(
+          "begin", wire::read_begins,
+          [](IdempotencyStore& keys, const auto& items) { return keys.begin(items); },
+          [](const auto& outcomes) { return wire::write_begun(outcomes); }));
+  add("/keys/complete", Scope::consume,
+      routes->batch(
+          "complete", wire::read_completions,
+          [](IdempotencyStore& keys, const auto& items) { return keys.complete(items); },
+          [](const auto& outcomes) { return wire::write_completed(outcomes); }));
+  add("/keys/fail", Scope::consume,
+      routes->batch(
+          "fail", wire::read_key_failures,
+          [](IdempotencyStore& keys, const auto& items) { return keys.fail(items); },
+          [](const auto& outcomes) { return wire::write_keys_failed(outcomes); }));
+  add("/keys/release", Scope::consume,
+      routes->batch(
+          "release", wire::read_key_releases,
+          [](IdempotencyStore& keys, const auto& items) { return keys.release(items); },
+          [](const auto& outcomes) { return wire::write_keys_released(outcomes); }));
+  add("/keys/extend", Scope::consume,
+      routes->batch(
+          "extend", wire::read_key_extensions,
+          [](IdempotencyStore& keys, const auto& items) { return keys.extend(items); },
+          [](const auto& outcomes) { return wire::write_keys_extended(outcomes); }));
+}
+
+}  // namespace
+
+void add_key_routes(Router& router, const ApiContext& context) {
+  const auto routes = std::make_shared<const KeyRoutes>(context);
+  add_inbox_contract(router, context, routes);
+  add_key_batches(router, context, routes);
+  const auto add = [&](std::string_view path, Scope scope, auto make) {
+    add_store_route(router, context, {Method::post, path, scope},
+                    [routes, make](const StoreCall& call) {
+                      require_no_query(call.request());
+                      routes->answer_later(call, make);
+                    });
+  };
+  add("/keys/find", Scope::read, [](HostedStore& store, const Request& request) {
+    return wire::write_key_records(store.store().keys().find(wire::read_key_names(request.body)));
+  });
+  add("/keys/cleanup", Scope::operate, [](HostedStore& store, const Request& request) {
+    return wire::write_count(
+        store.store().keys().cleanup(wire::read_limit(body_or_empty_object(request))));
+  });
+}
+
+}  // namespace oncebox::server

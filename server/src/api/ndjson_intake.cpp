@@ -1,0 +1,137 @@
+#include "api/ndjson_intake.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "api/api_json.hpp"
+
+namespace oncebox::server {
+
+namespace {
+
+/// Of the whole batch, and not of one of its messages.
+bool is_of_whole_batch(const Error& error) {
+  return error.retryable() || error.code() == ErrorCode::corrupt ||
+         error.code() == ErrorCode::conflict;
+}
+
+}  // namespace
+
+NdjsonIntake::NdjsonIntake(ExchangePtr exchange, ServedQueue& queue, const IntakeSettings& settings,
+                           const ApiParts& parts)
+    : exchange_(std::move(exchange)),
+      queue_(queue),
+      settings_(settings),
+      calls_(parts.calls),
+      max_line_bytes_(parts.options.limits.max_line_bytes),
+      defaults_(exchange_->request(), parts.clock),
+      splitter_(max_line_bytes_),
+      line_defaults_(defaults_.message()) {
+  line_defaults_.make_id = [this](std::size_t) { return defaults_.make_id(lines_ - 1); };
+}
+
+void NdjsonIntake::on_data(std::string piece, std::function<void()> more) {
+  run([this, piece = std::move(piece), more = std::move(more)] {
+    splitter_.feed(
+        piece, [this](std::string_view line) { take_line(line); }, [this] { take_long_line(); });
+    more();
+  });
+}
+
+void NdjsonIntake::on_end() {
+  run([this] {
+    splitter_.finish([this](std::string_view line) { take_line(line); },
+                     [this] { take_long_line(); });
+    store_batch();
+    exchange_->send(json_response(write_intake_summary(summary_)));
+  });
+}
+
+void NdjsonIntake::run(std::function<void()> step) {
+  try {
+    calls_.submit([self = shared_from_this(), step = std::move(step)]() noexcept {
+      try {
+        step();
+      } catch (...) {
+        self->fail(std::current_exception());
+      }
+    });
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+void NdjsonIntake::take_line(std::string_view line) {
+  ++lines_;
+  if (line.find_first_not_of(" \t") == line.npos) return;
+  ++summary_.received;
+  try {
+    Message message = wire::read_message(line, line_defaults_);
+    defaults_.complete(message, lines_ - 1);
+    prepare_for(queue_, settings_.missing_hash, message);
+    batch_.push_back(std::move(message));
+    batch_lines_.push_back(lines_);
+    batch_bytes_ += line.size();
+  } catch (const Error& error) {
+    if (error.retryable()) throw;
+    note_failure(lines_, to_string(error.code()), error.what());
+  }
+  if (batch_.size() >= kBatchLines || batch_bytes_ >= kBatchBytes) store_batch();
+}
+
+void NdjsonIntake::take_long_line() {
+  ++lines_;
+  ++summary_.received;
+  note_failure(lines_, "too_large",
+               fmt::format("the line has more than {} bytes", max_line_bytes_));
+}
+
+void NdjsonIntake::note_failure(std::size_t line, std::string_view code, std::string_view detail) {
+  ++summary_.failed;
+  if (summary_.failures.size() == IntakeSummary::kMaxFailures) return;
+  summary_.failures.push_back(
+      {.line = line, .code = std::string(code), .detail = std::string(detail)});
+}
+
+void NdjsonIntake::count(const EnqueueOutcome& outcome) {
+  ++summary_.statuses.at(static_cast<std::size_t>(outcome.status));
+  if (outcome.hash_mismatch) ++summary_.hash_mismatches;
+}
+
+void NdjsonIntake::store_batch() {
+  if (!batch_.empty()) {
+    try {
+      std::ranges::for_each(queue_.queue.enqueue(batch_, settings_.options),
+                            [this](const EnqueueOutcome& outcome) { count(outcome); });
+    } catch (const Error& error) {
+      if (is_of_whole_batch(error)) throw;
+      store_one_by_one();
+    }
+  }
+  batch_.clear();
+  batch_lines_.clear();
+  batch_bytes_ = 0;
+  lines_stored_ = lines_;
+}
+
+void NdjsonIntake::store_one_by_one() {
+  for (std::size_t i = 0; i < batch_.size(); ++i) {
+    try {
+      count(queue_.queue.enqueue(batch_[i], settings_.options));
+    } catch (const Error& error) {
+      if (is_of_whole_batch(error)) throw;
+      note_failure(batch_lines_[i], to_string(error.code()), error.what());
+    }
+    lines_stored_ = batch_lines_[i];
+  }
+}
+
+void NdjsonIntake::fail(const std::exception_ptr& failure) noexcept {
+  Response response = failure_response(failure, exchange_->request());
+  response.body = with_lines_stored(response.body, lines_stored_);
+  exchange_->send(std::move(response));
+}
+
+}  // namespace oncebox::server

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/intake.hpp"
+#include "api/line_splitter.hpp"
+#include "http/exchange.hpp"
+#include "oncebox/error.hpp"
+
+namespace oncebox::server {
+
+/// What became of the lines of a streamed body.
+struct IntakeSummary {
+  /// A line that was not stored, and why.
+  struct Failure {
+    std::size_t line = 0;  ///< the first is 1
+    std::string code;
+    std::string detail;
+  };
+  static constexpr std::size_t kMaxFailures = 100;
+  static constexpr std::size_t kStatuses = 9;
+
+  std::size_t received = 0;                       ///< lines that are not blank
+  std::array<std::size_t, kStatuses> statuses{};  ///< by `EnqueueStatus`
+  std::size_t hash_mismatches = 0;
+  std::size_t failed = 0;
+  std::vector<Failure> failures = {};  ///< the first of them
+};
+
+/// Takes in a body of one message a line, as it comes: a batch of lines is stored in one
+/// transaction while the next piece of the body waits. So memory holds one batch and one piece,
+/// however long the body is. A line that is no message fails alone. When the store fails, the
+/// answer says how many lines were dealt with: the client may go on behind them, or repeat all.
+class NdjsonIntake final : public BodySink, public std::enable_shared_from_this<NdjsonIntake> {
+ public:
+  static constexpr std::size_t kBatchLines = 500;
+  static constexpr std::size_t kBatchBytes = std::size_t{1} << 20;
+
+  NdjsonIntake(ExchangePtr exchange, ServedQueue& queue, const IntakeSettings& settings,
+               const ApiParts& parts);
+
+  void on_data(std::string piece, std::function<void()> more) override;
+  void on_end() override;
+  void on_broken() noexcept override {}
+
+ private:
+  void run(std::function<void()> step);
+  void take_line(std::string_view line);
+  void take_long_line();
+  void note_failure(std::size_t line, std::string_view code, std::string_view detail);
+  void count(const EnqueueOutcome& outcome);
+  void store_batch();
+  void store_one_by_one();
+  void fail(const std::exception_ptr& failure) noexcept;
+
+  const ExchangePtr exchange_;
+  ServedQueue& queue_;
+  const IntakeSettings settings_;
+  CallPool& calls_;
+  const std::size_t max_line_bytes_;
+  const BatchDefaults defaults_;
+  LineSplitter splitter_;
+  wire::MessageDefaults line_defaults_;
+  std::size_t lines_ = 0;         ///< that came, blank ones too
+  std::size_t lines_stored_ = 0;  ///< that were dealt with
+  std::size_t batch_bytes_ = 0;
+  std::vector<Message> batch_;
+  std::vector<std::size_t> batch_lines_;
+  IntakeSummary summary_;
+};
+
+}  // namespace oncebox::server

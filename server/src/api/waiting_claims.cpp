@@ -1,0 +1,411 @@
+#include "api/waiting_claims.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "observe/metrics.hpp"
+#include "oncebox/error.hpp"
+
+namespace oncebox::server {
+
+namespace {
+
+/// Payloads in one answer: so many at once do not fill the memory.
+constexpr std::size_t kMaxAnswerBytes = std::size_t{16} << 20;
+/// Between scans that find nothing.
+constexpr Duration kFirstPause{1};
+constexpr Duration kLongestPause{50};
+/// When a message is due by our clock and cannot be claimed: the store's clock is behind.
+constexpr Duration kClockPause{20};
+
+bool same_topics(const TopicSelection& left, const TopicSelection& right) {
+  return left.only == right.only && left.except == right.except;
+}
+
+bool concerns_the_store(const Error& error) {
+  return error.code() == ErrorCode::unavailable || error.code() == ErrorCode::timeout ||
+         error.code() == ErrorCode::overloaded;
+}
+
+}  // namespace
+
+struct WaitingClaims::Claim {
+  enum class State {
+    trying,   ///< a thread is claiming for it
+    waiting,  ///< in the list
+    ended,    ///< answered, or its client is gone
+  };
+
+  ExchangePtr exchange;
+  wire::ClaimCall call;
+  SteadyTime deadline;
+  State state = State::trying;
+  bool gone = false;     ///< its client went away
+  bool expired = false;  ///< its time passed while a thread was claiming for it
+  bool listed = false;
+  std::list<ClaimPtr>::iterator place = {};
+  TimerQueue::Timer timer = {};
+};
+
+/// What a walk over the waiting claims has found out.
+struct WaitingClaims::Look {
+  PausedTopics::Snapshot paused;
+  std::vector<TopicSelection> asked = {};      ///< whose due time is in `due`
+  std::vector<TopicSelection> exhausted = {};  ///< nothing can be claimed
+  std::optional<TimePoint> due = {};
+
+  static bool contains(const std::vector<TopicSelection>& list, const TopicSelection& topics) {
+    return std::ranges::any_of(list, [&](const auto& one) { return same_topics(one, topics); });
+  }
+};
+
+WaitingClaims::WaitingClaims(const Parts& parts, Settings settings)
+    : parts_(parts), settings_(std::move(settings)) {}
+
+// The first try -----------------------------------------------------------------------------------
+
+void WaitingClaims::claim(const ExchangePtr& exchange, wire::ClaimCall call) {
+  call.request.max_bytes = std::min(call.request.max_bytes, kMaxAnswerBytes);
+  call.wait = std::min(call.wait, wire::ClaimCall::kMaxWait);
+  note_max_deliveries(call.request.max_deliveries);
+  const SteadyTime deadline = std::chrono::steady_clock::now() + call.wait;
+  auto claim = std::make_shared<Claim>(
+      Claim{.exchange = exchange, .call = std::move(call), .deadline = deadline});
+  exchange->on_gone([self = weak_from_this(), weak = std::weak_ptr<Claim>(claim)] {
+    const auto desk = self.lock();
+    const auto gone = weak.lock();
+    if (desk && gone) desk->withdraw(gone);
+  });
+  parts_.calls.submit([self = shared_from_this(), claim = std::move(claim)]() noexcept {
+    try {
+      self->try_first(claim);
+    } catch (...) {
+      self->fail(claim, std::current_exception());
+    }
+  });
+}
+
+void WaitingClaims::note_max_deliveries(int asked) noexcept {
+  asked = std::min(asked, limits::kMaxDeliveries);
+  int known = max_deliveries_.load();
+  while (asked > known && !max_deliveries_.compare_exchange_weak(known, asked)) {
+  }
+}
+
+// After a claim that found nothing comes the question for the next due time, and one more claim:
+// what became due between the two would else be missed.
+void WaitingClaims::try_first(const ClaimPtr& claim) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (claim->gone) return;
+  }
+  std::vector<ClaimedMessage> messages = take(*claim);
+  if (!messages.empty()) return deliver(claim, std::move(messages));
+  if (claim->call.wait <= Duration{0}) return end_empty(*claim);
+
+  const std::uint64_t seen_work = work_.load();
+  std::optional<TimePoint> due;
+  const auto topics = without_paused(claim->call.request.topics, *parts_.paused.current());
+  if (topics) {
+    due = parts_.queue.next_due(*topics);
+    messages = take(*claim);
+    if (!messages.empty()) return deliver(claim, std::move(messages));
+  }
+  park(claim, seen_work, due);
+}
+
+std::vector<ClaimedMessage> WaitingClaims::take(const Claim& claim) {
+  const PausedTopics::Snapshot paused = parts_.paused.current();
+  ClaimRequest request = claim.call.request;
+  if (!paused->empty()) {
+    auto topics = without_paused(std::move(request.topics), *paused);
+    if (!topics) return {};
+    request.topics = std::move(*topics);
+  }
+  std::vector<ClaimedMessage> messages = parts_.queue.claim(request);
+  release_paused(messages, paused);
+  return messages;
+}
+
+void WaitingClaims::release_paused(std::vector<ClaimedMessage>& messages,
+                                   const PausedTopics::Snapshot& before) {
+  if (messages.empty()) return;
+  const PausedTopics::Snapshot paused = parts_.paused.current();
+  if (paused == before) return;
+  const auto first_paused =
+      std::stable_partition(messages.begin(), messages.end(), [&](const ClaimedMessage& claimed) {
+        return !is_paused(*paused, claimed.message.topic.str());
+      });
+  const std::vector<ClaimedMessage> back(std::make_move_iterator(first_paused),
+                                         std::make_move_iterator(messages.end()));
+  messages.erase(first_paused, messages.end());
+  if (!back.empty()) release(back);
+}
+
+void WaitingClaims::deliver(const ClaimPtr& claim, std::vector<ClaimedMessage> messages) {
+  Response response;
+  try {
+    response = json_response(wire::write_claimed(claim->call.request.owner, messages));
+  } catch (...) {
+    release(messages);
+    throw;
+  }
+  bool gone = false;
+  {
+    const std::lock_guard lock(mutex_);
+    gone = claim->gone;
+    leave(*claim);
+  }
+  if (gone) return release(messages);
+  claim->exchange->send(std::move(response));
+}
+
+void WaitingClaims::release(const std::vector<ClaimedMessage>& messages) noexcept {
+  try {
+    std::vector<Settlement> settlements;
+    settlements.reserve(messages.size());
+    for (const ClaimedMessage& message : messages) {
+      settlements.push_back({.delivery = delivery_of(message), .verdict = Release{}});
+    }
+    parts_.queue.settle(settlements);
+  } catch (const std::exception& failure) {
+    parts_.logger.log(
+        LogLevel::warning, "messages could not be given back; their leases will end",
+        {{"queue", settings_.name}, {"count", messages.size()}, {"reason", failure.what()}});
+  }
+}
+
+void WaitingClaims::end_empty(Claim& claim) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    leave(claim);
+  }
+  send_empty(claim);
+}
+
+void WaitingClaims::send_empty(const Claim& claim) noexcept {
+  answer(*claim.exchange,
+         [&] { return json_response(wire::write_claimed(claim.call.request.owner, {})); });
+}
+
+void WaitingClaims::fail(const ClaimPtr& claim, const std::exception_ptr& failure) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    leave(*claim);
+  }
+  claim->exchange->send(failure_response(failure, claim->exchange->request()));
+}
+
+// Waiting -----------------------------------------------------------------------------------------
+
+void WaitingClaims::park(const ClaimPtr& claim, std::uint64_t seen_work,
+                         std::optional<TimePoint> due) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (claim->gone) return leave(*claim);
+    const SteadyTime now = std::chrono::steady_clock::now();
+    if (!draining_ && now < claim->deadline) {
+      if (!parts_.places.take()) {
+        throw Error(ErrorCode::overloaded, "too many claims wait already");
+      }
+      claim->place = waiting_.insert(waiting_.end(), claim);
+      claim->listed = true;
+      claim->state = Claim::State::waiting;
+      ++waiting_count_;
+      parts_.metrics.on_waiting_claims(1);
+      claim->timer = parts_.timers.at(
+          claim->deadline, [self = weak_from_this(), weak = std::weak_ptr<Claim>(claim)] {
+            const auto desk = self.lock();
+            const auto late = weak.lock();
+            if (desk && late) desk->expire(late);
+          });
+      // Word that came between the claim and this moment found nobody waiting.
+      if (work_.load() != seen_work) {
+        work_came_ = true;
+        request_scan(now);
+      }
+      wake_at(std::min(due ? steady(*due, now) : SteadyTime::max(), now + settings_.poll));
+      return;
+    }
+  }
+  end_empty(*claim);
+}
+
+void WaitingClaims::withdraw(const ClaimPtr& claim) noexcept {
+  const std::lock_guard lock(mutex_);
+  claim->gone = true;
+  if (claim->state == Claim::State::waiting) leave(*claim);
+}
+
+void WaitingClaims::expire(const ClaimPtr& claim) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    claim->expired = true;
+    if (claim->state != Claim::State::waiting) return;
+    leave(*claim);
+  }
+  send_empty(*claim);
+}
+
+void WaitingClaims::leave(Claim& claim) noexcept {
+  claim.state = Claim::State::ended;
+  if (!std::exchange(claim.listed, false)) return;
+  parts_.timers.cancel(claim.timer);
+  waiting_.erase(claim.place);
+  --waiting_count_;
+  parts_.places.give_back();
+  parts_.metrics.on_waiting_claims(-1);
+}
+
+std::vector<WaitingClaims::ClaimPtr> WaitingClaims::end_waiting() {
+  std::vector<ClaimPtr> ended;
+  std::ranges::copy_if(waiting_, std::back_inserter(ended),
+                       [](const ClaimPtr& claim) { return claim->state == Claim::State::waiting; });
+  for (const ClaimPtr& claim : ended) leave(*claim);
+  return ended;
+}
+
+void WaitingClaims::drain() noexcept {
+  std::vector<ClaimPtr> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    draining_ = true;
+    for (const ClaimPtr& claim : waiting_) claim->expired = true;
+    ended = end_waiting();
+  }
+  for (const ClaimPtr& claim : ended) send_empty(*claim);
+}
+
+void WaitingClaims::close() noexcept {
+  drain();
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  parts_.timers.cancel(wake_timer_);
+}
+
+// Waking ------------------------------------------------------------------------------------------
+
+void WaitingClaims::on_work() noexcept {
+  ++work_;
+  if (waiting_count_.load() == 0) return;
+  const std::lock_guard lock(mutex_);
+  work_came_ = true;
+  request_scan(std::chrono::steady_clock::now());
+}
+
+void WaitingClaims::request_scan(SteadyTime now) {
+  if (scanning_ || closed_ || waiting_.empty()) return;
+  scanning_ = true;
+  const auto begin = [self = shared_from_this()] {
+    self->parts_.calls.submit_own([self]() noexcept { self->scan(); });
+  };
+  if (now >= quiet_until_) return begin();
+  parts_.timers.at(quiet_until_, begin);
+}
+
+void WaitingClaims::wake_at(SteadyTime time) {
+  if (closed_ || waiting_.empty()) return;
+  if (wake_timer_.id != 0 && wake_timer_.at <= time) return;
+  parts_.timers.cancel(wake_timer_);
+  wake_timer_ = parts_.timers.at(time, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self) return;
+    const std::lock_guard lock(self->mutex_);
+    self->wake_timer_ = {};
+    self->request_scan(std::chrono::steady_clock::now());
+  });
+}
+
+SteadyTime WaitingClaims::steady(TimePoint due, SteadyTime now) const {
+  const Duration wait = due - parts_.clock.now();
+  return now + (wait > Duration{0} ? wait : kClockPause);
+}
+
+void WaitingClaims::scan() noexcept {
+  std::vector<ClaimPtr> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    work_came_ = false;
+    waiting.assign(waiting_.begin(), waiting_.end());
+  }
+  Look look{.paused = parts_.paused.current()};
+  bool found = false;
+  try {
+    found = look_through(waiting, look);
+  } catch (...) {
+    fail_all(std::current_exception());
+  }
+
+  const std::lock_guard lock(mutex_);
+  const SteadyTime now = std::chrono::steady_clock::now();
+  pause_ = found ? Duration{0} : std::clamp(pause_ * 2, kFirstPause, kLongestPause);
+  if (now - quiet_until_ > std::chrono::seconds{1}) pause_ = Duration{0};
+  quiet_until_ = now + pause_;
+  scanning_ = false;
+  if (work_came_) request_scan(now);
+  wake_at(std::min(look.due ? steady(*look.due, now) : SteadyTime::max(), now + settings_.poll));
+}
+
+bool WaitingClaims::look_through(const std::vector<ClaimPtr>& waiting, Look& look) {
+  bool found = false;
+  for (const ClaimPtr& claim : waiting) {
+    const auto topics = without_paused(claim->call.request.topics, *look.paused);
+    if (!topics || Look::contains(look.exhausted, *topics)) continue;
+    if (!Look::contains(look.asked, *topics)) {
+      const std::optional<TimePoint> due = parts_.queue.next_due(*topics);
+      if (due && (!look.due || *due < *look.due)) look.due = due;
+      look.asked.push_back(*topics);
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      if (claim->state != Claim::State::waiting) continue;
+      claim->state = Claim::State::trying;
+    }
+    if (try_again(claim)) {
+      found = true;
+    } else {
+      look.exhausted.push_back(*topics);
+    }
+  }
+  return found;
+}
+
+bool WaitingClaims::try_again(const ClaimPtr& claim) {
+  try {
+    std::vector<ClaimedMessage> messages = take(*claim);
+    if (!messages.empty()) {
+      deliver(claim, std::move(messages));
+      return true;
+    }
+  } catch (const Error& error) {
+    fail(claim, std::current_exception());
+    if (concerns_the_store(error)) throw;
+    return true;
+  } catch (...) {
+    fail(claim, std::current_exception());
+    return true;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (!claim->gone && !claim->expired) {
+      claim->state = Claim::State::waiting;
+      return false;
+    }
+    leave(*claim);
+  }
+  send_empty(*claim);
+  return false;
+}
+
+void WaitingClaims::fail_all(const std::exception_ptr& failure) noexcept {
+  std::vector<ClaimPtr> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    ended = end_waiting();
+  }
+  for (const ClaimPtr& claim : ended) {
+    claim->exchange->send(failure_response(failure, claim->exchange->request()));
+  }
+}
+
+}  // namespace oncebox::server

@@ -1,0 +1,137 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/call_pool.hpp"
+#include "api/paused_topics.hpp"
+#include "api/timer_queue.hpp"
+#include "oncebox/clock.hpp"
+#include "oncebox/log.hpp"
+#include "oncebox/queue_store.hpp"
+#include "oncebox/wire/queue_json.hpp"
+#include "oncebox/work_listener.hpp"
+
+namespace oncebox::server {
+
+class Metrics;
+
+/// How many claims may wait, over all queues.
+class WaitingPlaces {
+ public:
+  explicit WaitingPlaces(std::size_t places) : free_(static_cast<std::ptrdiff_t>(places)) {}
+
+  [[nodiscard]] bool take() noexcept {
+    if (free_.fetch_sub(1) > 0) return true;
+    ++free_;
+    return false;
+  }
+  void give_back() noexcept { ++free_; }
+
+ private:
+  std::atomic<std::ptrdiff_t> free_;
+};
+
+/// The claims of one queue: answers them, and lets those wait that find nothing and may. No thread
+/// is held while a claim waits. What wakes them is the queue's word that there is work, the next
+/// due time, and now and then a look for what nobody told. The oldest is served first.
+///
+/// A claim whose client goes away takes nothing any more, and gives back what it was just taking.
+class WaitingClaims final : public WorkListener,
+                            public std::enable_shared_from_this<WaitingClaims> {
+ public:
+  struct Parts {
+    QueueStore& queue;
+    const PausedTopics& paused;
+    CallPool& calls;
+    TimerQueue& timers;
+    WaitingPlaces& places;
+    Metrics& metrics;
+    Logger& logger;
+    const Clock& clock;
+  };
+
+  struct Settings {
+    std::string name;                         ///< of the queue, in log lines
+    Duration poll = defaults::kPollInterval;  ///< how often to look for what nobody told
+  };
+
+  /// To be held by a shared pointer, and closed before what it was given goes.
+  WaitingClaims(const Parts& parts, Settings settings);
+
+  /// Answers now or within `call.wait`. Throws `overloaded` when too many calls wait for the store.
+  void claim(const ExchangePtr& exchange, wire::ClaimCall call);
+
+  /// Something may be claimed: it was enqueued, or a topic is paused no more.
+  void on_work() noexcept override;
+
+  /// Answers those that wait with nothing. Later ones are answered at once, whatever they find.
+  void drain() noexcept;
+
+  /// The same, and nothing is touched any more that was given to the constructor, once the calls
+  /// that run have ended.
+  void close() noexcept;
+
+  [[nodiscard]] std::size_t waiting() const noexcept { return waiting_count_.load(); }
+
+  /// The largest number of deliveries that a claim allowed so far: what reaping must allow, too.
+  [[nodiscard]] int max_deliveries() const noexcept { return max_deliveries_.load(); }
+
+ private:
+  struct Claim;
+  using ClaimPtr = std::shared_ptr<Claim>;
+  struct Look;
+
+  void note_max_deliveries(int asked) noexcept;
+  void try_first(const ClaimPtr& claim);
+  [[nodiscard]] std::vector<ClaimedMessage> take(const Claim& claim);
+  void deliver(const ClaimPtr& claim, std::vector<ClaimedMessage> messages);
+  void release(const std::vector<ClaimedMessage>& messages) noexcept;
+  void release_paused(std::vector<ClaimedMessage>& messages, const PausedTopics::Snapshot& before);
+  void end_empty(Claim& claim) noexcept;
+  static void send_empty(const Claim& claim) noexcept;
+  void fail(const ClaimPtr& claim, const std::exception_ptr& failure) noexcept;
+
+  void park(const ClaimPtr& claim, std::uint64_t seen_work, std::optional<TimePoint> due);
+  void withdraw(const ClaimPtr& claim) noexcept;
+  void expire(const ClaimPtr& claim) noexcept;
+
+  void scan() noexcept;
+  /// Whether one of them found something.
+  [[nodiscard]] bool look_through(const std::vector<ClaimPtr>& waiting, Look& look);
+  /// False when there was nothing for it.
+  [[nodiscard]] bool try_again(const ClaimPtr& claim);
+  void fail_all(const std::exception_ptr& failure) noexcept;
+
+  // These need the lock.
+  void leave(Claim& claim) noexcept;
+  [[nodiscard]] std::vector<ClaimPtr> end_waiting();
+  void request_scan(SteadyTime now);
+  void wake_at(SteadyTime time);
+  [[nodiscard]] SteadyTime steady(TimePoint due, SteadyTime now) const;
+
+  const Parts parts_;
+  const Settings settings_;
+  std::atomic<int> max_deliveries_ = defaults::kMaxDeliveries;
+  std::atomic<std::uint64_t> work_ = 0;  ///< how often there was word of work
+  std::atomic<std::size_t> waiting_count_ = 0;
+
+  std::mutex mutex_;
+  std::list<ClaimPtr> waiting_;  ///< the oldest first
+  bool draining_ = false;
+  bool closed_ = false;
+  bool scanning_ = false;   ///< a scan runs, or is about to
+  bool work_came_ = false;  ///< since the last scan began
+  Duration pause_{0};       ///< after scans that found nothing, so that idle ones cost little
+  SteadyTime quiet_until_{};
+  TimerQueue::Timer wake_timer_{};
+};
+
+}  // namespace oncebox::server

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "http/http_message.hpp"
+#include "http/router.hpp"
+#include "oncebox/log.hpp"
+#include "oncebox/server/server_options.hpp"
+
+namespace oncebox::server {
+
+/// What a caller shows to prove who it is.
+struct Credentials {
+  std::optional<std::string_view> authorization = {};     ///< the field of that name
+  std::optional<std::string_view> certificate_name = {};  ///< of a checked client certificate
+};
+
+/// Nobody that is known here.
+struct Unauthorized {
+  bool showed_token = false;
+};
+/// Known, but not allowed to do this.
+struct Forbidden {
+  Principal principal;
+};
+
+/// Knows the bearer tokens and who may do what. Secrets are kept as their SHA-256 only, and all of
+/// them are compared, each in constant time: how long a check takes says nothing about them.
+///
+/// A line may name a client certificate in place of a secret, by the common name of its subject:
+/// `NAME SCOPE[,SCOPE…] cert:COMMON NAME`. A certificate that no line names may do nothing, once
+/// there are lines.
+class Authenticator {
+ public:
+  /// Reads the tokens. Throws `invalid_argument`, naming the line but nothing that stands in it.
+  Authenticator(const AuthOptions& options, Logger& logger);
+
+  /// Reads them again; when that throws, the old ones stay. Safe from any thread.
+  void reload();
+
+  /// Without any line every caller may do everything.
+  [[nodiscard]] bool has_tokens() const;
+
+  [[nodiscard]] std::variant<Principal, Unauthorized, Forbidden> check(
+      const Credentials& credentials, Scope scope) const;
+
+ private:
+  using Digest = std::array<unsigned char, 32>;
+  struct Entry {
+    std::string name;
+    std::uint32_t scopes = 0;  ///< a bit for each
+    std::optional<Digest> secret = {};
+    std::string certificate_name = {};
+  };
+  using Entries = std::vector<Entry>;
+
+  [[nodiscard]] static Digest digest(std::string_view text);
+  void read_lines(std::string_view text, std::string_view where, Entries& entries) const;
+  [[nodiscard]] Entry read_line(std::string_view line, const std::string& where) const;
+  [[nodiscard]] std::shared_ptr<const Entries> load() const;
+  [[nodiscard]] std::shared_ptr<const Entries> entries() const;
+
+  const AuthOptions options_;
+  Logger& logger_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Entries> entries_;
+};
+
+}  // namespace oncebox::server

@@ -1,0 +1,609 @@
+#include "http/connection.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "http/answers.hpp"
+#include "http/incoming_request.hpp"
+
+namespace oncebox::server {
+
+namespace {
+
+/// A body that nobody wants is read up to this size, so that the connection can be kept.
+constexpr std::size_t kMaxUnwantedBytes = 64 << 10;
+/// While a body comes in.
+constexpr std::size_t kBodyBufferBytes = 64 << 10;
+/// Answers to pipelined requests gather up to this size.
+constexpr std::size_t kGatherBytes = 64 << 10;
+/// A buffer that grew beyond this is not kept.
+constexpr std::size_t kKeepBytes = 16 << 10;
+/// How much a client must take within the write timeout.
+constexpr std::size_t kWriteStepBytes = 64 << 10;
+constexpr std::chrono::seconds kLingerTime{2};
+/// What the log says of a request whose client left before the answer.
+constexpr int kClientGone = 499;
+
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+
+bool has_no_body(int status) { return status == 204 || status == 304; }
+
+std::string title_of(const BadRequest& why) {
+  if (why.code == "too_large") return "Too large";
+  if (why.code == "timeout") return "Too slow";
+  return "Not a request that can be understood";
+}
+
+wire::Problem problem_of(const BadRequest& why) {
+  return {.status = why.status, .code = why.code, .title = title_of(why), .detail = why.detail};
+}
+
+void append_chunk(std::string& out, std::string_view bytes) {
+  fmt::format_to(std::back_inserter(out), "{:x}\r\n", bytes.size());
+  out += bytes;
+  out += "\r\n";
+}
+
+}  // namespace
+
+Connection::Connection(std::shared_ptr<EventLoop> loop, HttpService& service, std::string peer)
+    : loop_(std::move(loop)),
+      service_(service),
+      peer_(std::move(peer)),
+      parser_({.max_header_bytes = service.limits().max_header_bytes}) {}
+
+/// One failure must not take the server down: it ends its connection.
+void Connection::guard(void (Connection::*step)()) noexcept {
+  if (state_ == State::closed) return;
+  try {
+    (this->*step)();
+  } catch (...) {
+    close();
+  }
+}
+
+void Connection::start(HttpService::Admission admission) noexcept {
+  admission_ = admission;
+  position_ = loop_->add(*this);
+  if (admission == HttpService::Admission::refused) return guard(&Connection::answer_too_many);
+  wait_for(Awaited::rest_of_request);
+  guard(&Connection::start_handshake);
+}
+
+void Connection::answer_too_many() {
+  const Request request = make_unreadable_request(peer_);
+  const Response response =
+      problem_response({.status = 503,
+                        .code = "overloaded",
+                        .title = "Too many connections",
+                        .detail = "the server has as many connections as it takes"},
+                       request);
+  append_head(response,
+              {.keep_alive = false, .body_bytes = response.body.size(), .request_id = request.id});
+  output_ += response.body;
+  needs_lingering_ = true;
+  state_ = State::last_write;
+  flush();
+}
+
+void Connection::on_handshake(IoResult result,
+                              std::optional<std::string> certificate_name) noexcept {
+  if (state_ == State::closed) return;
+  if (result != IoResult::ok) return close();
+  certificate_name_ = std::move(certificate_name);
+  state_ = State::head;
+  awaited_ = Awaited::nothing;
+  guard(&Connection::advance);
+}
+
+void Connection::on_read(IoResult result, std::size_t bytes) noexcept {
+  is_reading_ = false;
+  if (state_ == State::closed) return;
+  if (result == IoResult::failed) return close();
+  if (result == IoResult::end_of_file) {
+    has_ended_ = true;
+    return guard(&Connection::on_end_of_input);
+  }
+  input_.commit(bytes);
+  if (state_ == State::lingering) input_.clear();
+  guard(&Connection::advance);
+}
+
+/// A client may send no more and still wait for its answer; so an answer that is pending is still
+/// written, but those who would rather not give it are told.
+void Connection::on_end_of_input() {
+  if (state_ == State::handling && is_body_complete_) {
+    const auto exchange = exchange_;
+    exchange->tell_gone();
+    return;
+  }
+  if (state_ == State::last_write || is_writing_) return;
+  if (state_ == State::head) return advance();
+  close();
+}
+
+void Connection::on_answer(HttpExchange& exchange) noexcept {
+  if (exchange_.get() != &exchange) return;
+  has_answer_ = true;
+  if (!is_in_handler_) guard(&Connection::advance);
+}
+
+void Connection::on_stream_pieces(HttpExchange& exchange) noexcept {
+  if (exchange_.get() != &exchange || state_ != State::streaming) return;
+  guard(&Connection::continue_stream);
+}
+
+void Connection::on_body_wanted(HttpExchange& exchange) noexcept {
+  if (exchange_.get() != &exchange || has_answer_ || state_ != State::handling) return;
+  if (auto sink = exchange.take_sink()) {
+    sink_ = std::move(sink);
+    if (std::exchange(expects_continue_, false) && input_.empty()) output_ += kContinue;
+  }
+  sink_wants_more_ = true;
+  guard(&Connection::advance);
+}
+
+void Connection::on_tick(EventLoop::Time now) noexcept {
+  if (now >= write_deadline_) return close();
+  if (now < read_deadline_) return;
+  guard(&Connection::on_too_slow);
+}
+
+void Connection::on_too_slow() {
+  const bool is_in_request = state_ == State::body || state_ == State::handling ||
+                             (state_ == State::head && !input_.empty());
+  if (!is_in_request) return close();
+  refuse_bytes({.status = 408, .code = "timeout", .detail = "the request did not come in whole"});
+  flush();
+}
+
+void Connection::drain() noexcept {
+  if (state_ == State::handshake) return close();
+  if (state_ == State::head) guard(&Connection::advance);
+}
+
+void Connection::cut() noexcept { close(); }
+
+bool Connection::has_request() const noexcept {
+  return exchange_ != nullptr || is_writing_ || (state_ == State::head && !input_.empty());
+}
+
+void Connection::advance() {
+  Flow flow = Flow::go_on;
+  while (flow == Flow::go_on) {
+    switch (state_) {
+      case State::head:
+        flow = read_head();
+        break;
+      case State::body:
+        flow = read_body();
+        break;
+      case State::handling:
+        flow = handle();
+        break;
+      case State::handshake:
+      case State::streaming:
+      case State::last_write:
+      case State::lingering:
+      case State::closed:
+        flow = Flow::wait;
+        break;
+    }
+  }
+  flush();
+  read_more();
+  const bool needs_body =
+      state_ == State::body || (state_ == State::handling && sink_wants_more_ && sink_);
+  if (has_ended_ && needs_body) close();
+}
+
+Connection::Flow Connection::read_head() {
+  if (output_.size() >= kGatherBytes) flush();
+  if (is_writing_) return Flow::wait;
+  if (input_.empty()) {
+    if (has_ended_ || service_.is_draining()) {
+      state_ = State::last_write;
+    } else {
+      wait_for(Awaited::request);
+    }
+    return Flow::wait;
+  }
+  auto result = parser_.read_head(input_.view());
+  if (auto* bad = std::get_if<BadRequest>(&result)) {
+    refuse_bytes(*bad);
+    return Flow::wait;
+  }
+  if (auto* head = std::get_if<RequestParser::Head>(&result)) {
+    input_.consume(head->consumed);
+    head_bytes_ = head->consumed;
+    accept(std::move(head->head));
+    return Flow::go_on;
+  }
+  if (has_ended_) {
+    state_ = State::last_write;
+  } else {
+    wait_for(Awaited::rest_of_request);
+  }
+  return Flow::wait;
+}
+
+/// Sets the deadline of what the client has to send, unless it runs already.
+void Connection::wait_for(Awaited awaited) {
+  if (awaited_ == awaited) return;
+  awaited_ = awaited;
+  switch (awaited) {
+    case Awaited::nothing:
+      read_deadline_ = EventLoop::Time::max();
+      break;
+    case Awaited::request:
+      read_deadline_ = now() + service_.limits().idle_timeout;
+      break;
+    case Awaited::rest_of_request:
+    case Awaited::piece:
+      read_deadline_ = now() + service_.limits().request_timeout;
+      break;
+    case Awaited::goodbye:
+      read_deadline_ = now() + std::min<Duration>(kLingerTime, service_.limits().request_timeout);
+      break;
+  }
+}
+
+void Connection::accept(RequestHead head) {
+  keep_alive_ = head.keep_alive;
+  is_http_1_1_ = head.is_http_1_1;
+  is_body_complete_ = !head.has_body();
+  has_answer_ = false;
+  const auto content_length = head.content_length;
+  const std::string target = std::move(head.target);
+
+  exchange_ =
+      std::make_shared<HttpExchange>(shared_from_this(), make_request(std::move(head), peer_));
+  exchange_->bytes_in = head_bytes_;
+  Request& request = exchange_->incoming();
+  const auto expectation = request.fields.get("Expect");
+  expects_continue_ = is_http_1_1_ && expectation && same_name(*expectation, "100-continue");
+
+  if (const auto bad = read_target_into(request, target)) {
+    early_ = problem_response(problem_of(*bad), request);
+  } else if (expectation && !same_name(*expectation, "100-continue")) {
+    early_ = problem_response(
+        problem_of({.status = 417, .detail = "only 100-continue can be expected"}), request);
+  } else {
+    auto verdict = service_.gate().admit(request, certificate_name_);
+    exchange_->route = verdict.route;
+    early_ = std::move(verdict.refusal);
+  }
+  receive_body(content_length);
+}
+
+/// Decides how the body of the request is read, if it has one.
+void Connection::receive_body(std::optional<std::uint64_t> content_length) {
+  const std::size_t limit = service_.limits().max_body_bytes;
+  if (early_) {
+    const bool is_small = content_length && *content_length <= kMaxUnwantedBytes;
+    if (!is_body_complete_ && (!is_small || expects_continue_)) {
+      state_ = State::handling;
+      answer(std::move(*early_));
+      return early_.reset();
+    }
+  } else if (!is_body_complete_ &&
+             is_streamed(exchange_->route->body, exchange_->request().fields)) {
+    state_ = State::handling;
+    wait_for(Awaited::nothing);
+    return call_handler();
+  } else if (content_length && *content_length > limit) {
+    return refuse_bytes({.status = 413,
+                         .code = "too_large",
+                         .detail = fmt::format("the body has more than {} bytes", limit)});
+  }
+  state_ = State::body;
+  body_bytes_expected_ = static_cast<std::size_t>(content_length.value_or(0));
+  if (is_body_complete_) return;
+  parser_.set_body_limit(limit);
+  wait_for(Awaited::rest_of_request);
+  exchange_->incoming().body.reserve(std::min(body_bytes_expected_, kBodyBufferBytes));
+  if (expects_continue_ && input_.empty()) output_ += kContinue;
+}
+
+Connection::Flow Connection::read_body() {
+  if (!is_body_complete_) {
+    std::string& body = exchange_->incoming().body;
+    auto result = parser_.read_body(input_.view(), body);
+    if (auto* bad = std::get_if<BadRequest>(&result)) {
+      refuse_bytes(*bad);
+      return Flow::wait;
+    }
+    const auto& read = std::get<RequestParser::Body>(result);
+    input_.consume(read.consumed);
+    exchange_->bytes_in += read.consumed;
+    is_body_complete_ = read.complete;
+    if (early_) body.clear();
+    if (!is_body_complete_) return read.consumed > 0 && !input_.empty() ? Flow::go_on : Flow::wait;
+  }
+  state_ = State::handling;
+  wait_for(Awaited::nothing);
+  if (early_) {
+    answer(std::move(*early_));
+    early_.reset();
+  } else {
+    call_handler();
+  }
+  return Flow::go_on;
+}
+
+void Connection::answer(Response response) {
+  is_in_handler_ = true;
+  exchange_->send(std::move(response));
+  is_in_handler_ = false;
+}
+
+void Connection::call_handler() {
+  is_in_handler_ = true;
+  {
+    const ExchangePtr exchange = exchange_->share();
+    try {
+      exchange_->route->handler(exchange);
+    } catch (...) {
+      exchange->send(failure_response(std::current_exception(), exchange->request()));
+    }
+  }
+  is_in_handler_ = false;
+}
+
+Connection::Flow Connection::handle() {
+  if (has_answer_) {
+    write_answer();
+    return Flow::go_on;
+  }
+  if (sink_) pump_sink();
+  return Flow::wait;
+}
+
+/// Gives the sink what came in, as long as it asks for more.
+void Connection::pump_sink() {
+  const auto sink = sink_;
+  const auto exchange = exchange_;
+  while (sink_ && sink_wants_more_) {
+    std::string piece;
+    if (!is_body_complete_) {
+      auto result = parser_.read_body(input_.view(), piece);
+      if (auto* bad = std::get_if<BadRequest>(&result)) return refuse_bytes(*bad);
+      const auto& read = std::get<RequestParser::Body>(result);
+      input_.consume(read.consumed);
+      exchange->bytes_in += read.consumed;
+      is_body_complete_ = read.complete;
+      if (piece.empty() && !is_body_complete_) {
+        if (read.consumed > 0 && !input_.empty()) continue;
+        return wait_for(Awaited::piece);
+      }
+    }
+    sink_wants_more_ = false;
+    wait_for(Awaited::nothing);
+    try {
+      if (piece.empty()) {
+        sink_.reset();
+        sink->on_end();
+      } else {
+        sink->on_data(std::move(piece), [exchange] { exchange->request_more(); });
+      }
+    } catch (...) {
+      sink_.reset();
+      exchange->send(failure_response(std::current_exception(), exchange->request()));
+    }
+  }
+}
+
+void Connection::write_answer() {
+  const auto exchange = exchange_;
+  Response& response = exchange->response();
+  const Request& request = exchange->request();
+  service_.gate().add_cors_fields(request, response);
+  const bool is_head = request.method == Method::head;
+  using Length = ResponseFraming::Length;
+  ResponseFraming framing{.is_http_1_1 = is_http_1_1_,
+                          .keep_alive = keep_alive_ && is_body_complete_ &&
+                                        !service_.is_draining() && !(has_ended_ && input_.empty()),
+                          .body_bytes = response.body.size(),
+                          .request_id = request.id};
+  if (exchange->is_stream()) {
+    framing.length = is_http_1_1_ ? Length::chunked : Length::until_close;
+    framing.keep_alive = framing.keep_alive && is_http_1_1_;
+  } else if (response.status == 204) {
+    framing.length = Length::none;
+  }
+  keep_alive_ = framing.keep_alive;
+  sink_.reset();
+  exchange->forget();
+  append_head(response, framing);
+  if (exchange->is_stream() && !is_head) {
+    state_ = State::streaming;
+    return take_stream_pieces();
+  }
+  exchange->close_stream();
+  if (!is_head && !has_no_body(response.status)) {
+    output_ += response.body;
+    exchange->bytes_out += response.body.size();
+  }
+  finish_request();
+}
+
+void Connection::append_head(const Response& response, ResponseFraming framing) {
+  const std::size_t before = output_.size();
+  framing.date = loop_->http_date();
+  service_.heads().append(output_, response, framing);
+  if (exchange_) exchange_->bytes_out += output_.size() - before;
+}
+
+void Connection::take_stream_pieces() {
+  if (is_writing_) return;  // they gather meanwhile, up to the stream's limit
+  const auto exchange = exchange_;
+  const auto pieces = exchange->take_pieces();
+  if (pieces.has_overflown) return close();
+  exchange->bytes_out += pieces.bytes.size();
+  if (!is_http_1_1_) {
+    output_ += pieces.bytes;
+  } else if (!pieces.bytes.empty()) {
+    append_chunk(output_, pieces.bytes);
+  }
+  if (!pieces.has_ended) return;
+  if (is_http_1_1_) output_ += "0\r\n\r\n";
+  finish_request();
+}
+
+void Connection::continue_stream() {
+  take_stream_pieces();
+  advance();
+}
+
+void Connection::finish_request() {
+  record(exchange_->response().status, exchange_->response().cause);
+  exchange_.reset();
+  awaited_ = Awaited::nothing;
+  if (keep_alive_) {
+    state_ = State::head;
+    return;
+  }
+  needs_lingering_ = !is_body_complete_ || !input_.empty();
+  state_ = State::last_write;
+}
+
+/// Answers what cannot be understood. Nobody knows where the next request would begin, so it is the
+/// last answer.
+void Connection::refuse_bytes(const BadRequest& why) {
+  if (!exchange_) {
+    exchange_ = std::make_shared<HttpExchange>(shared_from_this(), make_unreadable_request(peer_));
+    exchange_->bytes_in = input_.size();
+  }
+  if (const auto sink = std::exchange(sink_, nullptr)) sink->on_broken();
+  is_body_complete_ = false;
+  early_.reset();
+  state_ = State::handling;
+  wait_for(Awaited::nothing);
+  answer(problem_response(problem_of(why), exchange_->request()));
+  // Otherwise the handler was faster, and its answer is under way.
+  if (has_answer_) write_answer();
+}
+
+void Connection::record(int status, const std::string& cause) {
+  const auto took = std::chrono::steady_clock::now() - exchange_->started;
+  const Route* route = exchange_->route;
+  service_.record(exchange_->request(),
+                  {.method = to_string(exchange_->request().method),
+                   .route = route != nullptr ? std::string_view(route->pattern) : kNoRoute,
+                   .status = status,
+                   .took = took,
+                   .bytes_in = exchange_->bytes_in,
+                   .bytes_out = exchange_->bytes_out},
+                  cause);
+}
+
+void Connection::read_more() {
+  if (is_reading_ || has_ended_) return;
+  const std::size_t large = std::max(kBodyBufferBytes, service_.limits().max_header_bytes + 8);
+  std::size_t capacity = InputBuffer::kSmall;
+  switch (state_) {
+    case State::head:
+      if (input_.size() * 4 > InputBuffer::kSmall * 3) {
+        capacity = service_.limits().max_header_bytes + 8;
+      }
+      break;
+    case State::body:
+      if (body_bytes_expected_ == 0 || body_bytes_expected_ > InputBuffer::kSmall) capacity = large;
+      break;
+    case State::handling:
+      if (!is_body_complete_) {
+        if (!sink_ || !sink_wants_more_) return;
+        capacity = large;
+      }
+      break;
+    case State::streaming:
+    case State::lingering:
+      break;
+    case State::handshake:
+    case State::last_write:
+    case State::closed:
+      return;
+  }
+  const auto room = input_.prepare(capacity);
+  if (room.size == 0) return;
+  is_reading_ = true;
+  start_read(room.data, room.size);
+}
+
+void Connection::flush() {
+  if (state_ == State::closed) return;
+  if (!is_writing_ && !output_.empty()) {
+    IoResult result = IoResult::ok;
+    const std::size_t written = write_now(output_.data(), output_.size(), result);
+    if (result != IoResult::ok) return close();
+    if (written == output_.size()) {
+      output_.clear();
+      if (output_.capacity() > kKeepBytes) output_.shrink_to_fit();
+    } else {
+      sending_.swap(output_);
+      output_.clear();
+      sent_ = written;
+      is_writing_ = true;
+      write_step_ = sent_ + kWriteStepBytes;
+      write_deadline_ = now() + service_.limits().write_timeout;
+      start_write(sending_.data() + sent_, sending_.size() - sent_);
+    }
+  }
+  if (state_ == State::last_write && !is_writing_ && output_.empty()) end_connection();
+}
+
+void Connection::on_written(IoResult result, std::size_t bytes) noexcept {
+  if (state_ == State::closed) return;
+  if (result != IoResult::ok) return close();
+  sent_ += bytes;
+  guard(&Connection::write_on);
+}
+
+void Connection::write_on() {
+  if (sent_ < sending_.size()) {
+    if (sent_ >= write_step_) {
+      write_step_ = sent_ + kWriteStepBytes;
+      write_deadline_ = now() + service_.limits().write_timeout;
+    }
+    return start_write(sending_.data() + sent_, sending_.size() - sent_);
+  }
+  sending_.clear();
+  if (sending_.capacity() > kKeepBytes) sending_.shrink_to_fit();
+  is_writing_ = false;
+  write_deadline_ = EventLoop::Time::max();
+  if (state_ == State::streaming) take_stream_pieces();
+  advance();
+}
+
+/// Everything is written. A client that still sends would lose the answer if the socket were closed
+/// under it, so what it sends is read for a while.
+void Connection::end_connection() {
+  state_ = State::lingering;
+  wait_for(Awaited::goodbye);
+  const bool will_tell = start_shutdown();
+  if (will_tell) return;
+  if (!needs_lingering_ || has_ended_) return close();
+  input_.clear();
+  read_more();
+}
+
+void Connection::on_shutdown() noexcept { close(); }
+
+void Connection::close() noexcept {
+  if (state_ == State::closed) return;
+  state_ = State::closed;
+  close_socket();
+  loop_->remove(position_);
+  if (const auto sink = std::exchange(sink_, nullptr)) sink->on_broken();
+  if (exchange_) {
+    record(kClientGone, {});
+    const auto exchange = std::exchange(exchange_, nullptr);
+    exchange->close_stream();
+    exchange->tell_gone();
+  }
+  service_.release_connection(admission_);
+}
+
+}  // namespace oncebox::server

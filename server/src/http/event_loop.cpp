@@ -1,0 +1,144 @@
+#include "http/event_loop.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <utility>
+
+#include "http/connection.hpp"
+#include "http/http_exchange.hpp"
+
+namespace oncebox::server {
+
+namespace asio = boost::asio;
+
+namespace {
+
+thread_local const EventLoop* current_loop = nullptr;
+
+}  // namespace
+
+class EventLoop::Impl {
+ public:
+  // One thread runs it and others only post to it, so its sockets need no locks.
+  asio::io_context context{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
+  asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
+  asio::steady_timer ticker{context};
+};
+
+EventLoop::EventLoop(std::chrono::milliseconds tick)
+    : tick_(tick), impl_(std::make_unique<Impl>()) {}
+
+EventLoop::~EventLoop() { stop(); }
+
+asio::io_context& EventLoop::context() noexcept { return impl_->context; }
+
+bool EventLoop::is_here() const noexcept { return current_loop == this; }
+
+void EventLoop::start() {
+  thread_ = std::jthread([this] {
+    current_loop = this;
+    impl_->context.run();
+    current_loop = nullptr;
+  });
+  post([this] { look_at_deadlines(); });
+}
+
+void EventLoop::stop() noexcept {
+  if (thread_.joinable()) {
+    post([this] { close_all(); });
+    thread_.join();
+  }
+  // Dropped outside the lock: they may own the last of a connection, and that this loop.
+  std::vector<std::shared_ptr<HttpExchange>> answers;
+  std::vector<std::function<void()>> tasks;
+  const std::lock_guard lock(mutex_);
+  is_stopped_ = true;
+  answers.swap(answers_);
+  tasks.swap(tasks_);
+}
+
+/// With the sockets closed and the timer ended nothing is left to wait for, and the thread ends
+/// once every callback was called: they own the connections.
+void EventLoop::close_all() {
+  for_each([](Connection& connection) { connection.cut(); });
+  has_ended_ = true;
+  impl_->ticker.cancel();
+  impl_->work.reset();
+}
+
+void EventLoop::post(std::function<void()> task) {
+  const std::lock_guard lock(mutex_);
+  if (is_stopped_) return;
+  tasks_.push_back(std::move(task));
+  wake();
+}
+
+void EventLoop::post_answer(std::shared_ptr<HttpExchange> exchange) {
+  const std::lock_guard lock(mutex_);
+  if (is_stopped_) return;
+  answers_.push_back(std::move(exchange));
+  wake();
+}
+
+void EventLoop::wake() {
+  if (std::exchange(is_woken_, true)) return;
+  asio::post(impl_->context, [this] { run_posted(); });
+}
+
+void EventLoop::run_posted() {
+  std::vector<std::shared_ptr<HttpExchange>> answers;
+  std::vector<std::function<void()>> tasks;
+  {
+    const std::lock_guard lock(mutex_);
+    answers.swap(answers_);
+    tasks.swap(tasks_);
+    is_woken_ = false;
+  }
+  for (const auto& exchange : answers) exchange->connection().on_answer(*exchange);
+  for (const auto& task : tasks) task();
+}
+
+EventLoop::Connections::iterator EventLoop::add(Connection& connection) {
+  return connections_.insert(connections_.end(), &connection);
+}
+
+void EventLoop::remove(Connections::iterator position) { connections_.erase(position); }
+
+void EventLoop::for_each(const std::function<void(Connection&)>& call) {
+  for (auto next = connections_.begin(); next != connections_.end();) call(**next++);
+}
+
+void EventLoop::look_at_deadlines() {
+  const Time now = std::chrono::steady_clock::now();
+  for_each([now](Connection& connection) { connection.on_tick(now); });
+  impl_->ticker.expires_after(tick_);
+  impl_->ticker.async_wait([this](const boost::system::error_code& error) {
+    if (!error && !has_ended_) look_at_deadlines();
+  });
+}
+
+std::string_view EventLoop::http_date() {
+  using std::chrono::sys_days;
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  if (now == date_second_) return date_;
+  date_second_ = now;
+  constexpr std::array kDays{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+  constexpr std::array kMonths{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                               "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  const sys_days day = std::chrono::floor<std::chrono::days>(now);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss time(now - day);
+  date_ =
+      fmt::format("{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT",
+                  kDays[std::chrono::weekday(day).c_encoding()], static_cast<unsigned>(date.day()),
+                  kMonths[static_cast<unsigned>(date.month()) - 1], static_cast<int>(date.year()),
+                  time.hours().count(), time.minutes().count(), time.seconds().count());
+  return date_;
+}
+
+}  // namespace oncebox::server

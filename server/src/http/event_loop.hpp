@@ -1,0 +1,84 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace oncebox::server {
+
+class Connection;
+class HttpExchange;
+
+/// One thread and the connections that it serves. A connection stays with its loop for life and is
+/// touched by no other thread, so that it needs neither locks nor strands.
+class EventLoop {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// Deadlines are looked at once in each interval.
+  explicit EventLoop(std::chrono::milliseconds tick);
+  ~EventLoop();
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
+
+  void start();
+  /// Closes every connection and ends the thread. What is posted later is dropped.
+  void stop() noexcept;
+
+  [[nodiscard]] boost::asio::io_context& context() noexcept;
+  /// Whether the caller runs in the loop's thread.
+  [[nodiscard]] bool is_here() const noexcept;
+
+  /// Runs a task in the loop's thread. Safe from any thread.
+  void post(std::function<void()> task);
+  /// Has the loop send an answer that the exchange holds. Safe from any thread, and cheap: answers
+  /// that come together wake the loop once.
+  void post_answer(std::shared_ptr<HttpExchange> exchange);
+
+  // The rest is for the loop's own thread.
+
+  using Connections = std::list<Connection*>;
+  Connections::iterator add(Connection& connection);
+  void remove(Connections::iterator position);
+  /// Calls it for every connection; each may be removed in its own call.
+  void for_each(const std::function<void(Connection&)>& call);
+
+  /// The time as the field Date has it.
+  [[nodiscard]] std::string_view http_date();
+
+ private:
+  class Impl;
+
+  void wake();
+  void run_posted();
+  void look_at_deadlines();
+  void close_all();
+
+  const std::chrono::milliseconds tick_;
+  std::unique_ptr<Impl> impl_;
+  Connections connections_;
+  bool has_ended_ = false;
+  std::chrono::sys_seconds date_second_{};
+  std::string date_;
+
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<HttpExchange>> answers_;
+  std::vector<std::function<void()>> tasks_;
+  bool is_woken_ = false;
+  bool is_stopped_ = false;
+
+  std::jthread thread_;
+};
+
+}  // namespace oncebox::server

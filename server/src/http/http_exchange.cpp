@@ -1,0 +1,150 @@
+#include "http/http_exchange.hpp"
+
+#include <utility>
+
+#include "http/answers.hpp"
+#include "http/connection.hpp"
+#include "oncebox/error.hpp"
+
+namespace oncebox::server {
+
+HttpExchange::HttpExchange(std::shared_ptr<Connection> connection, Request request)
+    : Exchange(std::move(request)), connection_(std::move(connection)) {}
+
+void HttpExchange::send(Response response) noexcept {
+  if (!claim_answer()) return;
+  response_ = std::move(response);
+  deliver();
+}
+
+std::shared_ptr<ResponseStream> HttpExchange::send_stream(Response head) {
+  auto stream = std::make_shared<HttpResponseStream>(shared_from_this());
+  if (!claim_answer()) {
+    close_stream();
+    return stream;
+  }
+  response_ = std::move(head);
+  is_stream_ = true;
+  deliver();
+  return stream;
+}
+
+/// Hands the answer to the connection, which is the only one to touch it from here on.
+void HttpExchange::deliver() {
+  if (connection_->is_calling(*this)) {
+    connection_->on_answer(*this);
+  } else {
+    connection_->loop().post_answer(shared_from_this());
+  }
+}
+
+void HttpExchange::read_body(std::shared_ptr<BodySink> sink) {
+  {
+    const std::lock_guard lock(mutex_);
+    sink_ = std::move(sink);
+  }
+  request_more();
+}
+
+void HttpExchange::request_more() {
+  connection_->loop().post(
+      [self = shared_from_this()] { self->connection_->on_body_wanted(*self); });
+}
+
+std::shared_ptr<BodySink> HttpExchange::take_sink() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(sink_, nullptr);
+}
+
+void HttpExchange::on_gone(std::function<void()> callback) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_gone_) {
+      gone_callback_ = std::move(callback);
+      return;
+    }
+  }
+  // Not within this call: the caller may hold a lock that the callback takes.
+  connection_->loop().post(std::move(callback));
+}
+
+void HttpExchange::tell_gone() noexcept {
+  std::function<void()> callback;
+  {
+    const std::lock_guard lock(mutex_);
+    is_gone_ = true;
+    callback = std::exchange(gone_callback_, nullptr);
+  }
+  if (!callback || is_answered_) return;
+  try {
+    callback();
+  } catch (...) {
+    // It concerns a request that nobody waits for any more.
+  }
+}
+
+void HttpExchange::forget() noexcept {
+  std::function<void()> callback;
+  const std::lock_guard lock(mutex_);
+  callback = std::exchange(gone_callback_, nullptr);
+}
+
+ExchangePtr HttpExchange::share() {
+  return ExchangePtr(this, [self = shared_from_this()](Exchange*) { self->abandon(); });
+}
+
+void HttpExchange::abandon() noexcept {
+  if (is_answered_) return;
+  send(failure_response(
+      std::make_exception_ptr(Error(ErrorCode::internal, "the request was not answered")),
+      request_));
+}
+
+HttpResponseStream::~HttpResponseStream() { exchange_->end_stream(); }
+
+bool HttpResponseStream::write(std::string piece) noexcept {
+  return exchange_->write_piece(std::move(piece));
+}
+
+void HttpResponseStream::end() noexcept { exchange_->end_stream(); }
+
+bool HttpExchange::write_piece(std::string piece) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (is_stream_closed_ || has_stream_ended_) return false;
+  if (pieces_.size() + piece.size() > HttpResponseStream::kMaxBacklogBytes) {
+    is_stream_closed_ = true;
+    has_overflown_ = true;
+  } else if (pieces_.empty()) {
+    pieces_ = std::move(piece);
+  } else {
+    pieces_ += piece;
+  }
+  if (!std::exchange(is_posted_, true)) {
+    connection_->loop().post(
+        [self = shared_from_this()] { self->connection_->on_stream_pieces(*self); });
+  }
+  return !is_stream_closed_;
+}
+
+void HttpExchange::end_stream() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (is_stream_closed_ || std::exchange(has_stream_ended_, true)) return;
+  if (std::exchange(is_posted_, true)) return;
+  connection_->loop().post(
+      [self = shared_from_this()] { self->connection_->on_stream_pieces(*self); });
+}
+
+HttpExchange::StreamPieces HttpExchange::take_pieces() {
+  const std::lock_guard lock(mutex_);
+  is_posted_ = false;
+  return {.bytes = std::exchange(pieces_, {}),
+          .has_ended = has_stream_ended_,
+          .has_overflown = has_overflown_};
+}
+
+void HttpExchange::close_stream() noexcept {
+  const std::lock_guard lock(mutex_);
+  is_stream_closed_ = true;
+}
+
+}  // namespace oncebox::server

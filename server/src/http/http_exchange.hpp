@@ -1,0 +1,106 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "http/exchange.hpp"
+#include "http/router.hpp"
+
+namespace oncebox::server {
+
+class Connection;
+class HttpExchange;
+
+/// Pieces of an answer on their way from any thread to the connection. Bounded: a client that does
+/// not read is cut off rather than waited for.
+class HttpResponseStream final : public ResponseStream {
+ public:
+  static constexpr std::size_t kMaxBacklogBytes = 256 << 10;
+
+  explicit HttpResponseStream(std::shared_ptr<HttpExchange> exchange)
+      : exchange_(std::move(exchange)) {}
+  /// A stream that nobody ends ends with its last owner.
+  ~HttpResponseStream() override;
+
+  bool write(std::string piece) noexcept override;
+  void end() noexcept override;
+
+ private:
+  const std::shared_ptr<HttpExchange> exchange_;
+};
+
+/// A request on its way through the service, and the way of its answer back to the connection.
+///
+/// The connection and the exchange own each other until the answer is written or the connection is
+/// closed. A handler owns a share (`share`), and the last share to go without an answer makes one.
+class HttpExchange final : public Exchange, public std::enable_shared_from_this<HttpExchange> {
+ public:
+  HttpExchange(std::shared_ptr<Connection> connection, Request request);
+
+  void send(Response response) noexcept override;
+  [[nodiscard]] std::shared_ptr<ResponseStream> send_stream(Response head) override;
+  void read_body(std::shared_ptr<BodySink> sink) override;
+  void on_gone(std::function<void()> callback) override;
+
+  /// What a handler gets.
+  [[nodiscard]] ExchangePtr share();
+
+  // The connection's side, in its loop's thread.
+
+  [[nodiscard]] Connection& connection() noexcept { return *connection_; }
+  [[nodiscard]] Request& incoming() noexcept { return request_; }
+  [[nodiscard]] Response& response() noexcept { return response_; }
+  [[nodiscard]] bool is_stream() const noexcept { return is_stream_; }
+  [[nodiscard]] std::shared_ptr<BodySink> take_sink();
+  /// Has the connection give the sink more. Safe from any thread.
+  void request_more();
+  /// Tells whoever waits for it that the client is gone.
+  void tell_gone() noexcept;
+  /// Nobody hears of this client any more.
+  void forget() noexcept;
+
+  struct StreamPieces {
+    std::string bytes;
+    bool has_ended = false;
+    bool has_overflown = false;
+  };
+  [[nodiscard]] StreamPieces take_pieces();
+  /// From now on `write` answers false.
+  void close_stream() noexcept;
+
+  const Route* route = nullptr;
+  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
+  std::size_t bytes_in = 0;
+  std::size_t bytes_out = 0;
+
+ private:
+  friend class HttpResponseStream;
+
+  [[nodiscard]] bool claim_answer() noexcept { return !is_answered_.exchange(true); }
+  void deliver();
+  void abandon() noexcept;
+  bool write_piece(std::string piece) noexcept;
+  void end_stream() noexcept;
+
+  const std::shared_ptr<Connection> connection_;
+  std::atomic<bool> is_answered_ = false;
+  Response response_;  ///< written once, by whoever answers, before the connection hears of it
+  bool is_stream_ = false;
+
+  std::mutex mutex_;
+  std::function<void()> gone_callback_;
+  std::shared_ptr<BodySink> sink_;
+  std::string pieces_;
+  bool is_gone_ = false;
+  bool is_stream_closed_ = false;
+  bool has_stream_ended_ = false;
+  bool has_overflown_ = false;
+  bool is_posted_ = false;  ///< the connection will look for pieces
+};
+
+}  // namespace oncebox::server

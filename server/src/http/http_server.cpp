@@ -1,0 +1,288 @@
+#include "http/http_server.hpp"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cerrno>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "http/connection.hpp"
+#include "http/event_loop.hpp"
+#include "http/socket_connection.hpp"
+#include "http/tls_context.hpp"
+#include "oncebox/error.hpp"
+
+namespace oncebox::server {
+
+namespace asio = boost::asio;
+using SystemError = boost::system::error_code;
+using Tcp = asio::ip::tcp;
+
+namespace {
+
+/// How long to wait when the system has no descriptors left.
+constexpr std::chrono::milliseconds kAcceptPause{100};
+asio::ip::address read_address(const std::string& host) {
+  SystemError error;
+  const auto address = asio::ip::make_address(host, error);
+  if (error) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("listen.host: \"{}\" is not an address", host));
+  }
+  return address;
+}
+
+/// Often enough for the shortest deadline, and seldom enough to cost nothing.
+std::chrono::milliseconds tick_of(const HttpLimits& limits) {
+  const auto shortest =
+      std::min({limits.request_timeout, limits.idle_timeout, limits.write_timeout});
+  return std::clamp<std::chrono::milliseconds>(shortest / 8, std::chrono::milliseconds{5},
+                                               std::chrono::milliseconds{500});
+}
+
+std::string peer_name(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+    asio::ip::address_v6::bytes_type bytes;
+    std::copy(std::begin(v6.sin6_addr.s6_addr), std::end(v6.sin6_addr.s6_addr), bytes.begin());
+    const asio::ip::address_v6 name(bytes);
+    return name.is_v4_mapped() ? asio::ip::make_address_v4(asio::ip::v4_mapped, name).to_string()
+                               : name.to_string();
+  }
+  const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+  return asio::ip::address_v4(ntohl(v4.sin_addr.s_addr)).to_string();
+}
+
+}  // namespace
+
+class HttpServer::Impl {
+ public:
+  Impl(const ServerOptions& options, const Router& router, const Authenticator& authenticator,
+       Logger& logger, HttpObserver& observer)
+      : options_(options),
+        address_(read_address(options.listen.host)),
+        logger_(logger),
+        observer_(observer),
+        service_(options, router, authenticator, logger, observer) {
+    const bool is_guarded = authenticator.has_tokens() ||
+                            (options.tls.enabled() && options.tls.require_client_certificate);
+    if (!address_.is_loopback() && !is_guarded && !options.listen.allow_anonymous_remote) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("listen.host: {} can be reached from other machines, and nothing "
+                              "guards it; set auth.token_file, require client certificates, or "
+                              "set listen.allow_anonymous_remote",
+                              options.listen.host));
+    }
+    if (options.tls.enabled()) tls_ = load_tls_context(options.tls);
+    const std::size_t threads = options.io_threads > 0
+                                    ? options.io_threads
+                                    : std::max(1U, std::thread::hardware_concurrency());
+    for (std::size_t i = 0; i < threads; ++i) {
+      loops_.push_back(std::make_shared<EventLoop>(tick_of(options.limits)));
+    }
+  }
+
+  ~Impl() { stop(Duration::zero()); }
+
+  void start();
+  void reload_certificates();
+  void drain();
+  std::size_t stop(Duration within);
+
+  [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+  [[nodiscard]] bool is_draining() const noexcept { return service_.is_draining(); }
+
+ private:
+  void wait_for_clients();
+  void accept_clients();
+  void pause_accepting();
+  void serve(std::shared_ptr<AcceptedSocket> socket);
+  void serve_in(const std::shared_ptr<EventLoop>& loop, AcceptedSocket& socket);
+  std::size_t count_requests();
+  [[nodiscard]] std::shared_ptr<asio::ssl::context> tls() const;
+
+  const ServerOptions options_;
+  const asio::ip::address address_;
+  Logger& logger_;
+  HttpObserver& observer_;
+  HttpService service_;
+  std::vector<std::shared_ptr<EventLoop>> loops_;  ///< the first one accepts
+  std::unique_ptr<Tcp::acceptor> acceptor_;
+  std::unique_ptr<asio::steady_timer> pause_;
+  std::atomic<std::uint16_t> port_ = 0;
+  std::size_t next_loop_ = 0;
+
+  mutable std::mutex mutex_;  ///< of the context
+  std::shared_ptr<asio::ssl::context> tls_;
+
+  std::mutex stop_mutex_;
+  std::atomic<bool> is_started_ = false;
+  bool is_stopped_ = false;
+};
+
+void HttpServer::Impl::start() {
+  const std::lock_guard lock(stop_mutex_);
+  if (is_started_ || is_stopped_) return;
+  try {
+    auto acceptor = std::make_unique<Tcp::acceptor>(loops_.front()->context());
+    const Tcp::endpoint endpoint(address_, options_.listen.port);
+    acceptor->open(endpoint.protocol());
+    acceptor->set_option(Tcp::acceptor::reuse_address(true));
+    acceptor->bind(endpoint);
+    acceptor->listen();
+    acceptor->non_blocking(true);
+    port_ = acceptor->local_endpoint().port();
+    acceptor_ = std::move(acceptor);
+  } catch (const boost::system::system_error& error) {
+    throw Error(ErrorCode::unavailable,
+                fmt::format("cannot listen on {} port {}: {}", options_.listen.host,
+                            options_.listen.port, error.code().message()));
+  }
+  pause_ = std::make_unique<asio::steady_timer>(loops_.front()->context());
+  is_started_ = true;
+  for (const auto& loop : loops_) loop->start();
+  loops_.front()->post([this] { wait_for_clients(); });
+}
+
+void HttpServer::Impl::wait_for_clients() {
+  if (!acceptor_->is_open()) return;
+  acceptor_->async_wait(Tcp::acceptor::wait_read, [this](const SystemError& error) {
+    if (!error) accept_clients();
+  });
+}
+
+void HttpServer::Impl::accept_clients() {
+  while (acceptor_->is_open()) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    const int descriptor = accept4(acceptor_->native_handle(),
+                                   reinterpret_cast<sockaddr*>(&address), &size, SOCK_CLOEXEC);
+    if (descriptor < 0) {
+      if (errno == EAGAIN) return wait_for_clients();
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        return pause_accepting();
+      }
+      continue;  // that client is gone already
+    }
+    serve(std::make_shared<AcceptedSocket>(descriptor, address.ss_family == AF_INET6,
+                                           peer_name(address)));
+  }
+}
+
+void HttpServer::Impl::pause_accepting() {
+  logger_.log(LogLevel::warning, "no descriptors left for new connections", {});
+  observer_.on_refused_connection();
+  pause_->expires_after(kAcceptPause);
+  pause_->async_wait([this](const SystemError& error) {
+    if (!error && acceptor_->is_open()) accept_clients();
+  });
+}
+
+void HttpServer::Impl::serve(std::shared_ptr<AcceptedSocket> socket) {
+  const auto& loop = loops_[next_loop_++ % loops_.size()];
+  // Each loop's sockets belong to its thread, from the beginning.
+  loop->post([this, loop, socket = std::move(socket)] { serve_in(loop, *socket); });
+}
+
+void HttpServer::Impl::serve_in(const std::shared_ptr<EventLoop>& loop, AcceptedSocket& socket) {
+  const auto tls = this->tls();
+  const auto admission = service_.admit_connection();
+  // A client that has not shaken hands yet could not read why.
+  if (admission == HttpService::Admission::dropped ||
+      (admission == HttpService::Admission::refused && tls)) {
+    return service_.release_connection(admission);
+  }
+  try {
+    const auto connection = make_socket_connection(loop, service_, socket, tls);
+    connection->start(admission);
+  } catch (const std::exception& error) {
+    logger_.log(LogLevel::error, "a new connection failed", {{"cause", error.what()}});
+    service_.release_connection(admission);
+  }
+}
+
+std::shared_ptr<asio::ssl::context> HttpServer::Impl::tls() const {
+  const std::lock_guard lock(mutex_);
+  return tls_;
+}
+
+void HttpServer::Impl::reload_certificates() {
+  if (!options_.tls.enabled()) return;
+  auto fresh = load_tls_context(options_.tls);
+  const std::lock_guard lock(mutex_);
+  tls_ = std::move(fresh);
+}
+
+void HttpServer::Impl::drain() {
+  if (!is_started_ || !service_.begin_drain()) return;
+  loops_.front()->post([this] {
+    SystemError ignored;
+    acceptor_->close(ignored);
+    pause_->cancel();
+  });
+  for (const auto& loop : loops_) {
+    loop->post([loop] { loop->for_each([](Connection& connection) { connection.drain(); }); });
+  }
+}
+
+std::size_t HttpServer::Impl::stop(Duration within) {
+  const std::lock_guard lock(stop_mutex_);
+  if (std::exchange(is_stopped_, true) || !is_started_) return 0;
+  drain();
+  std::size_t unanswered = 0;
+  if (!service_.wait_for_connections(within)) unanswered = count_requests();
+  for (const auto& loop : loops_) loop->stop();
+  return unanswered;
+}
+
+/// How many requests are under way, asked of every loop in its own thread.
+std::size_t HttpServer::Impl::count_requests() {
+  struct Count {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::size_t answers = 0;
+    std::size_t requests = 0;
+  };
+  const auto count = std::make_shared<Count>();
+  for (const auto& loop : loops_) {
+    loop->post([loop, count] {
+      std::size_t requests = 0;
+      loop->for_each([&requests](Connection& connection) {
+        if (connection.has_request()) ++requests;
+      });
+      const std::lock_guard lock(count->mutex);
+      count->requests += requests;
+      ++count->answers;
+      count->changed.notify_all();
+    });
+  }
+  std::unique_lock lock(count->mutex);
+  count->changed.wait(lock, [&] { return count->answers == loops_.size(); });
+  return count->requests;
+}
+
+HttpServer::HttpServer(const ServerOptions& options, const Router& router,
+                       const Authenticator& authenticator, Logger& logger, HttpObserver& observer)
+    : impl_(std::make_unique<Impl>(options, router, authenticator, logger, observer)) {}
+
+HttpServer::~HttpServer() = default;
+
+void HttpServer::start() { impl_->start(); }
+std::uint16_t HttpServer::port() const noexcept { return impl_->port(); }
+void HttpServer::reload_certificates() { impl_->reload_certificates(); }
+void HttpServer::drain() { impl_->drain(); }
+bool HttpServer::is_draining() const noexcept { return impl_->is_draining(); }
+std::size_t HttpServer::stop(Duration within) { return impl_->stop(within); }
+
+}  // namespace oncebox::server

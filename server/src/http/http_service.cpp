@@ -1,0 +1,80 @@
+#include "http/http_service.hpp"
+
+namespace oncebox::server {
+
+namespace {
+
+/// So many at a time are told that there are too many.
+constexpr std::size_t kMaxRefusing = 64;
+
+}  // namespace
+
+HttpService::HttpService(const ServerOptions& options, const Router& router,
+                         const Authenticator& authenticator, Logger& logger, HttpObserver& observer)
+    : limits_(options.limits),
+      access_log_(options.access_log),
+      gate_(options, router, authenticator),
+      heads_(options),
+      logger_(logger),
+      observer_(observer) {}
+
+HttpService::Admission HttpService::admit_connection() noexcept {
+  Admission admission = Admission::dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    if (served_ < limits_.max_connections) {
+      admission = Admission::served;
+      ++served_;
+    } else if (refused_ < kMaxRefusing) {
+      admission = Admission::refused;
+      ++refused_;
+    }
+  }
+  if (admission == Admission::served) {
+    observer_.on_connections(+1);
+  } else {
+    observer_.on_refused_connection();
+  }
+  return admission;
+}
+
+void HttpService::release_connection(Admission admission) noexcept {
+  if (admission == Admission::dropped) return;
+  if (admission == Admission::served) observer_.on_connections(-1);
+  const std::lock_guard lock(mutex_);
+  if (admission == Admission::refused) {
+    --refused_;
+  } else if (--served_ == 0) {
+    none_left_.notify_all();
+  }
+}
+
+bool HttpService::wait_for_connections(Duration within) {
+  std::unique_lock lock(mutex_);
+  return none_left_.wait_for(lock, within, [this] { return served_ == 0; });
+}
+
+void HttpService::record(const Request& request, const HttpObserver::Answered& answered,
+                         const std::string& cause) noexcept {
+  observer_.on_request(answered);
+  if (!cause.empty()) {
+    logger_.log(LogLevel::error, "request failed",
+                {{"requestId", request.id}, {"route", answered.route}, {"cause", cause}});
+  }
+  if (access_log_ == AccessLog::off) return;
+  if (access_log_ == AccessLog::errors && answered.status < 400) return;
+  const bool has_route = answered.route != kNoRoute;
+  const auto took = std::chrono::duration<double, std::milli>(answered.took).count();
+  logger_.log(LogLevel::info, "request",
+              {{"method", answered.method},
+               {has_route ? "route" : "path", has_route ? answered.route : request.path},
+               {"status", answered.status},
+               {"ms", static_cast<double>(static_cast<std::int64_t>(took * 1000)) / 1000},
+               {"bytesIn", answered.bytes_in},
+               {"bytesOut", answered.bytes_out},
+               {"peer", request.peer},
+               {"requestId", request.id},
+               {"principal", request.principal.name}});
+}
+
+}  // namespace oncebox::server

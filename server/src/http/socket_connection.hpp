@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "http/connection.hpp"
+
+namespace boost::asio::ssl {
+class context;
+}
+
+namespace oncebox::server {
+
+/// An accepted socket, by its descriptor, and who is at the other end. Closes it, unless it was
+/// taken.
+class AcceptedSocket {
+ public:
+  AcceptedSocket(int descriptor, bool is_ipv6, std::string peer)
+      : descriptor_(descriptor), is_ipv6_(is_ipv6), peer_(std::move(peer)) {}
+  ~AcceptedSocket();
+  AcceptedSocket(const AcceptedSocket&) = delete;
+  AcceptedSocket& operator=(const AcceptedSocket&) = delete;
+
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] bool is_ipv6() const noexcept { return is_ipv6_; }
+  [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
+  void taken() noexcept { descriptor_ = -1; }
+
+ private:
+  int descriptor_;
+  const bool is_ipv6_;
+  const std::string peer_;
+};
+
+/// Makes the connection of an accepted socket, which it takes; with TLS when there is a context. To
+/// be called in the loop's thread.
+[[nodiscard]] std::shared_ptr<Connection> make_socket_connection(
+    std::shared_ptr<EventLoop> loop, HttpService& service, AcceptedSocket& socket,
+    std::shared_ptr<boost::asio::ssl::context> tls);
+
+}  // namespace oncebox::server

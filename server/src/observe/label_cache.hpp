@@ -1,0 +1,87 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+namespace oncebox::server {
+
+/// Remembers what was made for each combination of `kLabels` label values: looking a family's
+/// member up in the metrics library costs more than counting. At most `max_entries` are made, so
+/// that nobody can make a server remember without end; the rest shares one made for "other".
+/// Entries stay where they are. Safe from any thread.
+template <class Entry, std::size_t kLabels>
+class LabelCache {
+ public:
+  using Values = std::array<std::string_view, kLabels>;
+  using Make = std::function<std::unique_ptr<Entry>(const Values& values)>;
+
+  LabelCache(std::size_t max_entries, Make make)
+      : max_entries_(max_entries), make_(std::move(make)) {}
+
+  [[nodiscard]] Entry& get(const Values& values) {
+    {
+      const std::shared_lock lock(mutex_);
+      if (const auto found = entries_.find(values); found != entries_.end()) return *found->second;
+      if (other_) return *other_;
+    }
+    const std::unique_lock lock(mutex_);
+    if (const auto found = entries_.find(values); found != entries_.end()) return *found->second;
+    return entries_.size() < max_entries_ ? add(values) : other();
+  }
+
+ private:
+  using Key = std::array<std::string, kLabels>;
+
+  struct Hash {
+    using is_transparent = void;
+    template <class Texts>
+    std::size_t operator()(const Texts& texts) const noexcept {
+      std::size_t hash = 0;
+      for (const std::string_view text : texts) {
+        hash = hash * 0x9e3779b97f4a7c15 + std::hash<std::string_view>{}(text);
+      }
+      return hash;
+    }
+  };
+  struct Equal {
+    using is_transparent = void;
+    template <class Left, class Right>
+    bool operator()(const Left& left, const Right& right) const noexcept {
+      for (std::size_t i = 0; i < kLabels; ++i) {
+        if (left[i] != right[i]) return false;
+      }
+      return true;
+    }
+  };
+
+  Entry& add(const Values& values) {
+    Key key;
+    for (std::size_t i = 0; i < kLabels; ++i) key[i] = values[i];
+    return *entries_.emplace(std::move(key), make_(values)).first->second;
+  }
+
+  Entry& other() {
+    if (!other_) {
+      Values others;
+      others.fill("other");
+      other_ = make_(others);
+    }
+    return *other_;
+  }
+
+  const std::size_t max_entries_;
+  const Make make_;
+  std::shared_mutex mutex_;
+  std::unordered_map<Key, std::unique_ptr<Entry>, Hash, Equal> entries_;
+  std::unique_ptr<Entry> other_;  // made when the entries are full
+};
+
+}  // namespace oncebox::server

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+
+#include <mutex>
+
+namespace oncebox::server {
+
+/// What the kernel says of this process, under the names that every Prometheus client uses.
+class ProcessMetrics {
+ public:
+  explicit ProcessMetrics(prometheus::Registry& registry);
+
+  /// Asks the kernel again. What it does not tell stays as it was.
+  void update();
+
+ private:
+  std::mutex mutex_;
+  prometheus::Counter& cpu_seconds_;
+  prometheus::Gauge& resident_bytes_;
+  prometheus::Gauge& virtual_bytes_;
+  prometheus::Gauge& open_fds_;
+  prometheus::Gauge& max_fds_;
+  prometheus::Gauge& threads_;
+};
+
+}  // namespace oncebox::server

@@ -1,0 +1,248 @@
+#include "observe/queue_metrics.hpp"
+
+#include <algorithm>
+
+namespace oncebox::server {
+
+namespace {
+
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Gauge;
+using prometheus::Histogram;
+using prometheus::Labels;
+using prometheus::Registry;
+
+Family<Counter>& counter(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+
+Family<Gauge>& gauge(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+}
+
+Family<Histogram>& histogram(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
+}
+
+const Histogram::BucketBoundaries kLatencySeconds = {
+    0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600};
+const Histogram::BucketBoundaries kCallSeconds = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
+                                                  0.01,   0.025,   0.05,   0.1,   0.25,   0.5,
+                                                  1,      2.5,     5,      10};
+const Histogram::BucketBoundaries kBatchItems = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
+
+constexpr std::array<std::string_view, 4> kVerdicts = {"ack", "abandon", "fail", "release"};
+constexpr std::array<std::string_view, 6> kStates = {"seen",   "ready", "waiting",
+                                                     "leased", "done",  "dead"};
+// What a client may call a topic without one cannot be mistaken for it: no topic is empty.
+constexpr std::string_view kNoTopic = "";
+// The calls of a QueueStore are ten.
+constexpr std::size_t kMaxCalls = 32;
+
+double seconds(std::chrono::duration<double> duration) { return duration.count(); }
+
+double age(const std::optional<TimePoint>& since, TimePoint now) {
+  return since ? std::max(0.0, seconds(now - *since)) : 0.0;
+}
+
+void keep_earlier(std::optional<TimePoint>& kept, const std::optional<TimePoint>& other) {
+  if (other && (!kept || *other < *kept)) kept = other;
+}
+
+}  // namespace
+
+QueueFamilies::QueueFamilies(Registry& registry)
+    : enqueued(counter(registry, "oncebox_messages_enqueued_total",
+                       "Messages offered to the queue, by what became of them.")),
+      observed(counter(registry, "oncebox_messages_observed_total",
+                       "Keys observed, by what was known of them.")),
+      delivered(counter(registry, "oncebox_messages_delivered_total",
+                        "Messages handed out to a worker, again ones included.")),
+      redelivered(counter(registry, "oncebox_messages_redelivered_total",
+                          "Messages handed out that had been handed out before.")),
+      delivery_latency(histogram(registry, "oncebox_delivery_latency_seconds",
+                                 "From when a message could be claimed until it was.")),
+      claims(counter(registry, "oncebox_claims_total",
+                     "Claims, by whether they got all, some or none of what they asked for.")),
+      settled(counter(registry, "oncebox_messages_settled_total",
+                      "Settlements, by verdict and by whether it took effect.")),
+      retries(counter(registry, "oncebox_messages_retried_total",
+                      "Messages that failed and will be tried again.")),
+      dead(counter(registry, "oncebox_messages_dead_total",
+                   "Messages that went dead, by the cause.")),
+      lapsed(
+          counter(registry, "oncebox_leases_lapsed_total", "Leases that ran out and were ended.")),
+      mismatches(counter(registry, "oncebox_hash_mismatches_total",
+                         "Keys that came again with other content under the same id.")),
+      batch(histogram(registry, "oncebox_batch_items",
+                      "Items in one call of the store; of claims, messages that it answered.")),
+      call_duration(histogram(registry, "oncebox_store_call_duration_seconds",
+                              "How long calls of the store take.")),
+      call_failures(counter(registry, "oncebox_store_call_failures_total",
+                            "Calls of the store that failed.")),
+      depth(gauge(registry, "oncebox_queue_messages",
+                  "Messages in the queue, by topic and by what they are doing.")),
+      oldest_ready_age(gauge(registry, "oncebox_queue_oldest_ready_age_seconds",
+                             "How long the first of the claimable messages has been so.")),
+      oldest_dead_age(gauge(registry, "oncebox_queue_oldest_dead_age_seconds",
+                            "How long the first of the dead messages has been so.")) {}
+
+QueueMetrics::QueueMetrics(QueueFamilies& families, std::string_view store, std::string_view queue)
+    : families_(families),
+      labels_({{"store", std::string(store)}, {"queue", std::string(queue)}}),
+      topics_(kMaxTopics, [this](const auto& values) { return make_topic(values[0]); }),
+      calls_(kMaxCalls, [this](const auto& values) { return make_call(values[0]); }),
+      claims_empty_(families.claims.Add(with({{"result", "empty"}}))),
+      claims_partial_(families.claims.Add(with({{"result", "partial"}}))),
+      claims_full_(families.claims.Add(with({{"result", "full"}}))),
+      claim_batch_(families.batch.Add(with({{"call", "claim"}}), kBatchItems)),
+      delivery_latency_(families.delivery_latency.Add(labels_, kLatencySeconds)),
+      redelivered_(families.redelivered.Add(labels_)),
+      retries_(families.retries.Add(labels_)),
+      dead_failed_(families.dead.Add(with({{"cause", "failed"}}))),
+      dead_reaped_(families.dead.Add(with({{"cause", "expired_or_lapsed"}}))),
+      dead_quarantined_(families.dead.Add(with({{"cause", "quarantined"}}))),
+      lapsed_(families.lapsed.Add(labels_)),
+      mismatches_(families.mismatches.Add(labels_)) {
+  for (std::size_t state = 0; state < observed_.size(); ++state) {
+    const auto name = to_string(static_cast<ObservedState>(state));
+    observed_[state] = &families.observed.Add(with({{"state", std::string(name)}}));
+  }
+  for (std::size_t verdict = 0; verdict < settled_.size(); ++verdict) {
+    for (std::size_t outcome = 0; outcome < kSettleOutcomes; ++outcome) {
+      const auto name = to_string(static_cast<SettleOutcome>(outcome));
+      settled_[verdict][outcome] = &families.settled.Add(
+          with({{"verdict", std::string(kVerdicts[verdict])}, {"outcome", std::string(name)}}));
+    }
+  }
+}
+
+Labels QueueMetrics::with(Labels more) const {
+  more.insert(labels_.begin(), labels_.end());
+  return more;
+}
+
+std::unique_ptr<QueueMetrics::TopicEntry> QueueMetrics::make_topic(std::string_view topic) {
+  auto entry = std::make_unique<TopicEntry>();
+  entry->labels = with({{"topic", std::string(topic)}});
+  if (topic != kNoTopic) entry->delivered = &families_.delivered.Add(entry->labels);
+  return entry;
+}
+
+std::unique_ptr<QueueMetrics::CallEntry> QueueMetrics::make_call(std::string_view call) {
+  const Labels labels = with({{"call", std::string(call)}});
+  auto entry = std::make_unique<CallEntry>();
+  entry->duration = &families_.call_duration.Add(labels, kCallSeconds);
+  entry->failures = &families_.call_failures.Add(labels);
+  if (call != "claim" && call != "reap" && call != "next_due") {
+    entry->batch = &families_.batch.Add(labels, kBatchItems);
+  }
+  return entry;
+}
+
+Counter& QueueMetrics::enqueued(TopicEntry& entry, EnqueueStatus status) {
+  auto& place = entry.enqueued[static_cast<std::size_t>(status)];
+  Counter* known = place.load(std::memory_order_acquire);
+  if (known == nullptr) {
+    Labels labels = entry.labels;
+    labels.emplace("status", to_string(status));
+    known = &families_.enqueued.Add(labels);  // the same one for two threads at once
+    place.store(known, std::memory_order_release);
+  }
+  return *known;
+}
+
+void QueueMetrics::on_enqueue(const Message& message, const EnqueueOutcome& outcome) noexcept {
+  enqueued(topics_.get({message.topic.str()}), outcome.status).Increment();
+  if (outcome.hash_mismatch) mismatches_.Increment();
+  if (outcome.status == EnqueueStatus::quarantined) dead_quarantined_.Increment();
+}
+
+void QueueMetrics::on_observe(const MessageKey& /*key*/, const ObserveOutcome& outcome) noexcept {
+  observed_[static_cast<std::size_t>(outcome.state)]->Increment();
+  if (outcome.hash_mismatch) mismatches_.Increment();
+}
+
+void QueueMetrics::on_claim(std::size_t messages, std::size_t limit) noexcept {
+  if (messages == 0) {
+    claims_empty_.Increment();
+    return;
+  }
+  (messages < limit ? claims_partial_ : claims_full_).Increment();
+  claim_batch_.Observe(static_cast<double>(messages));
+}
+
+void QueueMetrics::on_delivery(const ClaimedMessage& claimed, Duration waited) noexcept {
+  topics_.get({claimed.message.topic.str()}).delivered->Increment();
+  if (claimed.history.deliveries > 1) redelivered_.Increment();
+  delivery_latency_.Observe(std::max(0.0, seconds(waited)));
+}
+
+void QueueMetrics::on_settle(const Settlement& settlement, SettleOutcome outcome) noexcept {
+  settled_[settlement.verdict.index()][static_cast<std::size_t>(outcome)]->Increment();
+  if (outcome != SettleOutcome::settled) return;
+  if (std::holds_alternative<Abandon>(settlement.verdict)) retries_.Increment();
+  if (std::holds_alternative<Fail>(settlement.verdict)) dead_failed_.Increment();
+}
+
+void QueueMetrics::on_reap(const ReapResult& result) noexcept {
+  lapsed_.Increment(static_cast<double>(result.released));
+  dead_reaped_.Increment(static_cast<double>(result.buried));
+}
+
+void QueueMetrics::on_store_call(std::string_view call, std::size_t items,
+                                 std::chrono::nanoseconds took, bool failed) noexcept {
+  CallEntry& entry = calls_.get({call});
+  entry.duration->Observe(seconds(took));
+  if (failed) {
+    entry.failures->Increment();
+  } else if (entry.batch != nullptr) {
+    entry.batch->Observe(static_cast<double>(items));
+  }
+}
+
+std::vector<QueueMetrics::Depth> QueueMetrics::depths_of(const QueueStats& stats) {
+  std::vector<Depth> depths;
+  for (const TopicStats& topic : stats.topics) {
+    TopicEntry& entry = topics_.get({topic.topic ? topic.topic->str() : kNoTopic});
+    // Topics that are "other" come together.
+    auto depth = std::find_if(depths.begin(), depths.end(),
+                              [&](const Depth& known) { return known.topic == &entry; });
+    if (depth == depths.end()) depth = depths.insert(depths.end(), Depth{.topic = &entry});
+    const std::array counts = {topic.seen,   topic.ready, topic.waiting,
+                               topic.leased, topic.done,  topic.dead};
+    for (std::size_t state = 0; state < counts.size(); ++state) {
+      depth->counts[state] += counts[state];
+    }
+    keep_earlier(depth->oldest_ready_at, topic.oldest_ready_at);
+    keep_earlier(depth->oldest_dead_at, topic.oldest_dead_at);
+  }
+  return depths;
+}
+
+void QueueMetrics::show(const Depth& depth, TimePoint now) {
+  const Labels& labels = depth.topic->labels;
+  for (std::size_t state = 0; state < kStates.size(); ++state) {
+    Labels in_state = labels;
+    in_state.emplace("state", kStates[state]);
+    families_.depth.Add(in_state).Set(static_cast<double>(depth.counts[state]));
+  }
+  families_.oldest_ready_age.Add(labels).Set(age(depth.oldest_ready_at, now));
+  families_.oldest_dead_age.Add(labels).Set(age(depth.oldest_dead_at, now));
+}
+
+void QueueMetrics::on_stats(const QueueStats& stats, TimePoint now) {
+  const std::vector<Depth> depths = depths_of(stats);
+  const std::lock_guard lock(stats_mutex_);
+  for (TopicEntry* before : shown_topics_) {
+    const bool still_there = std::any_of(depths.begin(), depths.end(),
+                                         [&](const Depth& depth) { return depth.topic == before; });
+    if (!still_there) show({.topic = before}, now);
+  }
+  for (const Depth& depth : depths) show(depth, now);
+  shown_topics_.clear();
+  for (const Depth& depth : depths) shown_topics_.push_back(depth.topic);
+}
+
+}  // namespace oncebox::server

@@ -1,0 +1,402 @@
+"""The shapes of requests and answers, as JSON Schemas by name."""
+
+
+def ref(name):
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def text(description="", **more):
+    return {"type": "string", **({"description": description} if description else {}), **more}
+
+
+def name(description):
+    return text(description, minLength=1, maxLength=255)
+
+
+def words(*values, description=""):
+    return text(description, enum=list(values))
+
+
+def time(description=""):
+    return text(description, format="date-time")
+
+
+def uuid(description=""):
+    return text(description, format="uuid")
+
+
+def base64(description=""):
+    return text(description, contentEncoding="base64")
+
+
+def integer(description="", **more):
+    return {"type": "integer", **({"description": description} if description else {}), **more}
+
+
+def count(description=""):
+    return integer(description, minimum=0)
+
+
+def seconds(description, **more):
+    return {"type": "number", "description": f"{description} In seconds.", **more}
+
+
+def boolean(description):
+    return {"type": "boolean", "description": description}
+
+
+def array(items, **more):
+    return {"type": "array", "items": items, **more}
+
+
+def answer(required, **properties):
+    """An object in an answer: more members may come with later versions."""
+    return {"type": "object", "required": required, "properties": properties}
+
+
+def request(required, **properties):
+    """An object in a request: a member that is not listed is an error."""
+    shape = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**shape, "required": required} if required else shape
+
+
+BATCH = {"maxItems": 10000}
+
+KEY = {
+    "source": name("The system that the message comes from."),
+    "messageId": name("The id that the source gave it."),
+}
+HASH = text(
+    "A digest of the content and the name of its algorithm: by it other content under a known id "
+    "is noticed.",
+    pattern="^[a-z0-9-]{1,32}:[0-9a-f]{2,128}$",
+    examples=["sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"],
+)
+PAYLOAD = {
+    "payload": {
+        "description": "Any JSON value. A string stands for its own text, any other value for the "
+        "bytes with which it was written; it comes back as it was sent.",
+    },
+    "payloadBase64": base64("Instead of `payload`: bytes that are no text."),
+}
+CONTENT = {
+    "topic": name("What the message is about; chooses its handler."),
+    **PAYLOAD,
+    "headers": {
+        "type": "object",
+        "description": "Short texts that travel with the message; at most 64.",
+        "maxProperties": 64,
+        "additionalProperties": text(maxLength=8192),
+    },
+    "hash": HASH,
+    "priority": integer("Higher ones are handed out first.", minimum=-100, maximum=100),
+    "partitionKey": name("Messages with the same key are handled in the order they came."),
+    "dueAt": time("Not handed out before this time."),
+    "expiresAt": time("Not handed out from this time on: then it is dead."),
+}
+HISTORY = {
+    "attempt": count("Failed deliveries."),
+    "deliveries": count("How often it was handed out."),
+    "lapses": count("Leases that ran out."),
+    "duplicates": count("How often it came again."),
+    "contentVersion": count("+1 each time that new content comes."),
+    "firstSeen": time(),
+    "lastSeen": time(),
+    "lastError": text(),
+}
+HISTORY_REQUIRED = [
+    "attempt", "deliveries", "lapses", "duplicates", "contentVersion", "firstSeen", "lastSeen"]
+DELIVERY = {
+    **KEY,
+    "owner": uuid("Who holds it; left out: the one beside the items."),
+    "delivery": count("The number of the claim; left out: any of this owner."),
+}
+FILTER = {
+    "status": array(words("Seen", "Processing", "Done", "Dead")),
+    "topic": {"$ref": "#/components/schemas/TopicPattern"},
+    **KEY,
+    "partitionKey": name("Of this partition."),
+    "errorContains": text("Part of the last error."),
+    "firstSeenFrom": time(),
+    "firstSeenUntil": time(),
+    "finishedFrom": time("When it became done or dead."),
+    "finishedUntil": time(),
+}
+ENQUEUE_WORDS = [
+    "Accepted", "Duplicate", "Updated", "Superseding", "DuplicateDone", "DuplicateDead", "Revived",
+    "Rejected", "Quarantined"]
+TOPIC_COUNTS = {
+    "topic": name("Absent for the total, and for keys that were only observed."),
+    "seen": count(),
+    "ready": count("Could be claimed now."),
+    "waiting": count("Not yet due, or behind another of its partition."),
+    "leased": count(),
+    "done": count(),
+    "dead": count(),
+    "oldestReadyAt": time(),
+    "oldestDeadAt": time(),
+}
+IDEMPOTENCY_KEY = text("Compared byte by byte, never trimmed.", minLength=1, maxLength=1024)
+LEASE_ID = uuid("What `begin` answered.")
+KEY_LEASE = seconds("How long the lease lasts.", minimum=1, maximum=300, default=60)
+RETENTION = seconds("How long the key is kept.", exclusiveMinimum=0)
+DEAD_CALL = {
+    "keys": array(ref("MessageKey"), **BATCH),
+    "filter": ref("Filter"),
+    "all": {"type": "boolean", "const": True, "description": "All of the dead."},
+    "limit": integer("At most so many of those that match.", minimum=1, default=10000),
+    "dryRun": boolean("Only count."),
+}
+ONE_SELECTION = [{"required": ["keys"]}, {"required": ["filter"]}, {"required": ["all"]}]
+
+
+def items(item, **more):
+    return request(["items"], **more, items=array(item, **BATCH))
+
+
+def results(item):
+    return answer(["results"], results=array(item))
+
+
+def nullable(schema):
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+QUEUE_SCHEMAS = {
+    "Problem": {
+        **answer(
+            ["type", "title", "status", "code"],
+            type=text("`urn:oncebox:error:` and the code.", format="uri"),
+            title=text("For people."),
+            status=integer("The same as the answer's."),
+            code=words(
+                "invalid_argument", "out_of_range", "not_found", "conflict", "overloaded",
+                "unavailable", "timeout", "outcome_unknown", "unsupported", "corrupt", "internal",
+                "bad_request", "unauthorized", "forbidden", "method_not_allowed", "too_large",
+                "unsupported_media_type", "request_timeout", "header_too_large", "draining",
+                description="Stable: for programs."),
+            detail=text("What is wrong and what to do, for people."),
+            requestId=text("Also in the server's log."),
+            linesStored=count("Of a stream that failed midway: so many lines are dealt with."),
+        ),
+        "description": "Problem details (RFC 9457).",
+    },
+    "TopicPattern": {
+        "description": "A topic, or the beginning of one and `*`. An exact topic that ends in `*` "
+        "is an object.",
+        "oneOf": [
+            text(minLength=1, maxLength=255),
+            {"type": "object", "required": ["exact"], "additionalProperties": False,
+             "properties": {"exact": name("This topic and no other.")}},
+        ],
+        "examples": ["order.*"],
+    },
+    "TopicSelection": request(
+        [],
+        only=array(ref("TopicPattern"), description="Empty: all."),
+        **{"except": array(ref("TopicPattern"))}),
+    "MessageKey": request(["source", "messageId"], **KEY),
+    "NewMessage": {
+        **request(
+            ["topic"],
+            **{**KEY, "source": name("Left out: `http`."),
+               "messageId": name("Left out: the field Idempotency-Key, or a new UUID.")},
+            **CONTENT),
+        "not": {"required": ["payload", "payloadBase64"]},
+    },
+    "Enqueued": answer(
+        ["source", "messageId", "status"], **KEY,
+        status=words(*ENQUEUE_WORDS),
+        hashMismatch=boolean("It came before with other content."),
+        quarantinedAs=name("The id under which it was put among the dead.")),
+    "EnqueuedBatch": results(ref("Enqueued")),
+    "IntakeSummary": answer(
+        ["received", "failedCount", "failed", "hashMismatches"],
+        received=count("Lines that were not empty."),
+        **{word[0].lower() + word[1:]: count() for word in ENQUEUE_WORDS},
+        hashMismatches=count(),
+        failedCount=count(),
+        failed=array(
+            answer(["line", "code", "detail"],
+                   line=integer("From 1.", minimum=1), code=text(), detail=text()),
+            description="The first of those that failed.")),
+    "MessageRecord": answer(
+        ["source", "messageId", "status", *HISTORY_REQUIRED],
+        **KEY, **CONTENT,
+        status=words("Seen", "Processing", "Done", "Dead"),
+        **HISTORY,
+        owner=uuid("Who holds it, or held it last."),
+        delivery=count(),
+        lockedUntil=time("When the lease ends."),
+        eligibleAt=time("When it can be, or could be, claimed."),
+        finishedAt=time("When it became done or dead."),
+        revivals=answer(["count"], count=count(), lastAt=time(), lastReason=text())),
+    "MessagePage": answer(
+        ["messages"],
+        messages=array(ref("MessageRecord")),
+        next=text("For `after`; absent on the last page.")),
+    "Claim": request(
+        [],
+        owner=uuid("Keep one for a worker's whole life; left out: a new one."),
+        leaseSeconds=seconds("How long they are yours.", exclusiveMinimum=0, maximum=86400,
+                             default=30),
+        limit=integer("At most so many messages.", minimum=1, maximum=10000, default=50),
+        maxBytes=integer("Of payloads; the first comes whatever its size.", minimum=1),
+        topics=ref("TopicSelection"),
+        maxDeliveries=integer(
+            "A message that lapsed or failed so often dies when its lease lapses.", minimum=1),
+        waitSeconds=seconds("How long to wait for a message.", minimum=0, maximum=60, default=0)),
+    "ClaimedMessage": answer(
+        ["source", "messageId", "topic", "delivery", "lockedUntil", "eligibleAt",
+         *HISTORY_REQUIRED],
+        **KEY, **CONTENT, **HISTORY,
+        delivery=count("Settle with it: it tells this claim from a later one."),
+        lockedUntil=time("Yours until then."),
+        eligibleAt=time("Since when it could be claimed.")),
+    "Claimed": answer(
+        ["owner", "messages"], owner=uuid(), messages=array(ref("ClaimedMessage"))),
+    "Settlements": items(
+        request(
+            ["source", "messageId", "verdict"], **DELIVERY,
+            verdict=words(
+                "Ack", "Abandon", "Fail", "Release",
+                description="Done; try again later; dead; not tried."),
+            error=text("Why, for Abandon and Fail."),
+            delaySeconds=seconds("For Abandon: left out, a growing one.", exclusiveMinimum=0)),
+        owner=uuid("Of the items that have none.")),
+    "Settled": results(words("Settled", "Superseded", "LeaseLost")),
+    "Extensions": items(
+        request(["source", "messageId"], **DELIVERY,
+                leaseSeconds=seconds("From now on; never shortens a lease.", exclusiveMinimum=0,
+                                     maximum=86400, default=30)),
+        owner=uuid("Of the items that have none.")),
+    "Extended": results(answer(
+        ["status"], status=words("Extended", "LeaseLost"), lockedUntil=time())),
+    "Observations": items(request(["source", "messageId"], **KEY, hash=HASH)),
+    "Observed": results(answer(
+        ["state"],
+        state=words("Unseen", "Seen", "Ready", "Leased", "Done", "Dead",
+                    description="What was known before."),
+        hashMismatch=boolean("It came before with other content."))),
+    "Marks": items(request(
+        ["source", "messageId", "as"], **KEY, error=text("Why, for Dead."),
+        **{"as": words("Processing", "Processed", "Dead")})),
+    "Marked": results(words("Marked", "Unknown", "Refused")),
+    "MessageKeys": request(["keys"], keys=array(ref("MessageKey"), **BATCH)),
+    "Found": results(nullable(ref("MessageRecord"))),
+    "Reap": request(
+        [], limit=integer("At most so many leases.", minimum=1, default=1000),
+        maxDeliveries=integer("As in a claim.", minimum=1)),
+    "Reaped": answer(
+        ["released", "buried"],
+        released=count("Leases that ended: the messages can be claimed again."),
+        buried=count("Messages that went dead.")),
+    "Topics": request([], topics=ref("TopicSelection")),
+    "NextDue": answer(
+        ["dueAt"], dueAt={"type": ["string", "null"], "format": "date-time",
+                          "description": "Null when nothing waits for a time."}),
+    "Filter": request([], **FILTER),
+    "CountRequest": request([], filter=ref("Filter")),
+    "Count": answer(["count"], count=count()),
+    "TopicStats": answer(
+        ["seen", "ready", "waiting", "leased", "done", "dead"], **TOPIC_COUNTS),
+    "QueueStats": answer(
+        ["total", "topics"], total=ref("TopicStats"), topics=array(ref("TopicStats"))),
+    "Revive": {
+        **request(
+            [], **DEAD_CALL,
+            delaySeconds=seconds("Claimable only after it.", minimum=0),
+            reason=text("Kept with the message.", maxLength=2048)),
+        "oneOf": ONE_SELECTION},
+    "Purge": {**request([], **DEAD_CALL), "oneOf": ONE_SELECTION},
+    "Revived": answer(
+        ["count"], count=count(), dryRun={"type": "boolean"},
+        results=array(words("Revived", "NotDead", "Unknown"), description="By keys.")),
+    "Purged": answer(
+        ["count"], count=count(), dryRun={"type": "boolean"},
+        results=array(words("Purged", "NotDead", "Unknown"), description="By keys.")),
+    "TopicCall": request(["topic"], topic=ref("TopicPattern")),
+    "Paused": answer(["paused"], paused=array(ref("TopicPattern"))),
+    "Cleanup": request(
+        [], doneRetentionSeconds=seconds("How long done messages are kept."),
+        deadRetentionSeconds=seconds("How long dead ones are kept; left out: for ever."),
+        limit=integer("At most so many.", minimum=1, default=1000),
+        keys={"type": "boolean", "description": "Also forgotten keys.", "default": True}),
+    "CleanedUp": answer(
+        ["doneRemoved", "deadRemoved", "keysRemoved"],
+        doneRemoved=count(), deadRemoved=count(), keysRemoved=count()),
+    "Stores": answer(
+        ["stores"],
+        stores=array(answer(
+            ["name", "default", "health", "capabilities"],
+            name=text(),
+            default=boolean("Meant by paths without a store."),
+            health=words("Healthy", "Degraded", "Unavailable"),
+            detail=text(),
+            capabilities=answer(
+                ["durable", "maxPayloadBytes"],
+                durable=boolean("What was accepted outlives the process."),
+                sharedBetweenProcesses=boolean("Several processes may open it."),
+                joinsCallerTransaction=boolean("Enqueues inside the caller's transaction."),
+                notifies=boolean("Tells waiting claims of new messages."),
+                nativeTtl=boolean("Removes forgotten keys by itself."),
+                maxPayloadBytes=count())))),
+}
+
+KEY_SCHEMAS = {
+    "TryBegin": request(
+        ["key"], key=IDEMPOTENCY_KEY, owner=text("A label for people."), leaseSeconds=KEY_LEASE),
+    "TriedBegin": answer(
+        ["status"],
+        status=words("Acquired", "Processed", "Busy"),
+        leaseId=uuid("When acquired."),
+        expiresAt=time("When the lease ends.")),
+    "MarkProcessed": request(
+        ["key"], key=IDEMPOTENCY_KEY,
+        leaseId=uuid("Left out: unconditional, unless the server is strict.")),
+    "MarkedProcessed": answer(["status"], status=words("Processed", "LeaseLost")),
+    "Release": request(["key", "leaseId"], key=IDEMPOTENCY_KEY, leaseId=LEASE_ID),
+    "Released": answer(
+        ["status"], status=words("Released", "LeaseLost", "Processed", "Unknown")),
+    "KeyState": answer(
+        ["status", "attempts"],
+        status=words("Unknown", "InProgress", "Released", "Failed", "Processed"),
+        attempts=count(), firstSeen=time(), lastSeen=time(), leaseUntil=time()),
+    "KeyBegins": items(request(
+        ["key"], key=IDEMPOTENCY_KEY, owner=text("A label for people."), leaseSeconds=KEY_LEASE,
+        retentionSeconds=RETENTION,
+        onFailed=words("Retry", "Suppress", description="Of a key whose work failed."))),
+    "KeysBegun": results(answer(
+        ["status", "attempts"],
+        status=words("Acquired", "Processed", "Busy", "Failed"),
+        leaseId=uuid(), leaseUntil=time(), attempts=count(),
+        resultBase64=base64("When processed."), error=text("When failed."))),
+    "KeyCompletions": items(request(
+        ["key"], key=IDEMPOTENCY_KEY, leaseId=LEASE_ID,
+        resultBase64=base64("Kept, and answered to later begins."), retentionSeconds=RETENTION)),
+    "KeysCompleted": results(words("Processed", "LeaseLost")),
+    "KeyFailures": items(request(
+        ["key", "leaseId"], key=IDEMPOTENCY_KEY, leaseId=LEASE_ID, error=text())),
+    "KeysFailed": results(words("Failed", "LeaseLost")),
+    "KeyReleases": items(ref("Release")),
+    "KeysReleased": results(words("Released", "LeaseLost", "Processed", "Unknown")),
+    "KeyExtensions": items(request(
+        ["key", "leaseId"], key=IDEMPOTENCY_KEY, leaseId=LEASE_ID, leaseSeconds=KEY_LEASE)),
+    "KeysExtended": results(answer(
+        ["status"], status=words("Extended", "LeaseLost"), leaseUntil=time())),
+    "KeyNames": request(["keys"], keys=array(IDEMPOTENCY_KEY, **BATCH)),
+    "KeysFound": results(nullable(answer(
+        ["key", "status", "attempts", "firstSeen", "lastSeen", "keepUntil"],
+        key=IDEMPOTENCY_KEY,
+        status=words("InProgress", "Released", "Failed", "Processed"),
+        attempts=count(), firstSeen=time(), lastSeen=time(), owner=text(), leaseUntil=time(),
+        keepUntil=time("When it is forgotten."), resultBase64=base64(), error=text()))),
+    "Limit": request([], limit=integer("At most so many.", minimum=1)),
+}
+
+SERVICE_SCHEMAS = {
+    "Health": answer(["status"], status=text()),
+    "Readiness": answer(["status"], status=text(), detail=text()),
+}
+
+SCHEMAS = {**QUEUE_SCHEMAS, **KEY_SCHEMAS, **SERVICE_SCHEMAS}

@@ -1,0 +1,302 @@
+#include "webhooks/webhook_signature.hpp"
+
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/params.h>
+
+#include <algorithm>
+#include <charconv>
+#include <initializer_list>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "oncebox/error.hpp"
+#include "oncebox/wire/encoding.hpp"
+
+namespace oncebox::server {
+
+namespace {
+
+struct FreeMac {
+  void operator()(EVP_MAC* mac) const noexcept { EVP_MAC_free(mac); }
+  void operator()(EVP_MAC_CTX* context) const noexcept { EVP_MAC_CTX_free(context); }
+};
+using Mac = std::unique_ptr<EVP_MAC, FreeMac>;
+using MacContext = std::unique_ptr<EVP_MAC_CTX, FreeMac>;
+
+const char* digest_name(HmacAlgorithm algorithm) {
+  switch (algorithm) {
+    case HmacAlgorithm::sha1:
+      return "SHA1";
+    case HmacAlgorithm::sha256:
+      return "SHA256";
+    case HmacAlgorithm::sha512:
+      return "SHA512";
+  }
+  return "SHA256";
+}
+
+void require(bool condition, const char* what) {
+  if (!condition) throw Error(ErrorCode::internal, what);
+}
+
+const auto* bytes_of(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+/// HMAC with one secret. The context holds the key; each use takes a copy.
+class HmacKey {
+ public:
+  HmacKey(std::string_view secret, HmacAlgorithm algorithm) {
+    const Mac mac(EVP_MAC_fetch(nullptr, "HMAC", nullptr));
+    require(mac != nullptr, "OpenSSL has no HMAC");
+    keyed_.reset(EVP_MAC_CTX_new(mac.get()));
+    std::string digest = digest_name(algorithm);
+    const OSSL_PARAM parameters[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest.data(), 0),
+        OSSL_PARAM_construct_end()};
+    require(keyed_ != nullptr &&
+                EVP_MAC_init(keyed_.get(), bytes_of(secret), secret.size(), parameters) == 1,
+            "OpenSSL cannot use this secret for HMAC");
+  }
+
+  /// Of the pieces one after the other.
+  [[nodiscard]] std::string sign(std::initializer_list<std::string_view> pieces) const {
+    const MacContext context(EVP_MAC_CTX_dup(keyed_.get()));
+    require(context != nullptr, "OpenSSL cannot copy a key");
+    for (const std::string_view piece : pieces) {
+      require(EVP_MAC_update(context.get(), bytes_of(piece), piece.size()) == 1,
+              "OpenSSL cannot compute an HMAC");
+    }
+    std::string signature(EVP_MAX_MD_SIZE, '\0');
+    std::size_t length = 0;
+    require(EVP_MAC_final(context.get(), reinterpret_cast<unsigned char*>(signature.data()),
+                          &length, signature.size()) == 1,
+            "OpenSSL cannot compute an HMAC");
+    signature.resize(length);
+    return signature;
+  }
+
+ private:
+  MacContext keyed_;
+};
+
+bool same_bytes(std::string_view left, std::string_view right) {
+  return left.size() == right.size() && CRYPTO_memcmp(left.data(), right.data(), left.size()) == 0;
+}
+
+std::optional<std::string> from_hex(std::string_view text) {
+  if (text.size() % 2 != 0) return std::nullopt;
+  std::string bytes;
+  bytes.reserve(text.size() / 2);
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    unsigned char byte = 0;
+    const char* end = text.data() + i + 2;
+    if (std::from_chars(text.data() + i, end, byte, 16).ptr != end) return std::nullopt;
+    bytes += static_cast<char>(byte);
+  }
+  return bytes;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+/// Calls `part` with what stands between the separators.
+template <class Part>
+void for_each_part(std::string_view text, char separator, Part part) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    part(trimmed(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+/// Unix seconds; nothing for what cannot be such a time.
+std::optional<std::int64_t> read_seconds(std::string_view text) {
+  constexpr std::size_t kMaxDigits = 12;  // the year 33,658; and no overflow
+  if (text.empty() || text.size() > kMaxDigits) return std::nullopt;
+  std::int64_t seconds = 0;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, seconds);
+  return read.ptr == end && text.front() != '-' ? std::optional(seconds) : std::nullopt;
+}
+
+std::string decode_standard_secret(std::string_view secret) {
+  constexpr std::string_view kPrefix = "whsec_";
+  if (secret.starts_with(kPrefix)) secret.remove_prefix(kPrefix.size());
+  const auto key = wire::from_base64(secret);
+  if (!key || key->empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                "secrets: one of them is not \"whsec_\" and base64, as Standard Webhooks has them");
+  }
+  return *key;
+}
+
+HmacAlgorithm algorithm_of(const WebhookOptions& options) {
+  return options.scheme == WebhookScheme::hmac ? options.hmac.algorithm : HmacAlgorithm::sha256;
+}
+
+void validate(const WebhookOptions& options) {
+  const auto refuse = [](const char* why) { throw Error(ErrorCode::invalid_argument, why); };
+  const bool checks = options.scheme != WebhookScheme::none;
+  if (checks && options.secrets.empty()) refuse("secrets: there is none to check signatures with");
+  if (!checks && !options.secrets.empty()) {
+    refuse("secrets: the scheme \"none\" checks nothing; remove them or choose another scheme");
+  }
+  if (std::any_of(options.secrets.begin(), options.secrets.end(),
+                  [](const std::string& secret) { return secret.empty(); })) {
+    refuse("secrets: one of them is empty");
+  }
+  if (options.scheme == WebhookScheme::hmac && options.hmac.header.empty()) {
+    refuse("hmac.header: it must name the header that has the signature");
+  }
+  if (options.scheme != WebhookScheme::hmac && !options.hmac.header.empty()) {
+    refuse("hmac.header: only the scheme \"hmac\" looks at it");
+  }
+  if (options.tolerance <= Duration::zero() || options.tolerance > std::chrono::hours{24}) {
+    throw Error(ErrorCode::out_of_range, "tolerance: it must be more than 0 and at most 24 hours");
+  }
+}
+
+}  // namespace
+
+std::string_view explanation(SignatureCheck check) noexcept {
+  switch (check) {
+    case SignatureCheck::good:
+      return "the signature is good";
+    case SignatureCheck::missing:
+      return "the request has no signature, or lacks a header that is signed with it";
+    case SignatureCheck::malformed:
+      return "the header with the signature or its time has not the form that is expected here";
+    case SignatureCheck::wrong:
+      return "the signature does not belong to this body and a secret that is valid here";
+    case SignatureCheck::untimely:
+      return "the signed time is too far from the time here";
+  }
+  return "the signature cannot be checked";
+}
+
+class WebhookSignature::Impl {
+ public:
+  explicit Impl(const WebhookOptions& options)
+      : scheme_(options.scheme), hmac_(options.hmac), tolerance_(options.tolerance) {
+    validate(options);
+    for (const std::string& secret : options.secrets) {
+      if (scheme_ == WebhookScheme::standard_webhooks) {
+        keys_.emplace_back(decode_standard_secret(secret), HmacAlgorithm::sha256);
+      } else {
+        keys_.emplace_back(secret, algorithm_of(options));
+      }
+    }
+  }
+
+  SignatureCheck check(const Request& request, TimePoint now) const {
+    switch (scheme_) {
+      case WebhookScheme::stripe:
+        return check_stripe(request, now);
+      case WebhookScheme::github:
+        return check_header(request, {.header = "X-Hub-Signature-256", .prefix = "sha256="});
+      case WebhookScheme::standard_webhooks:
+        return check_standard_webhooks(request, now);
+      case WebhookScheme::hmac:
+        return check_header(request, hmac_);
+      case WebhookScheme::none:
+        return SignatureCheck::good;
+    }
+    return SignatureCheck::wrong;
+  }
+
+ private:
+  /// Whether one of the secrets makes one of the signatures. Tries them all.
+  bool is_signed(std::initializer_list<std::string_view> pieces,
+                 const std::vector<std::string>& signatures) const {
+    bool found = false;
+    for (const HmacKey& key : keys_) {
+      const std::string expected = key.sign(pieces);
+      for (const std::string& signature : signatures) {
+        const bool same = same_bytes(expected, signature);
+        found = found || same;
+      }
+    }
+    return found;
+  }
+
+  SignatureCheck judge_time(std::int64_t signed_seconds, TimePoint now) const {
+    const TimePoint signed_at{std::chrono::seconds{signed_seconds}};
+    const Duration apart = signed_at > now ? signed_at - now : now - signed_at;
+    return apart <= tolerance_ ? SignatureCheck::good : SignatureCheck::untimely;
+  }
+
+  /// `t=1492774577,v1=5257a869…,v1=…`; what else there is belongs to other versions.
+  SignatureCheck check_stripe(const Request& request, TimePoint now) const {
+    const auto header = request.fields.get("Stripe-Signature");
+    if (!header) return SignatureCheck::missing;
+    std::string_view time;
+    std::vector<std::string> signatures;
+    for_each_part(*header, ',', [&](std::string_view part) {
+      if (part.starts_with("t=")) time = part.substr(2);
+      if (!part.starts_with("v1=")) return;
+      if (auto signature = from_hex(part.substr(3))) signatures.push_back(std::move(*signature));
+    });
+    const auto seconds = read_seconds(time);
+    if (!seconds || signatures.empty()) return SignatureCheck::malformed;
+    if (!is_signed({time, ".", request.body}, signatures)) return SignatureCheck::wrong;
+    return judge_time(*seconds, now);
+  }
+
+  /// `v1,K5oZfz…= v1,…`; what else there is belongs to other versions.
+  SignatureCheck check_standard_webhooks(const Request& request, TimePoint now) const {
+    const auto id = request.fields.get("webhook-id");
+    const auto time = request.fields.get("webhook-timestamp");
+    const auto header = request.fields.get("webhook-signature");
+    if (!id || !time || !header) return SignatureCheck::missing;
+    std::vector<std::string> signatures;
+    for_each_part(*header, ' ', [&](std::string_view part) {
+      if (!part.starts_with("v1,")) return;
+      if (auto signature = wire::from_base64(part.substr(3))) {
+        signatures.push_back(std::move(*signature));
+      }
+    });
+    const auto seconds = read_seconds(*time);
+    // A dot in the id could move the border between what is signed: msg.1 and 2 sign as msg and
+    // 1.2 would.
+    const bool has_dot = id->find('.') != std::string_view::npos;
+    if (!seconds || signatures.empty() || id->empty() || has_dot) return SignatureCheck::malformed;
+    if (!is_signed({*id, ".", *time, ".", request.body}, signatures)) return SignatureCheck::wrong;
+    return judge_time(*seconds, now);
+  }
+
+  SignatureCheck check_header(const Request& request, const HmacOptions& form) const {
+    const auto header = request.fields.get(form.header);
+    if (!header) return SignatureCheck::missing;
+    std::string_view text = trimmed(*header);
+    if (!text.starts_with(form.prefix)) return SignatureCheck::malformed;
+    text.remove_prefix(form.prefix.size());
+    const auto signature =
+        form.encoding == SignatureEncoding::hex ? from_hex(text) : wire::from_base64(text);
+    if (!signature || signature->empty()) return SignatureCheck::malformed;
+    return is_signed({request.body}, {*signature}) ? SignatureCheck::good : SignatureCheck::wrong;
+  }
+
+  const WebhookScheme scheme_;
+  const HmacOptions hmac_;
+  const Duration tolerance_;
+  std::vector<HmacKey> keys_;
+};
+
+WebhookSignature::WebhookSignature(const WebhookOptions& options)
+    : impl_(std::make_unique<const Impl>(options)) {}
+WebhookSignature::~WebhookSignature() = default;
+WebhookSignature::WebhookSignature(WebhookSignature&&) noexcept = default;
+
+SignatureCheck WebhookSignature::check(const Request& request, TimePoint now) const {
+  return impl_->check(request, now);
+}
+
+}  // namespace oncebox::server

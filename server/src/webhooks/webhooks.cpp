@@ -1,0 +1,257 @@
+#include "webhooks/webhooks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "api/intake.hpp"
+#include "http/answers.hpp"
+#include "observe/metrics.hpp"
+#include "oncebox/error.hpp"
+#include "oncebox/wire/queue_json.hpp"
+#include "webhooks/webhook_signature.hpp"
+#include "webhooks/webhook_template.hpp"
+
+namespace oncebox::server {
+
+namespace {
+
+// Where each scheme has them.
+std::optional<std::string_view> usual_message_id(WebhookScheme scheme) {
+  switch (scheme) {
+    case WebhookScheme::stripe:
+      return "{json:/id}";
+    case WebhookScheme::github:
+      return "{header:X-GitHub-Delivery}";
+    case WebhookScheme::standard_webhooks:
+      return "{header:webhook-id}";
+    case WebhookScheme::hmac:
+    case WebhookScheme::none:
+      break;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string_view> usual_topic(WebhookScheme scheme) {
+  switch (scheme) {
+    case WebhookScheme::github:
+      return "{header:X-GitHub-Event}";
+    case WebhookScheme::stripe:
+    case WebhookScheme::standard_webhooks:
+      return "{json:/type}";
+    case WebhookScheme::hmac:
+    case WebhookScheme::none:
+      break;
+  }
+  return std::nullopt;
+}
+
+bool is_webhook_name(std::string_view name) {
+  constexpr std::size_t kMaxLength = 100;
+  return !name.empty() && name.size() <= kMaxLength &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '-' || c == '_';
+         });
+}
+
+/// Runs `make`, and puts the webhook and the option before what it complains about.
+template <class Make>
+auto with_option(const WebhookOptions& webhook, std::string_view option, Make make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    throw Error(error.code(),
+                fmt::format("webhook \"{}\": {}{}", webhook.name, option, error.what()));
+  }
+}
+
+std::string_view metric_outcome(EnqueueStatus status) {
+  switch (status) {
+    case EnqueueStatus::accepted:
+    case EnqueueStatus::updated:
+    case EnqueueStatus::superseding:
+    case EnqueueStatus::revived:
+      return "accepted";
+    case EnqueueStatus::duplicate:
+    case EnqueueStatus::duplicate_done:
+    case EnqueueStatus::duplicate_dead:
+    case EnqueueStatus::rejected:
+    case EnqueueStatus::quarantined:
+      break;
+  }
+  return "duplicate";
+}
+
+/// One address, ready for its requests.
+class Webhook {
+ public:
+  Webhook(const WebhookOptions& options, HostedStores& stores)
+      : name_(options.name),
+        store_(
+            with_option(options, "store: ", [&] { return std::ref(stores.find(options.store)); })),
+        signature_(with_option(options, "", [&] { return WebhookSignature(options); })),
+        source_(read_template(options, "source", options.source)),
+        message_id_(read_template(options, "message_id", options.message_id,
+                                  usual_message_id(options.scheme))),
+        topic_(read_template(options, "topic", options.topic, usual_topic(options.scheme))),
+        partition_key_(
+            read_template(options, "partition_key", options.partition_key, std::nullopt)) {}
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] Inbox& inbox() const noexcept { return store_.get().inbox(); }
+  [[nodiscard]] const WebhookSignature& signature() const noexcept { return signature_; }
+
+  /// Throws `invalid_argument` when what the templates give cannot be a name.
+  [[nodiscard]] Message message_of(const Request& request) const {
+    WebhookView view(name_, request);
+    const auto text_or_name = [&](const std::optional<WebhookTemplate>& form) {
+      return render(form, view).value_or(name_);
+    };
+    auto id = render(message_id_, view);
+    if (!id) id = to_hex(view.sha256());
+    Message message{.key = {text_or_name(source_), std::move(*id)},
+                    .topic = text_or_name(topic_),
+                    .payload = request.body};
+    message.hash = ContentHash(std::string(ContentHash::kSha256), view.sha256());
+    if (auto key = render(partition_key_, view)) message.partition_key = std::move(*key);
+    if (const auto type = request.fields.get("Content-Type"); type && !type->empty()) {
+      message.headers.set(header_names::kContentType, *type);
+    }
+    if (const auto trace = traceparent(request)) {
+      message.headers.set(header_names::kTraceparent, *trace);
+    }
+    return message;
+  }
+
+ private:
+  static std::optional<WebhookTemplate> read_template(const WebhookOptions& webhook,
+                                                      std::string_view option,
+                                                      const std::optional<std::string>& given,
+                                                      std::optional<std::string_view> usual = {}) {
+    if (given) usual = *given;
+    if (!usual) return std::nullopt;
+    return with_option(webhook, fmt::format("{}: the template ", option),
+                       [&] { return WebhookTemplate(*usual); });
+  }
+
+  static std::optional<std::string> render(const std::optional<WebhookTemplate>& form,
+                                           WebhookView& view) {
+    return form ? form->render(view) : std::nullopt;
+  }
+
+  const std::string name_;
+  const std::reference_wrapper<HostedStore> store_;
+  const WebhookSignature signature_;
+  const std::optional<WebhookTemplate> source_;
+  const std::optional<WebhookTemplate> message_id_;
+  const std::optional<WebhookTemplate> topic_;
+  const std::optional<WebhookTemplate> partition_key_;
+};
+
+}  // namespace
+
+class Webhooks::Impl {
+ public:
+  Impl(const std::vector<WebhookOptions>& webhooks, HostedStores& stores, Metrics& metrics,
+       Logger& logger, const Clock& clock)
+      : metrics_(metrics), logger_(logger), clock_(clock) {
+    for (const WebhookOptions& options : webhooks) {
+      if (!is_webhook_name(options.name)) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("webhook \"{}\": a name has 1 to 100 letters, digits, - and _",
+                                options.name));
+      }
+      if (find(options.name) != nullptr) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("webhook \"{}\": there is another of this name", options.name));
+      }
+      webhooks_.push_back(std::make_unique<Webhook>(options, stores));
+    }
+  }
+
+  void receive(const ExchangePtr& exchange) {
+    const Request& request = exchange->request();
+    const Webhook* webhook = find(request.arguments.at(0));
+    if (webhook == nullptr) {
+      throw Error(ErrorCode::not_found, "there is no webhook of this name");
+    }
+    const SignatureCheck check = webhook->signature().check(request, clock_.now());
+    if (check == SignatureCheck::good) {
+      store(*webhook, exchange);
+    } else {
+      refuse(*webhook, check, *exchange);
+    }
+  }
+
+ private:
+  [[nodiscard]] const Webhook* find(std::string_view name) const noexcept {
+    for (const auto& webhook : webhooks_) {
+      if (webhook->name() == name) return webhook.get();
+    }
+    return nullptr;
+  }
+
+  void refuse(const Webhook& webhook, SignatureCheck check, Exchange& exchange) {
+    const Request& request = exchange.request();
+    metrics_.on_webhook(webhook.name(), "bad_signature");
+    logger_.log(LogLevel::warning, "webhook refused",
+                {{"webhook", webhook.name()},
+                 {"reason", explanation(check)},
+                 {"peer", request.peer},
+                 {"request_id", request.id}});
+    Response response = problem_response({.status = 401,
+                                          .code = "unauthorized",
+                                          .title = "The sender has not proved who it is",
+                                          .detail = std::string(explanation(check))},
+                                         request);
+    response.fields.add("WWW-Authenticate", "Signature");
+    exchange.send(std::move(response));
+  }
+
+  void store(const Webhook& webhook, const ExchangePtr& exchange) {
+    try {
+      Message message = webhook.message_of(exchange->request());
+      MessageKey key = message.key;
+      webhook.inbox().enqueue_then(
+          std::move(message),
+          [this, &webhook, exchange, key = std::move(key)](const Inbox::EnqueueResult& result) {
+            finish(webhook, key, result, *exchange);
+          });
+    } catch (const Error& error) {
+      const bool is_ours = error.retryable() || error.code() == ErrorCode::internal;
+      metrics_.on_webhook(webhook.name(), is_ours ? "failed" : "bad_request");
+      throw;
+    }
+  }
+
+  void finish(const Webhook& webhook, const MessageKey& key, const Inbox::EnqueueResult& result,
+              Exchange& exchange) {
+    metrics_.on_webhook(webhook.name(),
+                        result.ok() ? metric_outcome(result.outcome().status) : "failed");
+    answer(exchange, [&] { return json_response(wire::write_enqueued(key, result.outcome())); });
+  }
+
+  Metrics& metrics_;
+  Logger& logger_;
+  const Clock& clock_;
+  std::vector<std::unique_ptr<const Webhook>> webhooks_;
+};
+
+Webhooks::Webhooks(const std::vector<WebhookOptions>& webhooks, HostedStores& stores,
+                   Metrics& metrics, Logger& logger, const Clock& clock)
+    : impl_(std::make_unique<Impl>(webhooks, stores, metrics, logger, clock)) {}
+
+Webhooks::~Webhooks() = default;
+
+void Webhooks::add_routes(Router& router) {
+  router.add({.method = Method::post,
+              .pattern = "/v1/webhooks/{name}",
+              .scope = Scope::open,
+              .handler = [this](const ExchangePtr& exchange) { impl_->receive(exchange); }});
+}
+
+}  // namespace oncebox::server

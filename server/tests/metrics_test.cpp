@@ -1,0 +1,298 @@
+#include "observe/metrics.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "oncebox/inbox.hpp"
+#include "oncebox/memory/memory_store.hpp"
+#include "oncebox/testing/child_process.hpp"
+#include "oncebox/testing/fake_clock.hpp"
+#include "oncebox/testing/temporary_folder.hpp"
+
+namespace oncebox::server {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return std::move(text).str();
+}
+
+/// The value of one series, or -1 when it is not there.
+double value_of(const std::string& exposed, const std::string& series) {
+  std::istringstream lines(exposed);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(series + " ")) return std::stod(line.substr(series.size() + 1));
+  }
+  return -1;
+}
+
+std::size_t count_lines(const std::string& exposed, const std::string& start) {
+  std::istringstream lines(exposed);
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line);) count += line.starts_with(start) ? 1u : 0u;
+  return count;
+}
+
+/// What a service does in its life, with a real store, so that every family has a member.
+class MetricsTest : public ::testing::Test {
+ protected:
+  MetricsTest() : inbox_(store_, {}, logger_, metrics_.observer("main", "inbox"), clock_) {}
+
+  static Message message(const std::string& id, const std::string& topic = "order.created") {
+    return {.key = {"shop", id}, .topic = topic, .payload = "{}"};
+  }
+
+  void live() {
+    inbox_.enqueue({message("1"), message("2"), message("3"), message("3")});
+    clock_.advance(2s);
+    const OwnerToken owner = OwnerToken::generate();
+    const auto claimed = inbox_.queue().claim({.owner = owner, .limit = 3});
+    ASSERT_EQ(claimed.size(), 3u);
+    (void)inbox_.queue().claim({.owner = owner});
+    const std::vector<Settlement> settlements = {
+        {delivery_of(claimed[0]), Ack{}},
+        {delivery_of(claimed[1]), Abandon{.error = "later", .delay = 1s}},
+        {delivery_of(claimed[2]), Fail{.error = "never"}},
+        {delivery_of(claimed[0]), Ack{}}};
+    inbox_.queue().settle(settlements);
+    clock_.advance(10s);
+    ASSERT_EQ(inbox_.queue().claim({.owner = owner, .lease = 5s}).size(), 1u);
+    clock_.advance(10s);
+    inbox_.queue().reap({});
+    inbox_.observe({"shop", "1"});
+    metrics_.on_stats("main", "inbox", store_.inbox_operator().stats(), clock_.now());
+    metrics_.on_request("POST", "/v1/messages", 200, 300us, 120, 60);
+    metrics_.on_connections(2);
+    metrics_.on_connections(-1);
+    metrics_.on_refused_connection();
+    metrics_.on_webhook("stripe", "accepted");
+    metrics_.on_waiting_claims(1);
+    metrics_.on_keys("main", "begin", "acquired");
+    metrics_.on_store_health("main", true);
+  }
+
+  testing::FakeClock clock_;
+  memory::MemoryStore store_{clock_};
+  NullLogger logger_;
+  Metrics metrics_;
+  Inbox inbox_;
+};
+
+TEST_F(MetricsTest, NamesAndTypesAreThoseOfTheGoldenFile) {
+  RecordProperty("requirement", "MSG-09");
+  live();
+  std::istringstream lines(metrics_.expose());
+  std::string types;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("# TYPE ")) types += line.substr(7) + "\n";
+  }
+  EXPECT_EQ(types, read_file(ONCEBOX_METRIC_NAMES));
+}
+
+TEST_F(MetricsTest, PromtoolHasNothingToComplainAbout) {
+  live();
+  const testing::TemporaryFolder folder;
+  std::ofstream(folder.file("metrics")) << metrics_.expose();
+  testing::ChildProcess promtool({"sh", "-c", "promtool check metrics < " + folder.file("metrics")},
+                                 {.output_file = folder.file("output")});
+  const auto status = promtool.wait_for(60s);
+  ASSERT_TRUE(status) << "promtool does not end";
+  EXPECT_TRUE(testing::exited_well(*status)) << read_file(folder.file("output"));
+  EXPECT_EQ(read_file(folder.file("output")), "");
+}
+
+TEST_F(MetricsTest, CountsWhatAQueueDoes) {
+  RecordProperty("requirement", "MSG-09");
+  live();
+  const std::string exposed = metrics_.expose();
+  const std::string queue = R"(queue="inbox",)";
+  const std::string both = R"({queue="inbox",store="main"})";
+  const auto value = [&](const std::string& series) {
+    const double found = value_of(exposed, series);
+    EXPECT_NE(found, -1) << series << " is not in\n" << exposed;
+    return found;
+  };
+
+  EXPECT_EQ(value("oncebox_messages_enqueued_total{" + queue +
+                  R"(status="accepted",store="main",topic="order.created"})"),
+            3);
+  EXPECT_EQ(value("oncebox_messages_enqueued_total{" + queue +
+                  R"(status="duplicate",store="main",topic="order.created"})"),
+            1);
+  EXPECT_EQ(
+      value("oncebox_messages_delivered_total{" + queue + R"(store="main",topic="order.created"})"),
+      4);
+  EXPECT_EQ(value("oncebox_messages_redelivered_total" + both), 1);
+  EXPECT_EQ(value("oncebox_delivery_latency_seconds_count" + both), 4);
+  EXPECT_EQ(value("oncebox_delivery_latency_seconds_sum" + both), 3 * 2 + 9);
+  EXPECT_EQ(value("oncebox_messages_settled_total{outcome=\"settled\"," + queue +
+                  R"(store="main",verdict="ack"})"),
+            1);
+  EXPECT_EQ(value("oncebox_messages_settled_total{outcome=\"lease_lost\"," + queue +
+                  R"(store="main",verdict="ack"})"),
+            1);
+  EXPECT_EQ(value("oncebox_messages_retried_total" + both), 1);
+  EXPECT_EQ(value(R"(oncebox_messages_dead_total{cause="failed",)" + queue + R"(store="main"})"),
+            1);
+  EXPECT_EQ(value("oncebox_leases_lapsed_total" + both), 1);
+  EXPECT_EQ(value("oncebox_claims_total{" + queue + R"(result="full",store="main"})"), 1);
+  EXPECT_EQ(value("oncebox_claims_total{" + queue + R"(result="partial",store="main"})"), 1);
+  EXPECT_EQ(value("oncebox_claims_total{" + queue + R"(result="empty",store="main"})"), 1);
+  EXPECT_EQ(value(R"(oncebox_batch_items_sum{call="claim",)" + queue + R"(store="main"})"), 4);
+  EXPECT_EQ(value(R"(oncebox_batch_items_sum{call="settle",)" + queue + R"(store="main"})"), 4);
+  EXPECT_EQ(value(R"(oncebox_store_call_duration_seconds_count{call="claim",)" + queue +
+                  R"(store="main"})"),
+            3);
+  EXPECT_EQ(value("oncebox_queue_messages{" + queue +
+                  R"(state="ready",store="main",topic="order.created"})"),
+            1);
+}
+
+TEST_F(MetricsTest, AFailedCallOfTheStoreIsCountedAndHasNoBatch) {
+  Observer& observer = metrics_.observer("main", "outbox");
+  observer.on_store_call("enqueue", 5, 1ms, true);
+  const std::string exposed = metrics_.expose();
+  const std::string labels = R"({call="enqueue",queue="outbox",store="main"})";
+  EXPECT_EQ(value_of(exposed, "oncebox_store_call_failures_total" + labels), 1);
+  EXPECT_EQ(value_of(exposed, "oncebox_batch_items_count" + labels), 0);
+}
+
+TEST_F(MetricsTest, RequestsAreCountedByRouteMethodAndClassOfStatus) {
+  metrics_.on_request("GET", "/v1/messages/{source}/{messageId}", 200, 1ms, 10, 20);
+  metrics_.on_request("GET", "/v1/messages/{source}/{messageId}", 404, 1ms, 10, 20);
+  const std::string exposed = metrics_.expose();
+  const std::string route = R"(method="GET",route="/v1/messages/{source}/{messageId}")";
+  EXPECT_EQ(value_of(exposed, "oncebox_http_requests_total{" + route + R"(,status="2xx"})"), 1);
+  EXPECT_EQ(value_of(exposed, "oncebox_http_requests_total{" + route + R"(,status="4xx"})"), 1);
+  EXPECT_EQ(value_of(exposed, "oncebox_http_request_duration_seconds_count{" + route + "}"), 2);
+  EXPECT_EQ(value_of(exposed, "oncebox_http_request_bytes_total{" + route + "}"), 20);
+  EXPECT_EQ(value_of(exposed, "oncebox_http_response_bytes_total{" + route + "}"), 40);
+}
+
+TEST_F(MetricsTest, TopicsBeyondTheLimitCountTogether) {
+  Observer& observer = metrics_.observer("main", "inbox");
+  for (int i = 0; i < 1'000; ++i) {
+    observer.on_enqueue(message("1", "topic." + std::to_string(i)), {});
+  }
+  const std::string exposed = metrics_.expose();
+  EXPECT_EQ(count_lines(exposed, "oncebox_messages_enqueued_total{"), 101u);
+  EXPECT_EQ(value_of(exposed,
+                     "oncebox_messages_enqueued_total{queue=\"inbox\",status=\"accepted\","
+                     "store=\"main\",topic=\"other\"}"),
+            900);
+}
+
+TEST_F(MetricsTest, RoutesNobodyConfiguredCannotFillTheMemory) {
+  for (int i = 0; i < 5'000; ++i) {
+    metrics_.on_request("GET", "/" + std::to_string(i), 404, 1ms, 1, 1);
+  }
+  EXPECT_EQ(count_lines(metrics_.expose(), "oncebox_http_requests_total{"), 1'001u);
+}
+
+TEST_F(MetricsTest, DepthOfTopicsBeyondTheLimitIsAddedUp) {
+  QueueStats stats;
+  for (int i = 100; i < 250; ++i) {
+    stats.topics.push_back({.topic = Topic("t" + std::to_string(i)),
+                            .ready = 2,
+                            .oldest_ready_at = clock_.now() - std::chrono::seconds(i)});
+  }
+  metrics_.on_stats("main", "inbox", stats, clock_.now());
+  const std::string exposed = metrics_.expose();
+  const std::string other = R"(store="main",topic="other"})";
+  EXPECT_EQ(value_of(exposed, R"(oncebox_queue_messages{queue="inbox",state="ready",)" + other),
+            100);
+  EXPECT_EQ(value_of(exposed, R"(oncebox_queue_oldest_ready_age_seconds{queue="inbox",)" + other),
+            249);
+}
+
+TEST_F(MetricsTest, ATopicThatIsGoneHasNoMessages) {
+  metrics_.on_stats("main", "inbox", {{{.topic = Topic("gone"), .ready = 7}}}, clock_.now());
+  metrics_.on_stats("main", "inbox", {}, clock_.now());
+  EXPECT_EQ(value_of(metrics_.expose(),
+                     "oncebox_queue_messages{queue=\"inbox\",state=\"ready\",store=\"main\","
+                     "topic=\"gone\"}"),
+            0);
+}
+
+TEST_F(MetricsTest, ATopicCannotForgeALine) {
+  metrics_.observer("main", "inbox").on_enqueue(message("1", "a\"} 1\nforged_total 7\n#\\"), {});
+  const std::string exposed = metrics_.expose();
+  EXPECT_EQ(count_lines(exposed, "forged_total"), 0u);
+  EXPECT_EQ(count_lines(exposed, "oncebox_messages_enqueued_total{"), 1u);
+}
+
+TEST_F(MetricsTest, KnowsTheProcess) {
+  const std::string exposed = metrics_.expose();
+  EXPECT_GT(value_of(exposed, "process_resident_memory_bytes"), 1e6);
+  EXPECT_GT(value_of(exposed, "process_open_fds"), 2);
+  EXPECT_GT(value_of(exposed, "process_cpu_seconds_total"), 0);
+  EXPECT_GE(value_of(exposed, "process_threads"), 1);
+  const double now =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  EXPECT_NEAR(value_of(exposed, "process_start_time_seconds"), now, 3600);
+  EXPECT_EQ(count_lines(exposed, "oncebox_build_info{"), 1u);
+}
+
+TEST_F(MetricsTest, CountsFromManyThreadsWithoutLosingOne) {
+  Observer& observer = metrics_.observer("main", "inbox");
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < 500; ++i) {
+          observer.on_enqueue(message("1", "topic." + std::to_string((i + t) % 150)), {});
+          metrics_.on_request("GET", "/" + std::to_string(i % 20), 200, 1us, 1, 1);
+          if (i % 100 == 0) (void)metrics_.expose();
+        }
+      });
+    }
+  }
+  std::istringstream lines(metrics_.expose());
+  double enqueued = 0;
+  double requests = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const double value = line.starts_with("#") ? 0 : std::stod(line.substr(line.rfind(' ')));
+    if (line.starts_with("oncebox_messages_enqueued_total{")) enqueued += value;
+    if (line.starts_with("oncebox_http_requests_total{")) requests += value;
+  }
+  EXPECT_EQ(enqueued, 2'000);
+  EXPECT_EQ(requests, 2'000);
+}
+
+/// All that one request with one message makes the service count. The bound is loose, for busy
+/// machines and sanitizers; `NanosecondsOfARequest` in the report is the figure.
+TEST_F(MetricsTest, CountingARequestCostsLittle) {
+  Observer& observer = metrics_.observer("main", "inbox");
+  const Message one = message("1");
+  constexpr int kTurns = 20'000;
+  const auto turn = [&] {
+    observer.on_store_call("enqueue", 1, 100us, false);
+    observer.on_enqueue(one, {});
+    metrics_.on_request("POST", "/v1/messages", 200, 300us, 100, 100);
+  };
+  turn();
+  auto best = std::chrono::nanoseconds::max();
+  for (int round = 0; round < 5; ++round) {
+    const auto started = std::chrono::steady_clock::now();
+    for (int i = 0; i < kTurns; ++i) turn();
+    best = std::min<std::chrono::nanoseconds>(
+        best, (std::chrono::steady_clock::now() - started) / kTurns);
+  }
+  RecordProperty("NanosecondsOfARequest", static_cast<int>(best.count()));
+  EXPECT_LT(best, 20us);
+}
+
+}  // namespace
+}  // namespace oncebox::server

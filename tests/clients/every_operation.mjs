@@ -1,0 +1,74 @@
+// Calls every operation of the server's description with the description's own example, through a
+// client that is made from it, and writes each exchange as a line of JSON for
+// validate_exchanges.py.
+//
+//   node every_operation.mjs URL FILE
+
+import { appendFileSync } from 'node:fs';
+import { OpenAPIClientAxios } from 'openapi-client-axios';
+
+const [, , server, file] = process.argv;
+const definition = await (await fetch(`${server}/openapi.json`)).json();
+const api = new OpenAPIClientAxios({
+  definition,
+  axiosConfigDefaults: {
+    baseURL: server, validateStatus: () => true, transformResponse: (text) => text,
+  },
+});
+const client = await api.init();
+
+function write(exchange) {
+  appendFileSync(file, `${JSON.stringify(exchange)}\n`);
+}
+
+/** The message of the examples is there, and dead: the examples look at it, and bring it back. */
+async function prepare(parameters, isOutbox) {
+  const suffix = isOutbox ? 'InOutbox' : '';
+  const key = { source: 'shop', messageId: 'order-1' };
+  await client[`enqueueMessages${suffix}`](null, { ...key, topic: 'order.paid' });
+  await client[`markMessages${suffix}`](null, { items: [{ ...key, as: 'Dead' }] });
+}
+
+/** An answer that does not end: its first event is enough. */
+async function readStream(method, path) {
+  const answer = await fetch(server + path);
+  const reader = answer.body.getReader();
+  const text = new TextDecoder();
+  let body = '';
+  while (!body.includes('event: stats\n')) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    body += text.decode(value, { stream: true });
+  }
+  await reader.cancel();
+  write({
+    method, route: path, path, requestType: '', requestBody: '', status: answer.status,
+    responseType: answer.headers.get('content-type'), responseBody: body,
+  });
+}
+
+async function call(operation) {
+  const { operationId, method, path } = operation;
+  if (operationId === 'watchEvents') {
+    await readStream(method.toUpperCase(), path);
+    return;
+  }
+  const parameters = Object.fromEntries(operation.parameters
+    .filter((parameter) => parameter.in === 'path').map(({ name, example }) => [name, example]));
+  await prepare(parameters, path.includes('/outbox/'));
+  const [type, media] = Object.entries(operation.requestBody?.content ?? {})[0] ?? [''];
+  const body = media?.example ?? (type === '*/*' ? { id: 'evt_1' } : undefined);
+  const answer = await client[operationId](parameters, body);
+  write({
+    method: method.toUpperCase(),
+    route: path,
+    path: answer.config.url,
+    requestType: body === undefined ? '' : 'application/json',
+    requestBody: body === undefined ? '' : JSON.stringify(body),
+    status: answer.status,
+    responseType: answer.headers['content-type'],
+    responseBody: answer.data,
+  });
+}
+
+for (const operation of api.getOperations()) await call(operation);
