@@ -215,9 +215,8 @@ void JsonValue::for_each_item(std::size_t max_items, Read read) const {
 template <class Read>
 auto read_json(std::string_view text, Direction direction, Read read) {
   require_json(text, max_nesting(direction));
-  const std::size_t begin = skip_space(text, 0);
-  const std::size_t end = skip_value(text, begin);
-  return read(JsonValue(text.substr(begin, end - begin), Place()));
+  while (is_json_space(text.back())) text.remove_suffix(1);
+  return read(JsonValue(text.substr(skip_space(text, 0)), Place()));
 }
 
 /// The same for a text that is an object with these members. A request without a body is an empty

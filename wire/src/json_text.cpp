@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <boost/json/basic_parser_impl.hpp>
 #include <boost/locale/utf.hpp>
 #include <cstdint>
+#include <cstring>
 
 #include "oncebox/error.hpp"
 
@@ -60,12 +62,26 @@ Verdict judge(std::string_view text, std::size_t max_nesting) {
   return verdict;
 }
 
+// The text is known to be good, so there is always a next quote.
 std::size_t skip_string(std::string_view json, std::size_t place) noexcept {
-  for (++place; json[place] != '"'; ++place) {
-    if (json[place] == '\\') ++place;
+  for (;;) {
+    const auto* const quote = static_cast<const char*>(
+        std::memchr(json.data() + place + 1, '"', json.size() - place - 1));
+    const auto found = static_cast<std::size_t>(quote - json.data());
+    std::size_t before = found;
+    while (json[before - 1] == '\\') --before;
+    if ((found - before) % 2 == 0) return found + 1;
+    place = found;
   }
-  return place + 1;
 }
+
+constexpr std::array<bool, 256> marked(std::string_view characters) {
+  std::array<bool, 256> marks{};
+  for (const char character : characters) marks[static_cast<unsigned char>(character)] = true;
+  return marks;
+}
+
+constexpr std::array<bool, 256> kOpensOrCloses = marked("{}[]\"");
 
 std::uint32_t hex_unit(std::string_view json, std::size_t place) noexcept {
   std::uint32_t unit = 0;
@@ -161,17 +177,20 @@ std::size_t skip_value(std::string_view json, std::size_t place) noexcept {
     return place;
   }
   std::size_t open = 0;
-  do {
+  for (;;) {
+    while (!kOpensOrCloses[static_cast<unsigned char>(json[place])]) ++place;
     const char character = json[place];
     if (character == '"') {
       place = skip_string(json, place);
       continue;
     }
-    if (character == '{' || character == '[') ++open;
-    if (character == '}' || character == ']') --open;
     ++place;
-  } while (open > 0);
-  return place;
+    if (character == '{' || character == '[') {
+      ++open;
+    } else if (--open == 0) {
+      return place;
+    }
+  }
 }
 
 std::string unescape(std::string_view quoted) {

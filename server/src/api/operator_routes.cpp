@@ -18,6 +18,8 @@ namespace {
 
 /// Messages that one transaction revives or purges.
 constexpr std::size_t kDeadBatch = 1'000;
+/// That one call does.
+constexpr std::size_t kMaxDeadLimit = 1'000'000;
 
 /// Whether the client is still there: a call that goes on in batches ends when it is not.
 using Presence = std::shared_ptr<std::atomic<bool>>;
@@ -67,6 +69,7 @@ std::size_t count_dead(ServedQueue& queue, const wire::DeadSelection& which, std
 }
 
 std::string revive(ServedQueue& queue, const wire::ReviveCall& call, const Presence& present) {
+  require_in_range("limit", call.limit, 1, kMaxDeadLimit);
   if (call.dry_run) return wire::write_matched(count_dead(queue, call.which, call.limit), true);
   if (const auto* keys = std::get_if<std::vector<MessageKey>>(&call.which)) {
     return wire::write_revived(queue.operations.revive(*keys, call.options));
@@ -80,6 +83,7 @@ std::string revive(ServedQueue& queue, const wire::ReviveCall& call, const Prese
 }
 
 std::string purge(ServedQueue& queue, const wire::PurgeCall& call, const Presence& present) {
+  require_in_range("limit", call.limit, 1, kMaxDeadLimit);
   if (call.dry_run) return wire::write_matched(count_dead(queue, call.which, call.limit), true);
   if (const auto* keys = std::get_if<std::vector<MessageKey>>(&call.which)) {
     return wire::write_purged(queue.operations.purge(*keys));
@@ -129,8 +133,8 @@ class OperatorRoutes {
     });
     add({Method::post, "/messages/count", Scope::read}, [](const QueueCall& call) {
       require_no_query(call.request());
-      return wire::write_count(call.queue.operations.count(
-          wire::read_filter(body_or_empty_object(call.request()))));
+      return wire::write_count(
+          call.queue.operations.count(wire::read_filter(body_or_empty_object(call.request()))));
     });
     add({Method::get, "/stats", Scope::read}, [](const QueueCall& call) {
       require_no_query(call.request());

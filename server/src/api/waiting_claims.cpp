@@ -65,7 +65,9 @@ WaitingClaims::WaitingClaims(const Parts& parts, Settings settings)
 // The first try -----------------------------------------------------------------------------------
 
 void WaitingClaims::claim(const ExchangePtr& exchange, wire::ClaimCall call) {
-  call.request.max_bytes = std::min(call.request.max_bytes, kMaxAnswerBytes);
+  if (call.request.max_bytes <= limits::kMaxClaimBytes) {
+    call.request.max_bytes = std::min(call.request.max_bytes, kMaxAnswerBytes);
+  }
   call.wait = std::min(call.wait, wire::ClaimCall::kMaxWait);
   note_max_deliveries(call.request.max_deliveries);
   const SteadyTime deadline = std::chrono::steady_clock::now() + call.wait;

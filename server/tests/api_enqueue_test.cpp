@@ -1,0 +1,278 @@
+#include <gtest/gtest.h>
+
+#include "api_fixture.hpp"
+#include "oncebox/wire/queue_json.hpp"
+
+namespace oncebox::server {
+
+namespace {
+
+namespace json = boost::json;
+
+class EnqueueRoute : public ApiTest {};
+ONCEBOX_OVER_EACH_STORE(EnqueueRoute);
+
+constexpr const char* kTrace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+TEST_P(EnqueueRoute, AcceptsOneMessageAndSaysSoOnceItIsStored) {
+  const Response response = call(post(
+      "/v1/messages",
+      R"({"source":"shop","messageId":"m1","topic":"order.created","payload":{"total": 1.50}})"));
+  ASSERT_EQ(response.status, 200) << response.body;
+  EXPECT_EQ(json_of(response),
+            json::parse(R"({"source":"shop","messageId":"m1","status":"Accepted"})"));
+  EXPECT_EQ(record("m1").message->payload.bytes(), R"({"total": 1.50})");
+  EXPECT_TRUE(record("m1").hash) << "the payload's hash is made by the inbox";
+}
+
+TEST_P(EnqueueRoute, RecognisesADuplicate) {
+  enqueue("m1");
+  const Response again = call(
+      post("/v1/messages",
+           R"({"source":"shop","messageId":"m1","topic":"order.created","payload":{"id":"m1"}})"));
+  EXPECT_EQ(json_of(again).at("status"), "Duplicate");
+}
+
+TEST_P(EnqueueRoute, NamesAMessageWithoutIdAndSource) {
+  const json::value answer = json_of(call(post("/v1/messages", R"({"topic":"t","payload":1})")));
+  EXPECT_EQ(answer.at("source"), "http");
+  EXPECT_EQ(answer.at("messageId").as_string().size(), 36U) << "a UUID";
+}
+
+TEST_P(EnqueueRoute, TakesTheIdempotencyKeyAsTheMessageId) {
+  TestCall call_with_key = post("/v1/messages", R"({"topic":"t","payload":1})");
+  call_with_key.fields.push_back({"Idempotency-Key", "key 1"});
+  EXPECT_EQ(json_of(call(call_with_key)).at("status"), "Accepted");
+  const json::value again = json_of(call(call_with_key));
+  EXPECT_EQ(again.at("status"), "Duplicate");
+  EXPECT_EQ(again.at("messageId"), "key 1");
+  const auto stored = store_->inbox().find(MessageKey{"http", "key 1"});
+  ASSERT_TRUE(stored);
+  EXPECT_EQ(stored->message->headers.idempotency_key(), "key 1");
+}
+
+TEST_P(EnqueueRoute, ReadsAnIdempotencyKeyThatIsAStructuredField) {
+  TestCall quoted = post("/v1/messages", R"({"topic":"t","payload":1})");
+  quoted.fields.push_back({"Idempotency-Key", R"("a \"b\" c")"});
+  EXPECT_EQ(json_of(call(quoted)).at("messageId"), R"(a "b" c)");
+}
+
+TEST_P(EnqueueRoute, PrefersTheIdInTheBodyAndKeepsTheKeyAsAHeader) {
+  TestCall both =
+      post("/v1/messages", R"({"source":"shop","messageId":"own","topic":"t","payload":1})");
+  both.fields.push_back({"Idempotency-Key", "the-key"});
+  EXPECT_EQ(json_of(call(both)).at("messageId"), "own");
+  EXPECT_EQ(record("own").message->headers.idempotency_key(), "the-key");
+}
+
+TEST_P(EnqueueRoute, RefusesAnIdempotencyKeyThatCannotBeAnId) {
+  TestCall empty = post("/v1/messages", R"({"topic":"t","payload":1})");
+  empty.fields.push_back({"Idempotency-Key", ""});
+  EXPECT_EQ(problem_code(call(empty)), "invalid_argument");
+  TestCall longest = post("/v1/messages", R"({"topic":"t","payload":1})");
+  longest.fields.push_back({"Idempotency-Key", std::string(256, 'k')});
+  EXPECT_EQ(call(longest).status, 400);
+}
+
+TEST_P(EnqueueRoute, GivesEachMessageOfAnArrayAKeyOfItsOwn) {
+  TestCall many = post("/v1/messages",
+                       R"([{"topic":"t","payload":1},{"topic":"t","payload":2,
+                            "headers":{"idempotencyKey":"mine"}}])");
+  many.fields.push_back({"Idempotency-Key", "k"});
+  const json::value answer = json_of(call(many));
+  EXPECT_EQ(answer.at("results").at(0).at("messageId"), "k/0");
+  EXPECT_EQ(answer.at("results").at(1).at("messageId"), "k/1");
+  const auto first = store_->inbox().find(MessageKey{"http", "k/0"});
+  const auto second = store_->inbox().find(MessageKey{"http", "k/1"});
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->message->headers.idempotency_key(), "k/0");
+  EXPECT_EQ(second->message->headers.idempotency_key(), "mine");
+}
+
+TEST_P(EnqueueRoute, HandsTheTraceOn) {
+  TestCall traced = post("/v1/messages", R"({"source":"shop","messageId":"m","topic":"t"})");
+  traced.fields.push_back({"traceparent", kTrace});
+  ASSERT_EQ(call(traced).status, 200);
+  EXPECT_EQ(record("m").message->headers.traceparent(), kTrace);
+}
+
+TEST_P(EnqueueRoute, LeavesOutATraceThatIsNone) {
+  const std::string trace = kTrace;
+  int id = 0;
+  for (const std::string& bad :
+       std::vector<std::string>{"nonsense", "ff" + trace.substr(2), trace + "-x", trace.substr(1),
+                                "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+                                "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+                                "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01"}) {
+    const std::string name = "m" + std::to_string(id++);
+    TestCall traced =
+        post("/v1/messages", R"({"source":"shop","messageId":")" + name + R"(","topic":"t"})");
+    traced.fields.push_back({"traceparent", bad});
+    ASSERT_EQ(call(traced).status, 200);
+    EXPECT_EQ(record(name).message->headers.traceparent(), std::nullopt) << bad;
+  }
+}
+
+TEST_P(EnqueueRoute, StoresAnArrayInOneTransactionAndAnswersEach) {
+  enqueue("known");
+  const Response response = call(post("/v1/messages", R"([
+      {"source":"shop","messageId":"a","topic":"t","payload":1},
+      {"source":"shop","messageId":"known","topic":"order.created","payload":{"id":"known"}}])"));
+  ASSERT_EQ(response.status, 200) << response.body;
+  EXPECT_EQ(json_of(response).at("results").at(0).at("status"), "Accepted");
+  EXPECT_EQ(json_of(response).at("results").at(1).at("status"), "Duplicate");
+}
+
+TEST_P(EnqueueRoute, StoresNothingOfAnArrayWithABadMessage) {
+  const Response response = call(post("/v1/messages", R"([
+      {"source":"shop","messageId":"a","topic":"t","payload":1},
+      {"source":"shop","messageId":"b","topic":""}])"));
+  EXPECT_EQ(response.status, 400);
+  EXPECT_NE(problem_detail(response).find("[1].topic"), std::string::npos)
+      << problem_detail(response);
+  EXPECT_FALSE(store_->inbox().find(MessageKey{"shop", "a"}));
+}
+
+TEST_P(EnqueueRoute, AnswersAnEmptyArrayWithNothing) {
+  EXPECT_EQ(json_of(call(post("/v1/messages", "[]"))), json::parse(R"({"results":[]})"));
+}
+
+TEST_P(EnqueueRoute, RefusesWhatIsNoMessage) {
+  for (const std::string& body :
+       {std::string(), std::string("nonsense"), std::string("7"), std::string("{}"),
+        std::string(R"({"topic":7})"), std::string(R"({"topic":"t","payload":)"),
+        std::string(R"({"topic":"t","priority":1000})"), std::string("\xff\xfe")}) {
+    const Response response = call(post("/v1/messages", body));
+    EXPECT_EQ(response.status, 400) << body;
+    EXPECT_FALSE(problem_code(response).empty()) << body;
+  }
+}
+
+TEST_P(EnqueueRoute, NamesAFieldThatItDoesNotKnow) {
+  const Response response =
+      call(post("/v1/messages", R"({"topic":"t","payload":1,"prioritty":3})"));
+  EXPECT_EQ(response.status, 400);
+  EXPECT_NE(problem_detail(response).find("prioritty"), std::string::npos);
+  EXPECT_EQ(json_of(response).at("requestId"), "test-request");
+}
+
+TEST_P(EnqueueRoute, RefusesABodyThatIsNotJson) {
+  for (const std::string type : {"text/plain", "application/x-www-form-urlencoded",
+                                 "application/json; charset=latin-1", "application/xml"}) {
+    TestCall other = post("/v1/messages", R"({"topic":"t"})");
+    other.fields = {{"Content-Type", type}};
+    const Response response = call(other);
+    EXPECT_EQ(response.status, 415) << type;
+    EXPECT_EQ(problem_code(response), "unsupported_media_type");
+  }
+}
+
+TEST_P(EnqueueRoute, TakesJsonByAnySpellingOfItsType) {
+  for (const std::string type :
+       {"Application/JSON", "application/json; charset=UTF-8", "application/json;charset=\"utf-8\"",
+        " application/json ; boundary=x"}) {
+    TestCall same = post("/v1/messages", R"({"topic":"t"})");
+    same.fields = {{"Content-Type", type}};
+    EXPECT_EQ(call(same).status, 200) << type;
+  }
+  TestCall untyped = post("/v1/messages", R"({"topic":"t"})");
+  untyped.fields.clear();
+  EXPECT_EQ(call(untyped).status, 200);
+}
+
+TEST_P(EnqueueRoute, FollowsTheQueryOnHashMismatch) {
+  const std::string first = R"({"source":"shop","messageId":"m","topic":"t","payload":1})";
+  const std::string other = R"({"source":"shop","messageId":"m","topic":"t","payload":2})";
+  ASSERT_EQ(call(post("/v1/messages", first)).status, 200);
+  const json::value rejected = json_of(call(post("/v1/messages?onHashMismatch=Reject", other)));
+  EXPECT_EQ(rejected.at("status"), "Rejected");
+  EXPECT_EQ(rejected.at("hashMismatch"), true);
+  const json::value quarantined =
+      json_of(call(post("/v1/messages?onHashMismatch=Quarantine", other)));
+  EXPECT_EQ(quarantined.at("status"), "Quarantined");
+  EXPECT_TRUE(quarantined.at("quarantinedAs").is_string());
+  EXPECT_EQ(json_of(call(post("/v1/messages?onHashMismatch=Warn", other))).at("status"), "Updated");
+}
+
+TEST_P(EnqueueRoute, FollowsTheQueryOnMissingHashes) {
+  const std::string body = R"({"source":"shop","messageId":"m","topic":"t","payload":1})";
+  ASSERT_EQ(call(post("/v1/messages?missingHash=Leave", body)).status, 200);
+  EXPECT_FALSE(record("m").hash);
+}
+
+TEST_P(EnqueueRoute, FollowsTheQueryOnDeadMessages) {
+  enqueue("m");
+  store_->inbox().mark({.key = {"shop", "m"}, .as = MarkAs::dead, .error = "no"});
+  const std::string body =
+      R"({"source":"shop","messageId":"m","topic":"order.created","payload":{"id":"m"}})";
+  EXPECT_EQ(json_of(call(post("/v1/messages", body))).at("status"), "DuplicateDead");
+  EXPECT_EQ(json_of(call(post("/v1/messages?onDead=Revive", "[" + body + "]")))
+                .at("results")
+                .at(0)
+                .at("status"),
+            "Revived");
+}
+
+TEST_P(EnqueueRoute, RefusesAQueryThatItDoesNotKnow) {
+  for (const std::string query :
+       {"onDead=Maybe", "ondead=Keep", "onDead=Keep&onDead=Keep", "x=", "onHashMismatch="}) {
+    const Response response = call(post("/v1/messages?" + query, R"({"topic":"t"})"));
+    EXPECT_EQ(response.status, 400) << query;
+  }
+}
+
+TEST(EnqueueLimits, APayloadAboveTheStoresLimitIsRefusedWithAClearText) {
+  const testing::FakeClock clock;
+  memory::MemoryStore store(clock, {.max_payload_bytes = 10});
+  ApiUnderTest under_test(quiet_options(), {{"small", store}}, clock);
+  const std::string body = R"({"topic":"t","payload":"more than ten bytes"})";
+  for (const TestCall& call : {post("/v1/messages", body), post("/v1/messages", "[" + body + "]"),
+                               post("/v1/outbox/messages", body)}) {
+    const Response response = under_test.call(call);
+    EXPECT_EQ(response.status, 400);
+    EXPECT_NE(problem_detail(response).find("at most 10"), std::string::npos) << response.body;
+  }
+}
+
+TEST(EnqueueLimits, AFullStoreIsAnswered503AndSaysWhenToComeBack) {
+  const testing::FakeClock clock;
+  memory::MemoryStore store(clock, {.max_messages = 1});
+  ApiUnderTest under_test(quiet_options(), {{"small", store}}, clock);
+  EXPECT_EQ(under_test.call(post("/v1/messages", R"({"topic":"t"})")).status, 200);
+  const Response full = under_test.call(post("/v1/messages", R"({"topic":"t"})"));
+  EXPECT_EQ(full.status, 503);
+  EXPECT_EQ(problem_code(full), "overloaded");
+  EXPECT_TRUE(full.fields.get("Retry-After"));
+}
+
+TEST_P(EnqueueRoute, ServesTheNamedStoreAndTheOutbox) {
+  const std::string body = R"({"source":"shop","messageId":"m","topic":"t","payload":1})";
+  EXPECT_EQ(json_of(call(post("/v1/stores/second/messages", body))).at("status"), "Accepted");
+  EXPECT_FALSE(store_->inbox().find(MessageKey{"shop", "m"}));
+  EXPECT_TRUE(second_->inbox().find(MessageKey{"shop", "m"}));
+  EXPECT_EQ(json_of(call(post("/v1/outbox/messages", body))).at("status"), "Accepted");
+  EXPECT_TRUE(store_->outbox().find(MessageKey{"shop", "m"}));
+  EXPECT_EQ(json_of(call(post("/v1/stores/second/outbox/messages", "[" + body + "]")))
+                .at("results")
+                .at(0)
+                .at("status"),
+            "Accepted");
+  EXPECT_TRUE(second_->outbox().find(MessageKey{"shop", "m"}));
+  const Response unknown = call(post("/v1/stores/third/messages", body));
+  EXPECT_EQ(unknown.status, 404);
+  EXPECT_EQ(problem_code(unknown), "not_found");
+}
+
+TEST_P(EnqueueRoute, TakesALargeMessageWithoutHoldingUpASocket) {
+  const std::string payload(300 << 10, 'x');
+  const Response response =
+      call(post("/v1/messages", R"({"source":"shop","messageId":"big","topic":"t","payload":")" +
+                                    payload + R"("})"));
+  ASSERT_EQ(response.status, 200) << response.body;
+  EXPECT_EQ(record("big").message->payload.size(), payload.size());
+  EXPECT_EQ(call(post("/v1/messages", payload)).status, 400);
+}
+
+}  // namespace
+
+}  // namespace oncebox::server

@@ -1,0 +1,265 @@
+#include <gtest/gtest.h>
+
+#include "api_fixture.hpp"
+#include "faulty_store.hpp"
+
+namespace oncebox::server {
+
+namespace {
+
+namespace json = boost::json;
+
+class OperatorRoutesTest : public ApiTest {
+ protected:
+  explicit OperatorRoutesTest(const ServerOptions& options = quiet_options()) : ApiTest(options) {}
+
+  void bury(const std::string& id, const std::string& topic = "order.created") {
+    enqueue(id, topic);
+    store_->inbox().mark({.key = {"shop", id}, .as = MarkAs::dead, .error = "broken " + id});
+  }
+  void bury_many(std::size_t count) {
+    std::vector<Message> messages;
+    std::vector<Mark> marks;
+    for (std::size_t i = 0; i < count; ++i) {
+      messages.push_back({.key = {"shop", "d" + std::to_string(i)}, .topic = "bulk"});
+      marks.push_back({.key = messages.back().key, .as = MarkAs::dead, .error = "no"});
+    }
+    store_->inbox().enqueue(messages);
+    store_->inbox().mark(marks);
+  }
+  [[nodiscard]] std::size_t dead() { return store_->inbox_operator().stats().total().dead; }
+};
+ONCEBOX_OVER_EACH_STORE(OperatorRoutesTest);
+
+TEST_P(OperatorRoutesTest, ListsPageByPageWithFilters) {
+  for (int i = 0; i < 5; ++i) enqueue("m" + std::to_string(i), i % 2 == 0 ? "even" : "odd");
+  const json::value first = json_of(call(get("/v1/messages?limit=2&topic=even")));
+  ASSERT_EQ(first.at("messages").as_array().size(), 2U) << first;
+  EXPECT_FALSE(first.at("messages").at(0).as_object().contains("payload"));
+  const std::string next = first.at("next").as_string().c_str();
+  const json::value second =
+      json_of(call(get("/v1/messages?limit=2&topic=even&payloads=true&after=" + next)));
+  ASSERT_EQ(second.at("messages").as_array().size(), 1U) << second;
+  EXPECT_EQ(second.at("messages").at(0).at("messageId"), "m4");
+  EXPECT_TRUE(second.at("messages").at(0).as_object().contains("payload"));
+  EXPECT_EQ(json_of(call(get("/v1/messages?order=NewestFirst&limit=1")))
+                .at("messages")
+                .at(0)
+                .at("messageId"),
+            "m4");
+}
+
+TEST_P(OperatorRoutesTest, RefusesListsThatMakeNoSense) {
+  for (const std::string query : {"limit=0", "limit=1001", "limit=x", "bogus=1", "after=nonsense",
+                                  "status=Nope", "limit=1&limit=2", "firstSeenFrom=yesterday"}) {
+    EXPECT_EQ(call(get("/v1/messages?" + query)).status, 400) << query;
+    EXPECT_EQ(call(get("/v1/dead?" + query)).status, 400) << query;
+  }
+  EXPECT_EQ(call(get("/v1/dead?status=Done")).status, 400);
+}
+
+TEST_P(OperatorRoutesTest, CountsWhatMatches) {
+  enqueue("a", "x");
+  enqueue("b", "y");
+  EXPECT_EQ(json_of(call(post("/v1/messages/count", ""))), json::parse(R"({"count":2})"));
+  EXPECT_EQ(json_of(call(post("/v1/messages/count", R"({"filter":{"topic":"x"}})"))),
+            json::parse(R"({"count":1})"));
+}
+
+TEST_P(OperatorRoutesTest, TellsHowFullAQueueIs) {
+  enqueue("a", "x");
+  bury("b", "y");
+  const json::value stats = json_of(call(get("/v1/stats")));
+  ASSERT_EQ(stats.at("topics").as_array().size(), 2U) << stats;
+  EXPECT_EQ(stats.at("topics").at(0).at("ready"), 1);
+  EXPECT_EQ(stats.at("topics").at(1).at("dead"), 1);
+  EXPECT_TRUE(json_of(call(get("/v1/outbox/stats"))).at("topics").as_array().empty());
+  EXPECT_EQ(call(get("/v1/stats?x=1")).status, 400);
+}
+
+TEST_P(OperatorRoutesTest, ListsAndShowsDeadMessages) {
+  enqueue("alive");
+  bury("gone");
+  const json::value list = json_of(call(get("/v1/dead")));
+  ASSERT_EQ(list.at("messages").as_array().size(), 1U);
+  EXPECT_EQ(list.at("messages").at(0).at("messageId"), "gone");
+  EXPECT_EQ(json_of(call(get("/v1/dead?status=Dead"))).at("messages").as_array().size(), 1U);
+  EXPECT_EQ(json_of(call(get("/v1/dead/shop/gone"))).at("lastError"), "broken gone");
+  EXPECT_EQ(call(get("/v1/dead/shop/alive")).status, 404);
+  EXPECT_EQ(call(get("/v1/dead/shop/none")).status, 404);
+}
+
+TEST_P(OperatorRoutesTest, RevivesByKey) {
+  enqueue("alive");
+  bury("gone");
+  EXPECT_EQ(json_of(call(post("/v1/dead/revive", R"({"keys":[
+                {"source":"shop","messageId":"gone"},{"source":"shop","messageId":"alive"},
+                {"source":"shop","messageId":"none"}],"reason":"fixed"})"))),
+            json::parse(R"({"results":["Revived","NotDead","Unknown"],"count":1})"));
+  EXPECT_EQ(record("gone").status, Status::processing);
+  EXPECT_EQ(record("gone").revivals.last_reason, "fixed");
+}
+
+TEST_P(OperatorRoutesTest, RevivesWhatMatchesAFilterAfterADelay) {
+  bury("a", "x");
+  bury("b", "y");
+  EXPECT_EQ(json_of(call(post("/v1/dead/revive", R"({"filter":{"topic":"x"},"delaySeconds":60})"))),
+            json::parse(R"({"count":1,"dryRun":false})"));
+  EXPECT_EQ(record("a").eligible_at, clock_.now() + std::chrono::seconds{60});
+  EXPECT_EQ(record("b").status, Status::dead);
+}
+
+TEST_P(OperatorRoutesTest, ADryRunOnlyCounts) {
+  enqueue("alive");
+  bury("a", "x");
+  bury("b", "y");
+  for (const std::string path : {"/v1/dead/revive", "/v1/dead/purge"}) {
+    EXPECT_EQ(json_of(call(post(path, R"({"all":true,"dryRun":true})"))),
+              json::parse(R"({"count":2,"dryRun":true})"));
+    EXPECT_EQ(json_of(call(post(path, R"({"filter":{"topic":"x"},"dryRun":true})"))),
+              json::parse(R"({"count":1,"dryRun":true})"));
+    EXPECT_EQ(json_of(call(post(path, R"({"all":true,"dryRun":true,"limit":1})"))),
+              json::parse(R"({"count":1,"dryRun":true})"));
+    EXPECT_EQ(json_of(call(post(path, R"({"dryRun":true,"keys":[
+                  {"source":"shop","messageId":"a"},{"source":"shop","messageId":"alive"}]})"))),
+              json::parse(R"({"count":1,"dryRun":true})"));
+  }
+  EXPECT_EQ(dead(), 2U);
+}
+
+TEST_P(OperatorRoutesTest, PurgesByKeyByFilterAndAll) {
+  enqueue("alive");
+  bury("a", "x");
+  bury("b", "y");
+  bury("c", "z");
+  EXPECT_EQ(json_of(call(post("/v1/dead/purge", R"({"keys":[{"source":"shop","messageId":"a"},
+                {"source":"shop","messageId":"alive"}]})"))),
+            json::parse(R"({"results":["Purged","NotDead"],"count":1})"));
+  EXPECT_EQ(json_of(call(post("/v1/dead/purge", R"({"filter":{"errorContains":"broken b"}})"))),
+            json::parse(R"({"count":1,"dryRun":false})"));
+  EXPECT_EQ(json_of(call(post("/v1/dead/purge", R"({"all":true})"))),
+            json::parse(R"({"count":1,"dryRun":false})"));
+  EXPECT_EQ(dead(), 0U);
+  EXPECT_EQ(record("alive").status, Status::processing);
+}
+
+TEST_P(OperatorRoutesTest, ManyAreChangedInBatchesUpToTheLimit) {
+  bury_many(2'600);
+  EXPECT_EQ(json_of(call(post("/v1/dead/revive", R"({"all":true,"limit":1200})"))).at("count"),
+            1'200);
+  EXPECT_EQ(dead(), 1'400U);
+  EXPECT_EQ(json_of(call(post("/v1/dead/purge", R"({"all":true})"))).at("count"), 1'400);
+  EXPECT_EQ(dead(), 0U);
+}
+
+TEST_P(OperatorRoutesTest, NobodyChangesEverythingByASlip) {
+  bury("a");
+  for (const std::string path : {"/v1/dead/revive", "/v1/dead/purge"}) {
+    for (const std::string body :
+         {"", "{}", R"({"all":false})", R"({"filter":{}})", R"({"all":true,"keys":[]})",
+          R"({"filter":{"topic":"x","bogus":1}})", R"({"all":true,"limit":0})",
+          R"({"filter":{"status":["Done"]}})"}) {
+      EXPECT_EQ(call(post(path, body)).status, 400) << path << " " << body;
+    }
+  }
+  EXPECT_EQ(dead(), 1U);
+}
+
+TEST_P(OperatorRoutesTest, CleanupRemovesWhatIsPastItsRetention) {
+  enqueue("a");
+  store_->inbox().mark({.key = {"shop", "a"}, .as = MarkAs::processed});
+  bury("b");
+  store_->keys().complete({.key = "k", .retention = std::chrono::seconds{60}});
+  clock_.advance(std::chrono::hours{2});
+  EXPECT_EQ(json_of(call(post("/v1/cleanup", ""))),
+            json::parse(R"({"doneRemoved":0,"deadRemoved":0,"keysRemoved":1})"));
+  EXPECT_EQ(json_of(call(post("/v1/cleanup",
+                              R"({"doneRetentionSeconds":3600,"deadRetentionSeconds":3600})"))),
+            json::parse(R"({"doneRemoved":1,"deadRemoved":1,"keysRemoved":0})"));
+  EXPECT_EQ(call(post("/v1/cleanup", R"({"limit":0})")).status, 400);
+  EXPECT_EQ(call(post("/v1/cleanup?x=1", "{}")).status, 400);
+}
+
+TEST_P(OperatorRoutesTest, PausesAndResumesTopicsOfOneQueue) {
+  EXPECT_EQ(json_of(call(get("/v1/topics/paused"))), json::parse(R"({"paused":[]})"));
+  EXPECT_EQ(json_of(call(post("/v1/topics/pause", R"({"topic":"order.*"})"))),
+            json::parse(R"({"paused":["order.*"]})"));
+  EXPECT_EQ(json_of(call(get("/v1/topics/paused"))), json::parse(R"({"paused":["order.*"]})"));
+  EXPECT_EQ(json_of(call(get("/v1/outbox/topics/paused"))), json::parse(R"({"paused":[]})"));
+  EXPECT_EQ(json_of(call(get("/v1/stores/second/topics/paused"))), json::parse(R"({"paused":[]})"));
+  enqueue("m");
+  EXPECT_TRUE(claim().at("messages").as_array().empty());
+  EXPECT_EQ(json_of(call(post("/v1/topics/resume", R"({"topic":"order.*"})"))),
+            json::parse(R"({"paused":[]})"));
+  EXPECT_EQ(claim().at("messages").as_array().size(), 1U);
+  for (const std::string body : {"", "{}", R"({"topic":""})", R"({"topics":"x"})"}) {
+    EXPECT_EQ(call(post("/v1/topics/pause", body)).status, 400) << body;
+    EXPECT_EQ(call(post("/v1/topics/resume", body)).status, 400) << body;
+  }
+}
+
+TEST_P(OperatorRoutesTest, ListsTheStores) {
+  const json::value answer = json_of(call(get("/v1/stores")));
+  const json::value& first = answer.at("stores").at(0);
+  EXPECT_EQ(first.at("name"), "first");
+  EXPECT_EQ(first.at("default"), true);
+  EXPECT_EQ(first.at("health"), "Healthy");
+  EXPECT_EQ(first.at("capabilities").at("durable"), GetParam() == StoreKind::sqlite);
+  EXPECT_EQ(answer.at("stores").at(1).at("name"), "second");
+  EXPECT_EQ(answer.at("stores").at(1).at("default"), false);
+}
+
+class ConfiguredPauses : public OperatorRoutesTest {
+ protected:
+  ConfiguredPauses() : OperatorRoutesTest(options()) {}
+  static ServerOptions options() {
+    ServerOptions paused = quiet_options();
+    paused.paused_topics = {"order.*", "mail"};
+    return paused;
+  }
+};
+ONCEBOX_OVER_EACH_STORE(ConfiguredPauses);
+
+TEST_P(ConfiguredPauses, HoldForTheInboxesFromTheStart) {
+  EXPECT_EQ(json_of(call(get("/v1/topics/paused"))),
+            json::parse(R"({"paused":["order.*","mail"]})"));
+  EXPECT_EQ(json_of(call(get("/v1/stores/second/topics/paused"))).at("paused").as_array().size(),
+            2U);
+  enqueue("m");
+  EXPECT_TRUE(claim().at("messages").as_array().empty());
+}
+
+TEST(Readiness, IsThatOfTheStoresAndAskedForAtMostOnceASecond) {
+  const testing::FakeClock clock;
+  memory::MemoryStore good(clock);
+  FaultyStore bad(clock, [](std::string_view) { return testing::Fault::none; });
+  bad.set_health(HealthStatus::unavailable);
+  ApiUnderTest under_test(quiet_options(), {{"good", good}, {"bad", bad}}, clock);
+  const Api::Readiness first = under_test.api().readiness();
+  EXPECT_FALSE(first.ready);
+  EXPECT_EQ(first.detail, "store bad: told so");
+  bad.set_health(HealthStatus::degraded);
+  EXPECT_FALSE(under_test.api().readiness().ready) << "the last answer is fresh enough";
+  EXPECT_TRUE(eventually([&] { return under_test.api().readiness().ready; }))
+      << "degraded is still of use";
+}
+
+TEST(HostedStoresTest, NamesAreCheckedAndUnique) {
+  const testing::FakeClock clock;
+  memory::MemoryStore store(clock);
+  NullLogger logger;
+  Metrics metrics;
+  const auto host = [&](const std::vector<NamedStore>& stores) {
+    const HostedStores hosted(stores, quiet_options(), logger, metrics, clock);
+  };
+  EXPECT_THROW(host({}), Error);
+  EXPECT_THROW(host({{"", store}}), Error);
+  EXPECT_THROW(host({{"a/b", store}}), Error);
+  EXPECT_THROW(host({{std::string(65, 'a'), store}}), Error);
+  EXPECT_THROW(host({{"a", store}, {"a", store}}), Error);
+  EXPECT_NO_THROW(host({{"a-B_9", store}, {"b", store}}));
+}
+
+}  // namespace
+
+}  // namespace oncebox::server

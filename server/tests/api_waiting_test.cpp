@@ -1,0 +1,363 @@
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "api_fixture.hpp"
+#include "faulty_store.hpp"
+#include "oncebox/wire/queue_json.hpp"
+
+namespace oncebox::server {
+
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kWaiting = R"({"waitSeconds":60})";
+
+std::size_t messages_in(const Response& response) {
+  EXPECT_EQ(response.status, 200) << response.body;
+  return json_of(response).at("messages").as_array().size();
+}
+
+/// On the machine's clock, so that what is due comes by itself.
+class WaitingClaimsTest : public ::testing::TestWithParam<StoreKind> {
+ protected:
+  explicit WaitingClaimsTest(const ServerOptions& options = quiet_options())
+      : under_test_(options, {{"main", *store_}}, clock_) {}
+
+  std::shared_ptr<TestExchange> begin_claim(const std::string& body = kWaiting) {
+    return under_test_.begin(post("/v1/messages/claim", body));
+  }
+  /// Begins a claim, and returns when it waits.
+  std::shared_ptr<TestExchange> wait_claim(const std::string& body = kWaiting) {
+    const double before = waiting();
+    auto exchange = begin_claim(body);
+    EXPECT_TRUE(eventually([&] { return waiting() > before; })) << "it does not wait";
+    return exchange;
+  }
+  [[nodiscard]] double waiting() {
+    const std::string text = under_test_.metrics().expose();
+    const std::string name = "\noncebox_waiting_claims ";
+    const std::size_t at = text.find(name);
+    return at == text.npos ? 0 : std::stod(text.substr(at + name.size()));
+  }
+  void enqueue(const std::string& id, const std::string& topic = "t", std::string more = "") {
+    const Response response =
+        under_test_.call(post("/v1/messages", R"({"source":"s","messageId":")" + id +
+                                                  R"(","topic":")" + topic + R"(")" + more + "}"));
+    ASSERT_EQ(response.status, 200) << response.body;
+  }
+  [[nodiscard]] std::optional<MessageRecord> find(const std::string& id) {
+    return store_->inbox().find(MessageKey{"s", id});
+  }
+
+  SystemClock clock_;
+  testing::TemporaryFolder folder_;
+  std::unique_ptr<Store> store_ = make_store(GetParam(), clock_, folder_);
+  ApiUnderTest under_test_;
+};
+ONCEBOX_OVER_EACH_STORE(WaitingClaimsTest);
+
+TEST_P(WaitingClaimsTest, AClaimThatMayNotWaitIsAnsweredEmptyAtOnce) {
+  EXPECT_EQ(messages_in(begin_claim("{}")->wait()), 0U);
+}
+
+TEST_P(WaitingClaimsTest, AnEnqueueWakesAClaim) {
+  const auto claim = wait_claim();
+  EXPECT_FALSE(claim->answered());
+  enqueue("m");
+  EXPECT_EQ(messages_in(claim->wait()), 1U);
+  EXPECT_EQ(waiting(), 0);
+}
+
+TEST_P(WaitingClaimsTest, ADueTimeWakesAClaim) {
+  const std::string due = format_rfc3339(clock_.now() + Duration{150});
+  enqueue("m", "t", R"(,"dueAt":")" + due + R"(")");
+  const auto claim = wait_claim();
+  EXPECT_EQ(messages_in(claim->wait()), 1U);
+  EXPECT_GE(clock_.now(), parse_rfc3339(due));
+}
+
+TEST_P(WaitingClaimsTest, ADueTimeThatIsEnqueuedWhileAClaimWaitsWakesItToo) {
+  const auto claim = wait_claim();
+  const std::string due = format_rfc3339(clock_.now() + Duration{150});
+  enqueue("m", "t", R"(,"dueAt":")" + due + R"(")");
+  EXPECT_EQ(messages_in(claim->wait()), 1U);
+  EXPECT_GE(clock_.now(), parse_rfc3339(due));
+}
+
+TEST_P(WaitingClaimsTest, ALeaseThatLapsesWakesAClaim) {
+  enqueue("m");
+  EXPECT_EQ(messages_in(begin_claim(R"({"leaseSeconds":0.2})")->wait()), 1U);
+  EXPECT_EQ(messages_in(wait_claim()->wait()), 1U);
+  EXPECT_EQ(find("m")->history.lapses, 1);
+}
+
+TEST_P(WaitingClaimsTest, AReleaseWakesAClaim) {
+  enqueue("m");
+  const json::value held = json_of(begin_claim("{}")->wait());
+  const auto claim = wait_claim();
+  const std::string owner = held.at("owner").as_string().c_str();
+  under_test_.call(post("/v1/messages/settle",
+                        R"({"items":[{"source":"s","messageId":"m","verdict":"Release","owner":")" +
+                            owner + R"("}]})"));
+  EXPECT_EQ(messages_in(claim->wait()), 1U);
+}
+
+TEST_P(WaitingClaimsTest, AClaimIsAnsweredEmptyWhenItsTimeIsOver) {
+  const auto started = std::chrono::steady_clock::now();
+  EXPECT_EQ(messages_in(begin_claim(R"({"waitSeconds":0.1})")->wait()), 0U);
+  EXPECT_GE(std::chrono::steady_clock::now() - started, Duration{100});
+  EXPECT_EQ(waiting(), 0);
+}
+
+TEST_P(WaitingClaimsTest, TheOldestClaimIsServedFirst) {
+  const auto first = wait_claim(R"({"waitSeconds":60,"limit":1})");
+  const auto second = wait_claim(R"({"waitSeconds":60,"limit":1})");
+  const auto third = wait_claim(R"({"waitSeconds":60,"limit":1})");
+  enqueue("m1");
+  EXPECT_EQ(messages_in(first->wait()), 1U);
+  EXPECT_FALSE(second->answered());
+  enqueue("m2");
+  EXPECT_EQ(messages_in(second->wait()), 1U);
+  EXPECT_FALSE(third->answered());
+  enqueue("m3");
+  EXPECT_EQ(messages_in(third->wait()), 1U);
+}
+
+TEST_P(WaitingClaimsTest, AClaimForAnotherTopicKeepsWaiting) {
+  const auto mail = wait_claim(R"({"waitSeconds":60,"topics":{"only":["mail.*"]}})");
+  const auto order = wait_claim(R"({"waitSeconds":60,"topics":{"only":["order.*"]}})");
+  enqueue("m1", "order.paid");
+  EXPECT_EQ(messages_in(order->wait()), 1U);
+  EXPECT_FALSE(mail->answered());
+  enqueue("m2", "mail.sent");
+  EXPECT_EQ(messages_in(mail->wait()), 1U);
+}
+
+TEST_P(WaitingClaimsTest, AClaimWhoseClientIsGoneTakesNothing) {
+  const auto gone = wait_claim();
+  const auto other = wait_claim();
+  gone->go_away();
+  EXPECT_EQ(waiting(), 1);
+  enqueue("m");
+  EXPECT_EQ(messages_in(other->wait()), 1U);
+  EXPECT_FALSE(gone->answered());
+  EXPECT_EQ(find("m")->history.deliveries, 1);
+}
+
+TEST_P(WaitingClaimsTest, APausedTopicIsNotHandedOutAndAResumedOneWakes) {
+  under_test_.call(post("/v1/topics/pause", R"({"topic":"order.*"})"));
+  enqueue("m", "order.paid");
+  EXPECT_EQ(messages_in(begin_claim("{}")->wait()), 0U);
+  EXPECT_EQ(messages_in(begin_claim(R"({"topics":{"only":["order.paid"]}})")->wait()), 0U);
+  const auto claim = wait_claim();
+  const auto exact = wait_claim(R"({"waitSeconds":60,"topics":{"only":["order.paid"]}})");
+  enqueue("other", "mail");
+  EXPECT_EQ(messages_in(claim->wait()), 1U);
+  EXPECT_FALSE(exact->answered());
+  under_test_.call(post("/v1/topics/resume", R"({"topic":"order.*"})"));
+  EXPECT_EQ(messages_in(exact->wait()), 1U);
+}
+
+TEST_P(WaitingClaimsTest, DrainingAnswersWhatWaitsAndLetsNothingWaitAnyMore) {
+  const auto claim = wait_claim();
+  under_test_.api().drain();
+  EXPECT_EQ(messages_in(claim->wait()), 0U);
+  EXPECT_EQ(messages_in(begin_claim()->wait()), 0U);
+  enqueue("m");
+  EXPECT_EQ(messages_in(begin_claim()->wait()), 1U) << "calls go on";
+}
+
+TEST_P(WaitingClaimsTest, WhatWaitsIsAnsweredWhenTheServerEnds) {
+  const auto claim = wait_claim();
+  under_test_.destroy();
+  EXPECT_EQ(messages_in(claim->wait()), 0U);
+  claim->go_away();
+  EXPECT_EQ(store_->inbox().enqueue(Message{.key = {"s", "late"}, .topic = "t"}).status,
+            EnqueueStatus::accepted)
+      << "nobody listens any more";
+}
+
+TEST_P(WaitingClaimsTest, EveryMessageReachesOneOfManyClaims) {
+  constexpr int kWorkers = 8;
+  constexpr int kMessages = 400;
+  std::atomic<int> handled = 0;
+  std::vector<std::jthread> workers;
+  for (int i = 0; i < kWorkers; ++i) {
+    workers.emplace_back([&] {
+      while (handled < kMessages) {
+        const Response response = begin_claim(R"({"waitSeconds":1,"limit":3})")->wait();
+        const json::value claimed = json_of(response);
+        json::array items;
+        for (const json::value& message : claimed.at("messages").as_array()) {
+          items.push_back(json::object{{"source", message.at("source")},
+                                       {"messageId", message.at("messageId")},
+                                       {"verdict", "Ack"}});
+        }
+        if (items.empty()) continue;
+        const auto count = static_cast<int>(items.size());
+        const Response settled = under_test_.call(
+            post("/v1/messages/settle",
+                 json::serialize(json::object{{"owner", claimed.at("owner")}, {"items", items}})));
+        EXPECT_EQ(settled.body.find("LeaseLost"), std::string::npos);
+        handled += count;
+      }
+    });
+  }
+  std::vector<std::jthread> senders;
+  for (int sender = 0; sender < 4; ++sender) {
+    senders.emplace_back([this, sender] {
+      for (int i = 0; i < kMessages / 4; ++i) {
+        enqueue(std::to_string(sender) + "-" + std::to_string(i));
+      }
+    });
+  }
+  senders.clear();
+  workers.clear();
+  EXPECT_EQ(handled, kMessages);
+  const TopicStats total = store_->inbox_operator().stats().total();
+  EXPECT_EQ(total.done, static_cast<std::size_t>(kMessages));
+}
+
+TEST_P(WaitingClaimsTest, ClaimsThatComeAndGoLoseNothing) {
+  constexpr int kMessages = 100;
+  std::atomic<bool> stop = false;
+  std::jthread fickle([&] {
+    while (!stop) {
+      const auto claim = begin_claim();
+      claim->go_away();
+    }
+  });
+  for (int i = 0; i < kMessages; ++i) enqueue("m" + std::to_string(i));
+  stop = true;
+  fickle.join();
+  // Those whose clients went away in time gave everything back; the answers of the others were
+  // sent. Whatever is held is held by an answered claim.
+  EXPECT_TRUE(eventually([&] { return waiting() == 0; }));
+  const TopicStats total = store_->inbox_operator().stats().total();
+  EXPECT_EQ(total.ready + total.leased, static_cast<std::size_t>(kMessages));
+}
+
+class FewPlacesTest : public WaitingClaimsTest {
+ protected:
+  FewPlacesTest() : WaitingClaimsTest(options()) {}
+  static ServerOptions options() {
+    ServerOptions few = quiet_options();
+    few.limits.max_waiting_claims = 2;
+    return few;
+  }
+};
+ONCEBOX_OVER_EACH_STORE(FewPlacesTest);
+
+TEST_P(FewPlacesTest, OneClaimTooManyIsToldToComeBack) {
+  const auto first = wait_claim();
+  const auto second = wait_claim();
+  const Response refused = begin_claim()->wait();
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(problem_code(refused), "overloaded");
+  EXPECT_TRUE(refused.fields.get("Retry-After"));
+  first->go_away();
+  const auto third = wait_claim();
+  EXPECT_FALSE(third->answered());
+}
+
+TEST(WaitingClaimFaults, AStoreThatFailsIsToldToThoseWhoWait) {
+  const SystemClock clock;
+  std::atomic<bool> broken = false;
+  FaultyStore store(clock, [&](std::string_view call) {
+    return broken && call == "next_due" ? testing::Fault::before : testing::Fault::none;
+  });
+  ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
+  const auto first = under_test.begin(post("/v1/messages/claim", kWaiting));
+  const auto second = under_test.begin(post("/v1/messages/claim", kWaiting));
+  EXPECT_TRUE(eventually([&] {
+    return under_test.metrics().expose().find("\noncebox_waiting_claims 2") != std::string::npos;
+  }));
+  broken = true;
+  under_test.call(post("/v1/messages", R"({"topic":"t"})"));
+  EXPECT_EQ(first->wait().status, 503);
+  EXPECT_EQ(second->wait().status, 503);
+}
+
+TEST(WaitingClaimFaults, MessagesClaimedForAClientThatLeftMeanwhileAreGivenBack) {
+  const SystemClock clock;
+  std::shared_ptr<TestExchange> leaving;
+  std::atomic<bool> armed = false;
+  FaultyStore store(clock, [&](std::string_view call) {
+    if (call == "claim" && armed.exchange(false)) leaving->go_away();
+    return testing::Fault::none;
+  });
+  ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
+  leaving = under_test.begin(post("/v1/messages/claim", kWaiting));
+  EXPECT_TRUE(eventually([&] {
+    return under_test.metrics().expose().find("\noncebox_waiting_claims 1") != std::string::npos;
+  }));
+  armed = true;
+  under_test.call(post("/v1/messages", R"({"source":"s","messageId":"m","topic":"t"})"));
+  EXPECT_TRUE(eventually([&] {
+    const auto record = store.inbox().find(MessageKey{"s", "m"});
+    return record->history.deliveries == 1 && !record->lease;
+  }));
+  EXPECT_EQ(store.inbox().find(MessageKey{"s", "m"})->history.attempt, 0);
+  EXPECT_FALSE(leaving->answered());
+}
+
+TEST(WaitingClaimFaults, AMessageClaimedWhileItsTopicIsPausedIsGivenBack) {
+  const SystemClock clock;
+  ApiUnderTest* api = nullptr;
+  std::atomic<bool> armed = false;
+  FaultyStore store(clock, [&](std::string_view call) {
+    if (call == "claim" && armed.exchange(false)) {
+      api->call(post("/v1/topics/pause", R"({"topic":"t"})"));
+    }
+    return testing::Fault::none;
+  });
+  ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
+  api = &under_test;
+  under_test.call(post("/v1/messages", R"({"source":"s","messageId":"m","topic":"t"})"));
+  armed = true;
+  EXPECT_EQ(messages_in(under_test.call(post("/v1/messages/claim", "{}"))), 0U);
+  EXPECT_FALSE(store.inbox().find(MessageKey{"s", "m"})->lease);
+}
+
+TEST(WaitingClaimFaults, TooManyCallsForAStuckStoreAreRefusedAtOnce) {
+  const SystemClock clock;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool open = false;
+  FaultyStore store(clock, [&](std::string_view call) {
+    if (call == "find") {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return open; });
+    }
+    return testing::Fault::none;
+  });
+  ServerOptions options = quiet_options();
+  options.call_threads = 2;
+  options.max_queued_calls = 3;
+  ApiUnderTest under_test(options, {{"main", store}}, clock);
+  std::vector<std::shared_ptr<TestExchange>> calls;
+  std::size_t refused = 0;
+  for (int i = 0; i < 20; ++i) {
+    auto exchange = under_test.begin(get("/v1/messages/s/m"));
+    if (exchange->answered()) {
+      ++refused;
+      EXPECT_EQ(exchange->wait().status, 503);
+      EXPECT_EQ(problem_code(exchange->wait()), "overloaded");
+    } else {
+      calls.push_back(std::move(exchange));
+    }
+  }
+  EXPECT_GE(refused, 15U);
+  {
+    const std::lock_guard lock(mutex);
+    open = true;
+  }
+  changed.notify_all();
+  for (const auto& call : calls) EXPECT_EQ(call->wait().status, 404);
+}
+
+}  // namespace
+
+}  // namespace oncebox::server

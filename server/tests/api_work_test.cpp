@@ -1,0 +1,214 @@
+#include <gtest/gtest.h>
+
+#include "api_fixture.hpp"
+#include "oncebox/error.hpp"
+#include "oncebox/wire/queue_json.hpp"
+
+namespace oncebox::server {
+
+namespace {
+
+namespace json = boost::json;
+
+class WorkRoutes : public ApiTest {
+ protected:
+  /// Settles each message of a claim's answer in the same way.
+  json::value settle_all(const json::value& claimed, const json::object& verdict) {
+    json::array items;
+    for (const json::value& message : claimed.at("messages").as_array()) {
+      json::object item = verdict;
+      item["source"] = message.at("source");
+      item["messageId"] = message.at("messageId");
+      item["delivery"] = message.at("delivery");
+      items.push_back(std::move(item));
+    }
+    const Response response =
+        call(post("/v1/messages/settle",
+                  json::serialize(json::object{{"owner", claimed.at("owner")}, {"items", items}})));
+    EXPECT_EQ(response.status, 200) << response.body;
+    return json_of(response);
+  }
+};
+ONCEBOX_OVER_EACH_STORE(WorkRoutes);
+
+TEST_P(WorkRoutes, ClaimHandsOutWholeMessagesAndSettleEndsThem) {
+  enqueue("m1");
+  enqueue("m2");
+  const json::value claimed = claim();
+  ASSERT_EQ(claimed.at("messages").as_array().size(), 2U);
+  EXPECT_EQ(claimed.at("messages").at(0).at("payload"), json::parse(R"({"id":"m1"})"));
+  EXPECT_TRUE(claimed.at("owner").is_string());
+  EXPECT_EQ(settle_all(claimed, {{"verdict", "Ack"}}),
+            json::parse(R"({"results":["Settled","Settled"]})"));
+  EXPECT_EQ(record("m1").status, Status::done);
+  EXPECT_TRUE(claim().at("messages").as_array().empty());
+  EXPECT_EQ(settle_all(claimed, {{"verdict", "Ack"}}),
+            json::parse(R"({"results":["LeaseLost","LeaseLost"]})"));
+}
+
+TEST_P(WorkRoutes, SettleTakesAMixedBatch) {
+  for (const char* id : {"ack", "abandon", "fail", "release"}) enqueue(id);
+  const json::value claimed = claim();
+  const std::string owner = claimed.at("owner").as_string().c_str();
+  const Response response =
+      call(post("/v1/messages/settle", R"({"owner":")" + owner + R"(","items":[
+      {"source":"shop","messageId":"ack","verdict":"Ack"},
+      {"source":"shop","messageId":"abandon","verdict":"Abandon","error":"later","delaySeconds":5},
+      {"source":"shop","messageId":"fail","verdict":"Fail","error":"never"},
+      {"source":"shop","messageId":"release","verdict":"Release"}]})"));
+  ASSERT_EQ(response.status, 200) << response.body;
+  EXPECT_EQ(json_of(response),
+            json::parse(R"({"results":["Settled","Settled","Settled","Settled"]})"));
+  EXPECT_EQ(record("ack").status, Status::done);
+  EXPECT_EQ(record("abandon").history.attempt, 1);
+  EXPECT_EQ(record("fail").status, Status::dead);
+  EXPECT_EQ(record("fail").history.last_error, "never");
+  EXPECT_EQ(claim().at("messages").at(0).at("messageId"), "release");
+}
+
+TEST_P(WorkRoutes, NewContentForAHeldMessageSupersedesItsSettlement) {
+  enqueue("m");
+  const json::value claimed = claim();
+  ASSERT_EQ(json_of(call(post("/v1/messages",
+                              R"({"source":"shop","messageId":"m","topic":"order.created",
+                                  "payload":"other"})")))
+                .at("status"),
+            "Superseding");
+  EXPECT_EQ(settle_all(claimed, {{"verdict", "Ack"}}),
+            json::parse(R"({"results":["Superseded"]})"));
+}
+
+TEST_P(WorkRoutes, ClaimTakesOnlyTheTopicsItAsksFor) {
+  enqueue("a", "order.paid");
+  enqueue("b", "mail.sent");
+  const Response response = call(post("/v1/messages/claim", R"({"topics":{"only":["mail.*"]}})"));
+  const json::value claimed = json_of(response);
+  ASSERT_EQ(claimed.at("messages").as_array().size(), 1U);
+  EXPECT_EQ(claimed.at("messages").at(0).at("messageId"), "b");
+}
+
+TEST_P(WorkRoutes, ClaimRefusesWhatIsOutOfRange) {
+  for (const std::string body :
+       {R"({"limit":0})", R"({"limit":10001})", R"({"leaseSeconds":0})",
+        R"({"leaseSeconds":86401})", R"({"waitSeconds":61})", R"({"waitSeconds":-1})",
+        R"({"maxDeliveries":0})", R"({"maxBytes":0})", R"({"maxBytes":99999999999})",
+        R"({"owner":"nobody"})", R"({"waits":1})", R"([])", R"({"topics":{"only":[""]}})"}) {
+    const Response response = call(post("/v1/messages/claim", body));
+    EXPECT_EQ(response.status, 400) << body << " " << response.body;
+  }
+}
+
+TEST_P(WorkRoutes, ExtendProlongsALeaseAndTellsOfALostOne) {
+  enqueue("m");
+  const json::value claimed = claim();
+  const std::string owner = claimed.at("owner").as_string().c_str();
+  const std::string body = R"({"owner":")" + owner +
+                           R"(","items":[{"source":"shop","messageId":"m","leaseSeconds":120},
+                               {"source":"shop","messageId":"none","leaseSeconds":120}]})";
+  const json::value extended = json_of(call(post("/v1/messages/extend", body)));
+  EXPECT_EQ(extended.at("results").at(0).at("lockedUntil"),
+            format_rfc3339(clock_.now() + std::chrono::seconds{120}).c_str());
+  EXPECT_EQ(extended.at("results").at(1), json::parse(R"({"status":"LeaseLost"})"));
+}
+
+TEST_P(WorkRoutes, ObserveAndMarkServeThoseWhoHandleMessagesThemselves) {
+  const std::string observe = R"({"items":[{"source":"shop","messageId":"m"}]})";
+  EXPECT_EQ(json_of(call(post("/v1/messages/observe", observe))).at("results").at(0).at("state"),
+            "Unseen");
+  EXPECT_EQ(json_of(call(post("/v1/messages/observe", observe))).at("results").at(0).at("state"),
+            "Seen");
+  EXPECT_EQ(json_of(call(post("/v1/messages/mark",
+                              R"({"items":[{"source":"shop","messageId":"m","as":"Processed"},
+                                  {"source":"shop","messageId":"x","as":"Processed"}]})"))),
+            json::parse(R"({"results":["Marked","Unknown"]})"));
+  EXPECT_EQ(json_of(call(post("/v1/messages/observe", observe))).at("results").at(0).at("state"),
+            "Done");
+}
+
+TEST_P(WorkRoutes, FindAnswersEachKeyOrNull) {
+  enqueue("m");
+  const json::value found = json_of(call(
+      post("/v1/messages/find",
+           R"({"keys":[{"source":"shop","messageId":"m"},{"source":"shop","messageId":"x"}]})")));
+  EXPECT_EQ(found.at("results").at(0).at("messageId"), "m");
+  EXPECT_TRUE(found.at("results").at(1).is_null());
+}
+
+TEST_P(WorkRoutes, GetAnswersOneMessageWhateverIsInItsName) {
+  ASSERT_EQ(call(post("/v1/messages",
+                      R"({"source":"a b","messageId":"x/y:ü","topic":"t","payload":[1, 2]})"))
+                .status,
+            200);
+  const Response response = call(get("/v1/messages/a%20b/x%2Fy%3A%C3%BC"));
+  ASSERT_EQ(response.status, 200) << response.body;
+  EXPECT_EQ(json_of(response).at("status"), "Processing");
+  EXPECT_EQ(json_of(response).at("payload"), json::parse("[1,2]"));
+  const Response missing = call(get("/v1/messages/a%20b/none"));
+  EXPECT_EQ(missing.status, 404);
+  EXPECT_EQ(problem_code(missing), "not_found");
+}
+
+TEST_P(WorkRoutes, ReapEndsLapsedLeases) {
+  enqueue("m");
+  (void)claim();
+  clock_.advance(defaults::kLease);
+  EXPECT_EQ(json_of(call(post("/v1/messages/reap", ""))),
+            json::parse(R"({"released":1,"buried":0})"));
+  EXPECT_EQ(json_of(call(post("/v1/messages/reap", R"({"limit":5,"maxDeliveries":3})"))),
+            json::parse(R"({"released":0,"buried":0})"));
+}
+
+TEST_P(WorkRoutes, NextDueTellsWhenSomethingCanBeClaimed) {
+  EXPECT_EQ(json_of(call(post("/v1/messages/next-due", "{}"))), json::parse(R"({"dueAt":null})"));
+  const std::string due = format_rfc3339(clock_.now() + std::chrono::hours{1});
+  ASSERT_EQ(call(post("/v1/messages", R"({"topic":"t","dueAt":")" + due + R"("})")).status, 200);
+  EXPECT_EQ(json_of(call(post("/v1/messages/next-due", ""))).at("dueAt"), due.c_str());
+  EXPECT_TRUE(json_of(call(post("/v1/messages/next-due", R"({"topics":{"only":["other"]}})")))
+                  .at("dueAt")
+                  .is_null());
+}
+
+TEST_P(WorkRoutes, EveryCallRefusesBadBodiesOtherTypesAndUnknownParameters) {
+  for (const std::string path :
+       {"/v1/messages/claim", "/v1/messages/settle", "/v1/messages/extend", "/v1/messages/observe",
+        "/v1/messages/mark", "/v1/messages/find", "/v1/messages/reap", "/v1/messages/next-due",
+        "/v1/messages/count", "/v1/outbox/messages/settle"}) {
+    EXPECT_EQ(call(post(path, "nonsense")).status, 400) << path;
+    EXPECT_EQ(call(post(path, R"({"bogus":1})")).status, 400) << path;
+    EXPECT_EQ(call(post(path + "?x=1", "{}")).status, 400) << path;
+    TestCall other = post(path, "{}");
+    other.fields = {{"Content-Type", "text/csv"}};
+    EXPECT_EQ(call(other).status, 415) << path;
+    other.fields = {{"Content-Type", "application/x-ndjson"}};
+    EXPECT_EQ(call(other).status, 415) << path;
+  }
+}
+
+TEST_P(WorkRoutes, ACallOfTooManyItemsIsRefused) {
+  std::string keys;
+  for (std::size_t i = 0; i <= limits::kMaxBatchItems; ++i) {
+    keys += R"({"source":"s","messageId":"m"},)";
+  }
+  keys.pop_back();
+  EXPECT_EQ(call(post("/v1/messages/find", R"({"keys":[)" + keys + "]}")).status, 400);
+}
+
+TEST_P(WorkRoutes, TheOutboxIsAQueueOfItsOwn) {
+  ASSERT_EQ(
+      call(post("/v1/outbox/messages", R"({"source":"s","messageId":"m","topic":"t"})")).status,
+      200);
+  EXPECT_TRUE(claim().at("messages").as_array().empty());
+  const json::value claimed = json_of(call(post("/v1/outbox/messages/claim", "{}")));
+  ASSERT_EQ(claimed.at("messages").as_array().size(), 1U);
+  const std::string owner = claimed.at("owner").as_string().c_str();
+  EXPECT_EQ(
+      json_of(call(post("/v1/outbox/messages/settle",
+                        R"({"items":[{"source":"s","messageId":"m","verdict":"Ack","owner":")" +
+                            owner + R"("}]})"))),
+      json::parse(R"({"results":["Settled"]})"));
+  EXPECT_EQ(json_of(call(get("/v1/outbox/messages/s/m"))).at("status"), "Done");
+}
+
+}  // namespace
+
+}  // namespace oncebox::server
