@@ -275,7 +275,7 @@ def message_calls():
     yield post(
         "/v1/messages/mark", "markMessages", "Messages", "consume", "Mark messages",
         "For those who handle messages themselves: sets the state and ends any lease.",
-    ).takes("Marks", {"items": [{**ORDER, "as": "Processed"}]}).answers(
+    ).takes("Marks", {"items": [{**ORDER, "as": "Dead", "error": "no such account"}]}).answers(
         "Marked", {"results": ["Marked"]})
     yield post(
         "/v1/messages/find", "findMessages", "Messages", "read", "Find messages by their keys",
