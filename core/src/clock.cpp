@@ -22,7 +22,8 @@ bool has_rfc3339_form(std::string_view text) {
                                         : text[i] == kForm[i];
     if (!fits) return false;
   }
-  return true;
+  // It reads any two digits as the hours and minutes of an offset, too.
+  return text.substr(20, 2) <= "23" && text.substr(23, 2) <= "59";
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ TEST_P(Housekeeping, EndsLapsedLeasesOfBothQueues) {
 }
 
 TEST_P(Housekeeping, RemovesInSmallBatchesWhatIsPastItsRetention) {
+  RecordProperty("requirement", "R-22,KIN-09");
   std::vector<Message> messages;
   std::vector<Mark> marks;
   for (int i = 0; i < 1'200; ++i) {
@@ -161,6 +162,13 @@ TEST_P(Events, EndWhenTheServerDrains) {
   under_test_.api().drain();
   EXPECT_TRUE(stream->wait_for_end());
   EXPECT_EQ(call(get("/v1/events")).status, 503);
+}
+
+TEST_P(Events, AHeadRequestGetsNoStream) {
+  const auto exchange =
+      under_test_.begin({.method = Method::head, .target = "/v1/events", .fields = {}});
+  EXPECT_EQ(exchange->wait().content_type, "text/event-stream");
+  EXPECT_EQ(exchange->stream(), nullptr);
 }
 
 TEST_P(Events, RefuseAQuery) { EXPECT_EQ(call(get("/v1/events?x=1")).status, 400); }
