@@ -286,8 +286,8 @@ CleanupCall read_cleanup(std::string_view json, const CleanupRequest& defaults) 
   return read_object(json, kCleanupFields, Direction::request, [&](const ObjectReader& fields) {
     CleanupCall call{.queue = defaults};
     call.queue.done_retention = fields.get_or("doneRetentionSeconds", defaults.done_retention);
-    if (const auto dead = fields.get<Duration>("deadRetentionSeconds")) {
-      call.queue.dead_retention = dead;
+    if (fields.find_even_null("deadRetentionSeconds")) {
+      call.queue.dead_retention = fields.get<Duration>("deadRetentionSeconds");
     }
     call.queue.limit = fields.get_or("limit", defaults.limit);
     call.keys = fields.get_or("keys", call.keys);
@@ -299,10 +299,13 @@ std::string write_cleanup(const CleanupCall& call) {
   JsonWriter writer;
   writer.begin_object()
       .field("doneRetentionSeconds", call.queue.done_retention)
-      .field("deadRetentionSeconds", call.queue.dead_retention)
-      .field("limit", call.queue.limit)
-      .field("keys", call.keys)
-      .end_object();
+      .key("deadRetentionSeconds");
+  if (call.queue.dead_retention) {
+    writer.value(*call.queue.dead_retention);
+  } else {
+    writer.null();
+  }
+  writer.field("limit", call.queue.limit).field("keys", call.keys).end_object();
   return std::move(writer).take();
 }
 

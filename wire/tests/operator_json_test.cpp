@@ -213,6 +213,11 @@ TEST(CleanupJson, IsWrittenAndRead) {
   EXPECT_EQ(again.queue.limit, 9U);
   EXPECT_FALSE(again.keys);
 
+  const CleanupCall keeps_dead{.queue = {.done_retention = 1s, .limit = 9}};
+  EXPECT_EQ(write_cleanup(keeps_dead),
+            R"({"doneRetentionSeconds":1,"deadRetentionSeconds":null,"limit":9,"keys":true})");
+  EXPECT_EQ(read_cleanup(write_cleanup(keeps_dead), defaults).queue.dead_retention, std::nullopt);
+
   const CleanedUp result{.queue = {.done_removed = 1, .dead_removed = 2}, .keys_removed = 3};
   EXPECT_EQ(write_cleaned_up(result), R"({"doneRemoved":1,"deadRemoved":2,"keysRemoved":3})");
   EXPECT_EQ(read_cleaned_up(write_cleaned_up(result)).queue, result.queue);

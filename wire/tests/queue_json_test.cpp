@@ -184,9 +184,9 @@ TEST(SettleJson, EveryVerdictIsWrittenAndRead) {
       {{kB, kOwner, {}}, Release{}},
   };
   const std::string json = write_settlements(items);
-  EXPECT_TRUE(json.starts_with(
-      R"({"items":[{"source":"shop","messageId":"a","owner":"0190a0b0-0000-7000-8000-000000000001",)"
-      R"("delivery":7,"verdict":"Ack"},)"))
+  EXPECT_TRUE(json.starts_with(R"({"items":[{"source":"shop","messageId":"a",)"
+                               R"("owner":"0190a0b0-0000-7000-8000-000000000001",)"
+                               R"("delivery":7,"verdict":"Ack"},)"))
       << json;
   EXPECT_NE(json.find(R"("verdict":"Abandon","error":"later","delaySeconds":0.25})"),
             std::string::npos)

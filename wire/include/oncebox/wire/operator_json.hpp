@@ -76,7 +76,8 @@ struct CleanupCall {
   bool keys = true;  ///< also forgotten idempotency keys
 };
 
-/// `{"doneRetentionSeconds": …, "deadRetentionSeconds": …, "limit": …, "keys": …}`
+/// `{"doneRetentionSeconds": …, "deadRetentionSeconds": …, "limit": …, "keys": …}`; a dead
+/// retention of null says that dead messages are kept, whatever the default is.
 [[nodiscard]] CleanupCall read_cleanup(std::string_view json, const CleanupRequest& defaults);
 [[nodiscard]] std::string write_cleanup(const CleanupCall& call);
 struct CleanedUp {
