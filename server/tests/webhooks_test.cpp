@@ -271,6 +271,12 @@ TEST_F(WebhooksTest, OutcomesAreCounted) {
   }
 }
 
+TEST_F(WebhooksTest, TheServersOptionsAreCheckedBeforeItIsMade) {
+  ServerOptions options;
+  options.webhooks = {{.name = "hook", .scheme = WebhookScheme::none, .topic = "{"}};
+  EXPECT_THROW(options.validate(), Error);
+}
+
 TEST_F(WebhooksTest, OptionsThatCannotWorkAreNamed) {
   const auto error_with = [&](auto change) {
     WebhookOptions options{.name = "hook", .scheme = WebhookScheme::none};
