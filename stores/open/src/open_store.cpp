@@ -5,6 +5,9 @@
 #include "oncebox/error.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/store_url.hpp"
+#ifdef ONCEBOX_WITH_HTTP
+#include "oncebox/http/http_store.hpp"
+#endif
 #ifdef ONCEBOX_WITH_POSTGRESQL
 #include "oncebox/postgresql/postgresql_store.hpp"
 #endif
@@ -83,6 +86,41 @@ std::unique_ptr<Store> open_postgresql(StoreUrl& url) {
 }
 #endif
 
+#ifdef ONCEBOX_WITH_HTTP
+http::OnUnavailable on_unavailable_named(std::string_view name) {
+  if (name == "closed") return http::OnUnavailable::fail_closed;
+  if (name == "open") return http::OnUnavailable::fail_open;
+  throw Error(ErrorCode::invalid_argument, "on_unavailable is closed or open");
+}
+
+void take_path(StoreUrl& url, std::string_view name, std::filesystem::path& value) {
+  if (auto path = url.take(name)) value = std::move(*path);
+}
+
+std::unique_ptr<Store> open_http(StoreUrl& url) {
+  http::Options options{.url = url.scheme() + ":" + url.location()};
+  if (url.take("token")) {
+    throw Error(ErrorCode::invalid_argument,
+                "a token in a URL is soon in a log; put it into a file, and write token_file=PATH");
+  }
+  if (auto store = url.take("store")) options.store = std::move(*store);
+  take_path(url, "token_file", options.token_file);
+  take_path(url, "ca_file", options.ca_file);
+  take_path(url, "client_certificate", options.client_certificate);
+  take_path(url, "client_key", options.client_key);
+  take_number(url, "connect_timeout_ms", options.connect_timeout);
+  take_number(url, "timeout_ms", options.call_timeout);
+  take_number(url, "max_retries", options.max_retries);
+  take_number(url, "max_connections", options.max_connections);
+  if (const auto bytes = url.take_number("max_payload_bytes")) options.max_payload_bytes = *bytes;
+  if (const auto name = url.take("on_unavailable")) {
+    options.on_unavailable = on_unavailable_named(*name);
+  }
+  url.require_no_more_parameters();
+  return std::make_unique<http::HttpStore>(options);
+}
+#endif
+
 }  // namespace
 
 std::unique_ptr<Store> open_store(std::string_view url) {
@@ -98,6 +136,10 @@ std::unique_ptr<Store> open_store(std::string_view url) {
     return open_postgresql(parts);
   }
   available += ", postgresql";
+#endif
+#ifdef ONCEBOX_WITH_HTTP
+  if (parts.scheme() == "http" || parts.scheme() == "https") return open_http(parts);
+  available += ", http, https";
 #endif
   throw Error(
       ErrorCode::unsupported,

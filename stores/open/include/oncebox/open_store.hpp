@@ -22,6 +22,12 @@ namespace oncebox {
 ///   connect_timeout_s, flush_claims (on, off) and max_payload_bytes:
 ///   `postgresql://me@db1,db2/shop?target_session_attrs=read-write&schema=shop&max_connections=16`.
 ///
+/// - `http://HOST…` or `https://HOST…` is a store of a running service. Its parameters are those of
+///   `http::Options`: store, token_file, ca_file, client_certificate, client_key,
+///   connect_timeout_ms, timeout_ms, max_retries, max_connections, max_payload_bytes and
+///   on_unavailable (closed, open):
+///   `https://oncebox.example?store=eu&token_file=/run/token&timeout_ms=5000`.
+///
 /// Throws `invalid_argument` for a URL that cannot be read, `unsupported` for a scheme that this
 /// build does not have, naming those it has, and whatever the backend throws when it cannot be
 /// opened.

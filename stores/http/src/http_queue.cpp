@@ -1,0 +1,159 @@
+#include "http_queue.hpp"
+
+#include <fmt/format.h>
+
+#include "oncebox/wire/message_json.hpp"
+#include "oncebox/wire/operator_json.hpp"
+#include "oncebox/wire/queue_json.hpp"
+
+namespace oncebox::http {
+
+namespace {
+
+// Everything is said, so that no default of the service decides; and a hash that is not there is
+// not made up.
+std::string enqueue_query(const EnqueueOptions& options) {
+  std::string query = "?missingHash=Leave&onHashMismatch=";
+  switch (options.on_hash_mismatch) {
+    case HashMismatchPolicy::warn:
+      query += "Warn";
+      break;
+    case HashMismatchPolicy::reject:
+      query += "Reject";
+      break;
+    case HashMismatchPolicy::quarantine:
+      query += "Quarantine";
+      break;
+  }
+  return query + (options.on_dead == DeadPolicy::revive ? "&onDead=Revive" : "&onDead=Keep");
+}
+
+void require_payload_size(std::span<const Message> messages, std::size_t most) {
+  for (const Message& message : messages) {
+    if (message.payload.size() <= most) continue;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the payload has {} bytes; at most {} are allowed",
+                            message.payload.size(), most));
+  }
+}
+
+}  // namespace
+
+ApiCall HttpQueue::post(std::string_view path, std::string body, Effect effect) const {
+  return {.path = fmt::format("{}/messages{}", prefix_, path),
+          .body = std::move(body),
+          .effect = effect};
+}
+
+std::vector<EnqueueOutcome> HttpQueue::do_enqueue(std::span<const Message> messages,
+                                                  const EnqueueOptions& options) {
+  if (const auto most = client_.options().max_payload_bytes) require_payload_size(messages, *most);
+  const ApiCall call =
+      post(enqueue_query(options), wire::write_messages(messages), Effect::repeats);
+  return client_.call_batch(call, messages.size(), wire::read_enqueued);
+}
+
+std::vector<ObserveOutcome> HttpQueue::do_observe(std::span<const Observation> observations) {
+  // Not repeated: whoever acts on "unseen" would not act on the "seen" that its own first try made.
+  const ApiCall call = post("/observe", wire::write_observations(observations), Effect::changes);
+  return client_.call_batch(call, observations.size(), wire::read_observed);
+}
+
+std::vector<MarkOutcome> HttpQueue::do_mark(std::span<const Mark> marks) {
+  const ApiCall call = post("/mark", wire::write_marks(marks), Effect::repeats);
+  return client_.call_batch(call, marks.size(), wire::read_marked);
+}
+
+std::vector<ClaimedMessage> HttpQueue::do_claim(const ClaimRequest& request) {
+  const ApiCall call = post("/claim", wire::write_claim({.request = request}), Effect::changes);
+  return client_.call(call, wire::read_claimed);
+}
+
+std::vector<SettleOutcome> HttpQueue::do_settle(std::span<const Settlement> settlements) {
+  // Not repeated: the second answer would be that the lease is lost.
+  const ApiCall call = post("/settle", wire::write_settlements(settlements), Effect::changes);
+  return client_.call_batch(call, settlements.size(), wire::read_settled);
+}
+
+std::vector<ExtendOutcome> HttpQueue::do_extend(std::span<const LeaseExtension> extensions) {
+  const ApiCall call = post("/extend", wire::write_extensions(extensions), Effect::repeats);
+  return client_.call_batch(call, extensions.size(), wire::read_extended);
+}
+
+ReapResult HttpQueue::do_reap(const ReapRequest& request) {
+  return client_.call(post("/reap", wire::write_reap(request), Effect::changes), wire::read_reaped);
+}
+
+std::optional<TimePoint> HttpQueue::do_next_due(const TopicSelection& topics) {
+  return client_.call(post("/next-due", wire::write_topics(topics), Effect::reads),
+                      wire::read_next_due);
+}
+
+void HttpQueue::do_listen(std::weak_ptr<WorkListener> listener) {
+  listeners_.add(std::move(listener));
+  start_listening_();
+}
+
+std::vector<std::optional<MessageRecord>> HttpQueue::do_find(std::span<const MessageKey> keys) {
+  return client_.call_batch(post("/find", wire::write_keys(keys), Effect::reads), keys.size(),
+                            wire::read_found);
+}
+
+// The operator ------------------------------------------------------------------------------------
+
+MessagePage HttpQueueOperator::do_list(const ListRequest& request) {
+  const ApiCall call{
+      .method = Method::get,
+      .path = fmt::format("{}/messages?{}", prefix_, wire::write_list_query(request)),
+      .effect = Effect::reads};
+  return client_.call(call, wire::read_page);
+}
+
+std::size_t HttpQueueOperator::do_count(const MessageFilter& filter) {
+  const ApiCall call{.path = prefix_ + "/messages/count",
+                     .body = wire::write_filter(filter),
+                     .effect = Effect::reads};
+  return client_.call(call, wire::read_count);
+}
+
+QueueStats HttpQueueOperator::do_stats() {
+  const ApiCall call{.method = Method::get, .path = prefix_ + "/stats", .effect = Effect::reads};
+  return client_.call(call, wire::read_stats);
+}
+
+std::vector<ReviveOutcome> HttpQueueOperator::do_revive(std::span<const MessageKey> keys,
+                                                        const ReviveOptions& options) {
+  const wire::ReviveCall revival{.which = std::vector<MessageKey>(keys.begin(), keys.end()),
+                                 .options = options};
+  const ApiCall call{.path = prefix_ + "/dead/revive", .body = wire::write_revive(revival)};
+  return client_.call_batch(call, keys.size(), wire::read_revived);
+}
+
+std::size_t HttpQueueOperator::do_revive_matching(const MessageFilter& filter,
+                                                  const ReviveOptions& options, std::size_t limit) {
+  const wire::ReviveCall revival{.which = filter, .options = options, .limit = limit};
+  return client_.call({.path = prefix_ + "/dead/revive", .body = wire::write_revive(revival)},
+                      wire::read_count);
+}
+
+std::vector<PurgeOutcome> HttpQueueOperator::do_purge(std::span<const MessageKey> keys) {
+  const wire::PurgeCall removal{.which = std::vector<MessageKey>(keys.begin(), keys.end())};
+  const ApiCall call{.path = prefix_ + "/dead/purge", .body = wire::write_purge(removal)};
+  return client_.call_batch(call, keys.size(), wire::read_purged);
+}
+
+std::size_t HttpQueueOperator::do_purge_matching(const MessageFilter& filter, std::size_t limit) {
+  const wire::PurgeCall removal{.which = filter, .limit = limit};
+  return client_.call({.path = prefix_ + "/dead/purge", .body = wire::write_purge(removal)},
+                      wire::read_count);
+}
+
+CleanupResult HttpQueueOperator::do_cleanup(const CleanupRequest& request) {
+  const wire::CleanupCall cleanup{.queue = request, .keys = false};
+  return client_
+      .call({.path = prefix_ + "/cleanup", .body = wire::write_cleanup(cleanup)},
+            wire::read_cleaned_up)
+      .queue;
+}
+
+}  // namespace oncebox::http

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "http_client.hpp"
+#include "oncebox/queue_operator.hpp"
+#include "oncebox/queue_store.hpp"
+#include "oncebox/work_listener.hpp"
+
+namespace oncebox::http {
+
+/// A queue of the service.
+class HttpQueue final : public QueueStore {
+ public:
+  /// `prefix` comes before every path: "" or "/outbox". `start_listening` is called for every
+  /// listener.
+  HttpQueue(HttpClient& client, std::string prefix, std::function<void()> start_listening)
+      : client_(client), prefix_(std::move(prefix)), start_listening_(std::move(start_listening)) {}
+
+  [[nodiscard]] WorkListeners& listeners() noexcept { return listeners_; }
+
+ private:
+  std::vector<EnqueueOutcome> do_enqueue(std::span<const Message> messages,
+                                         const EnqueueOptions& options) override;
+  std::vector<ObserveOutcome> do_observe(std::span<const Observation> observations) override;
+  std::vector<MarkOutcome> do_mark(std::span<const Mark> marks) override;
+  std::vector<ClaimedMessage> do_claim(const ClaimRequest& request) override;
+  std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) override;
+  std::vector<ExtendOutcome> do_extend(std::span<const LeaseExtension> extensions) override;
+  ReapResult do_reap(const ReapRequest& request) override;
+  std::optional<TimePoint> do_next_due(const TopicSelection& topics) override;
+  void do_listen(std::weak_ptr<WorkListener> listener) override;
+  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override;
+
+  [[nodiscard]] ApiCall post(std::string_view path, std::string body, Effect effect) const;
+
+  HttpClient& client_;
+  const std::string prefix_;
+  const std::function<void()> start_listening_;
+  WorkListeners listeners_;
+};
+
+/// What an operator does with it.
+class HttpQueueOperator final : public QueueOperator {
+ public:
+  HttpQueueOperator(HttpClient& client, std::string prefix)
+      : client_(client), prefix_(std::move(prefix)) {}
+
+ private:
+  MessagePage do_list(const ListRequest& request) override;
+  std::size_t do_count(const MessageFilter& filter) override;
+  QueueStats do_stats() override;
+  std::vector<ReviveOutcome> do_revive(std::span<const MessageKey> keys,
+                                       const ReviveOptions& options) override;
+  std::size_t do_revive_matching(const MessageFilter& filter, const ReviveOptions& options,
+                                 std::size_t limit) override;
+  std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys) override;
+  std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit) override;
+  CleanupResult do_cleanup(const CleanupRequest& request) override;
+
+  HttpClient& client_;
+  const std::string prefix_;
+};
+
+}  // namespace oncebox::http

@@ -1,0 +1,150 @@
+#include "oncebox/http/http_store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+
+#include "event_stream.hpp"
+#include "http_client.hpp"
+#include "http_keys.hpp"
+#include "http_queue.hpp"
+#include "oncebox/limits.hpp"
+
+namespace oncebox::http {
+
+namespace {
+
+constexpr std::size_t kMaxConnections = 1'024;
+constexpr std::size_t kMaxRetries = 10;
+constexpr Duration kMaxTimeout = std::chrono::hours{1};
+constexpr std::size_t kMaxStoreNameBytes = 128;
+// What every store takes.
+constexpr std::size_t kPayloadBytesOfEveryStore = std::size_t{16} << 20;
+
+[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::invalid_argument, why); }
+
+void require_url(std::string_view url) {
+  const bool is_plain = url.starts_with("http://");
+  if (!is_plain && !url.starts_with("https://")) {
+    refuse("url: an address such as http://127.0.0.1:8080 or https://oncebox.example is expected");
+  }
+  const std::string_view rest = url.substr(url.find("//") + 2);
+  const std::string_view host = rest.substr(0, rest.find('/'));
+  if (host.find('@') != std::string_view::npos) {
+    refuse("url: no user or password in the address; give a token, best by token_file");
+  }
+  if (host.empty() || rest.find_first_of("?# \\\r\n\t") != std::string_view::npos) {
+    refuse("url: only a host, a port and a path are expected in the address");
+  }
+}
+
+}  // namespace
+
+void Options::validate() const {
+  require_url(url);
+  if (!token.empty() && !token_file.empty())
+    refuse("token: give a token or a token_file, not both");
+  if (client_certificate.empty() != client_key.empty()) {
+    refuse("client_certificate: a certificate and its key go together");
+  }
+  if (store.size() > kMaxStoreNameBytes) refuse("store: this name is too long");
+  require_in_range("connect_timeout", connect_timeout, Duration{1}, kMaxTimeout);
+  require_in_range("call_timeout", call_timeout, Duration{1}, kMaxTimeout);
+  require_in_range("retry_pause", retry_pause, Duration{1}, kMaxTimeout);
+  if (max_retries < 0) throw Error(ErrorCode::out_of_range, "max_retries must not be negative");
+  require_in_range("max_retries", static_cast<std::size_t>(max_retries), 0, kMaxRetries);
+  require_in_range("max_connections", max_connections, 1, kMaxConnections);
+}
+
+class HttpStore::Impl {
+ public:
+  explicit Impl(const Options& options)
+      : client(options),
+        inbox(client, "", [this] { start_listening(); }),
+        outbox(client, "/outbox", [this] { start_listening(); }),
+        inbox_operator(client, ""),
+        outbox_operator(client, "/outbox"),
+        keys(client) {}
+
+  Capabilities capabilities() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (capabilities_) return *capabilities_;
+    }
+    const Capabilities facts = ask_for_capabilities();
+    const std::lock_guard lock(mutex_);
+    capabilities_ = facts;
+    return facts;
+  }
+
+ private:
+  [[nodiscard]] Capabilities ask_for_capabilities() {
+    const Options& options = client.options();
+    Capabilities facts{.shared_between_processes = true,
+                       .max_payload_bytes = kPayloadBytesOfEveryStore};
+    try {
+      facts = client.describe(options.call_timeout).capabilities;
+    } catch (const Error& error) {
+      // The token does not let us ask.
+      if (error.code() != ErrorCode::invalid_argument) throw;
+    }
+    facts.max_payload_bytes =
+        std::min(facts.max_payload_bytes, options.max_payload_bytes.value_or(SIZE_MAX));
+    return facts;
+  }
+
+  void start_listening() {
+    const std::lock_guard lock(mutex_);
+    if (events_) return;
+    events_ = std::make_unique<EventStream>(client, [this](std::string_view queue) {
+      if (queue != "outbox") inbox.listeners().notify();
+      if (queue != "inbox") outbox.listeners().notify();
+    });
+  }
+
+ public:
+  HttpClient client;
+  HttpQueue inbox;
+  HttpQueue outbox;
+  HttpQueueOperator inbox_operator;
+  HttpQueueOperator outbox_operator;
+  HttpKeys keys;
+
+ private:
+  std::mutex mutex_;
+  std::optional<Capabilities> capabilities_;
+  std::unique_ptr<EventStream> events_;  // last: it tells the queues
+};
+
+HttpStore::HttpStore(const Options& options) {
+  options.validate();
+  impl_ = std::make_unique<Impl>(options);
+}
+
+HttpStore::~HttpStore() = default;
+
+QueueStore& HttpStore::inbox() { return impl_->inbox; }
+QueueStore& HttpStore::outbox() { return impl_->outbox; }
+IdempotencyStore& HttpStore::keys() { return impl_->keys; }
+QueueOperator& HttpStore::inbox_operator() { return impl_->inbox_operator; }
+QueueOperator& HttpStore::outbox_operator() { return impl_->outbox_operator; }
+
+Capabilities HttpStore::capabilities() const { return impl_->capabilities(); }
+
+MigrationResult HttpStore::migrate() {
+  (void)impl_->client.describe(impl_->client.options().call_timeout);
+  return {};
+}
+
+Health HttpStore::health() noexcept {
+  try {
+    // Whoever asks wants to know soon.
+    return impl_->client.describe(impl_->client.options().connect_timeout).health;
+  } catch (const std::exception& error) {
+    return {.status = HealthStatus::unavailable, .detail = error.what()};
+  }
+}
+
+}  // namespace oncebox::http
