@@ -52,7 +52,11 @@ def find_modules(root):
 def module_of(path, modules):
     """The module that a file belongs to; examples, benchmarks and tests are their own folder."""
     inside = [module for module in modules if path.startswith(module + "/")]
-    return max(inside, key=len) if inside else path.split("/")[0]
+    if inside:
+        return max(inside, key=len)
+    # A program has no public headers, and is a module all the same.
+    parts = path.split("/")
+    return "/".join(parts[:2]) if parts[0] == "apps" else parts[0]
 
 
 def matches(module, patterns):

@@ -237,11 +237,13 @@ void HttpServer::Impl::drain() {
 }
 
 std::size_t HttpServer::Impl::stop(Duration within) {
+  // Before the lock: a second call hastens the first.
+  service_.limit_wait(within);
   const std::lock_guard lock(stop_mutex_);
   if (std::exchange(is_stopped_, true) || !is_started_) return 0;
   drain();
   std::size_t unanswered = 0;
-  if (!service_.wait_for_connections(within)) unanswered = count_requests();
+  if (!service_.wait_for_connections()) unanswered = count_requests();
   for (const auto& loop : loops_) loop->stop();
   return unanswered;
 }

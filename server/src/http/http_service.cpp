@@ -1,5 +1,7 @@
 #include "http/http_service.hpp"
 
+#include <algorithm>
+
 namespace oncebox::server {
 
 namespace {
@@ -49,9 +51,19 @@ void HttpService::release_connection(Admission admission) noexcept {
   }
 }
 
-bool HttpService::wait_for_connections(Duration within) {
+void HttpService::limit_wait(Duration within) {
+  const std::lock_guard lock(mutex_);
+  give_up_at_ = std::min(give_up_at_, std::chrono::steady_clock::now() + within);
+  none_left_.notify_all();
+}
+
+bool HttpService::wait_for_connections() {
   std::unique_lock lock(mutex_);
-  return none_left_.wait_for(lock, within, [this] { return served_ == 0; });
+  while (served_ != 0 && std::chrono::steady_clock::now() < give_up_at_) {
+    const auto until = give_up_at_;
+    none_left_.wait_until(lock, until);
+  }
+  return served_ == 0;
 }
 
 void HttpService::record(const Request& request, const HttpObserver::Answered& answered,

@@ -54,8 +54,11 @@ class HttpService {
   enum class Admission { served, refused, dropped };
   [[nodiscard]] Admission admit_connection() noexcept;
   void release_connection(Admission admission) noexcept;
+  /// How long `wait_for_connections` may take from now on, also one under way; never longer than
+  /// was said before.
+  void limit_wait(Duration within);
   /// Waits until the last that was served is gone; false when it takes too long.
-  bool wait_for_connections(Duration within);
+  bool wait_for_connections();
 
   /// Writes a request into the access log and the metrics. `cause` is that of a failure.
   void record(const Request& request, const HttpObserver::Answered& answered,
@@ -74,6 +77,7 @@ class HttpService {
   std::condition_variable none_left_;
   std::size_t served_ = 0;
   std::size_t refused_ = 0;
+  std::chrono::steady_clock::time_point give_up_at_ = std::chrono::steady_clock::time_point::max();
 };
 
 }  // namespace oncebox::server

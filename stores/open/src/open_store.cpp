@@ -97,7 +97,7 @@ void take_path(StoreUrl& url, std::string_view name, std::filesystem::path& valu
   if (auto path = url.take(name)) value = std::move(*path);
 }
 
-std::unique_ptr<Store> open_http(StoreUrl& url) {
+std::unique_ptr<Store> open_http(StoreUrl& url, const StoreCredentials& credentials) {
   http::Options options{.url = url.scheme() + ":" + url.location()};
   if (url.take("token")) {
     throw Error(ErrorCode::invalid_argument,
@@ -105,6 +105,7 @@ std::unique_ptr<Store> open_http(StoreUrl& url) {
   }
   if (auto store = url.take("store")) options.store = std::move(*store);
   take_path(url, "token_file", options.token_file);
+  if (options.token_file.empty()) options.token = credentials.token;
   take_path(url, "ca_file", options.ca_file);
   take_path(url, "client_certificate", options.client_certificate);
   take_path(url, "client_key", options.client_key);
@@ -123,7 +124,8 @@ std::unique_ptr<Store> open_http(StoreUrl& url) {
 
 }  // namespace
 
-std::unique_ptr<Store> open_store(std::string_view url) {
+std::unique_ptr<Store> open_store(std::string_view url,
+                                  [[maybe_unused]] const StoreCredentials& credentials) {
   StoreUrl parts(url);
   std::string available = "memory";
   if (parts.scheme() == "memory") return open_memory(parts);
@@ -138,7 +140,9 @@ std::unique_ptr<Store> open_store(std::string_view url) {
   available += ", postgresql";
 #endif
 #ifdef ONCEBOX_WITH_HTTP
-  if (parts.scheme() == "http" || parts.scheme() == "https") return open_http(parts);
+  if (parts.scheme() == "http" || parts.scheme() == "https") {
+    return open_http(parts, credentials);
+  }
   available += ", http, https";
 #endif
   throw Error(

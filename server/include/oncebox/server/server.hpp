@@ -51,7 +51,7 @@ class Server {
 
   /// Drains: no new connections, `/readyz` fails, waiting claims are answered empty, requests under
   /// way are answered, each on a connection that is then closed. What is left after `within` is cut
-  /// off. May be called again.
+  /// off. May be called again: a shorter time then holds for a call under way, too.
   DrainResult stop(Duration within);
 
  private:

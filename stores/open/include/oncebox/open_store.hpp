@@ -1,11 +1,18 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "oncebox/store.hpp"
 
 namespace oncebox {
+
+/// What belongs into no URL, because URLs are soon in logs.
+struct StoreCredentials {
+  /// A bearer token for `http:` and `https:`, where the URL names no token_file.
+  std::string token = {};
+};
 
 /// Opens a store by its URL, on the machine's clock.
 ///
@@ -31,6 +38,7 @@ namespace oncebox {
 /// Throws `invalid_argument` for a URL that cannot be read, `unsupported` for a scheme that this
 /// build does not have, naming those it has, and whatever the backend throws when it cannot be
 /// opened.
-[[nodiscard]] std::unique_ptr<Store> open_store(std::string_view url);
+[[nodiscard]] std::unique_ptr<Store> open_store(std::string_view url,
+                                                const StoreCredentials& credentials = {});
 
 }  // namespace oncebox
