@@ -82,7 +82,7 @@ class HttpBench {
 
   ServedProcess oncebox(const std::string& store) {
     const std::string port_file = folder_.new_file();
-    return {{ONCEBOX_PROGRAM, "serve", "--listen-port", "0", "--port-file", port_file, "--store",
+    return {{ONCEBOX_PROGRAM, "serve", "--port", "0", "--port-file", port_file, "--store",
              store},
             port_file,
             ServedProcess::PortFrom::file};

@@ -91,7 +91,7 @@ post 'an empty key' 400 '"code":"invalid_argument"' /v1/inbox/try-begin '{"key":
 post 'a field that is not known' 400 'leaseSeconds' \
   /v1/inbox/try-begin "{\"key\":\"$run:e\",\"leaseSecond\":5}"
 expect 'a broken escape' 400 '"code":"bad_request"' "$url/v1/inbox/%zz"
-expect 'another method' 405 '"code":"method_not_allowed"' "$url/v1/inbox/try-begin"
+expect 'another method' 405 '"code":"method_not_allowed"' "$url/v1/inbox/try-begin" -X DELETE
 expect 'no such path' 404 '"code":"not_found"' "$url/v1/no-such-path"
 expect 'another type' 415 '"code":"unsupported_media_type"' "$url/v1/inbox/try-begin" \
   -H 'Content-Type: text/plain' -d "{\"key\":\"$run:f\"}"

@@ -25,7 +25,7 @@ def running_server(program, *arguments):
         port_file = pathlib.Path(folder) / "port"
         log = open(pathlib.Path(folder) / "log", "w+", encoding="utf-8")
         server = subprocess.Popen(
-            [program, "serve", "--listen-port", "0", "--port-file", str(port_file), *arguments],
+            [program, "serve", "--port", "0", "--port-file", str(port_file), *arguments],
             cwd=folder, stderr=log)
         try:
             yield RunningServer(wait_for_port(server, port_file, log), server.pid)
