@@ -79,8 +79,35 @@ class DevScript(unittest.TestCase):
     def test_help_names_every_command(self):
         result = self.dev("help")
         self.assertEqual(result.returncode, 0)
-        for command in "run build test bench fuzz lint format clean help".split():
+        for command in "run example build test bench fuzz lint format clean help".split():
             self.assertIn(f"./dev {command}", result.stdout)
+
+    def built(self, path):
+        """A stand-in for a program that a build makes."""
+        target = self.root / "build/release" / path
+        target.parent.mkdir(parents=True)
+        self.stand_in(target.name)
+        (self.bin / target.name).rename(target)
+
+    def test_run_starts_the_server_with_the_arguments(self):
+        self.built("apps/oncebox/oncebox")
+        result = self.dev("run", "--port", "0")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.calls_of("oncebox"), ["oncebox serve --port 0"])
+        self.assertTrue(self.calls_of("cmake --build")[0].endswith(" --target oncebox"))
+
+    def test_examples_run_by_name_and_the_first_one_without(self):
+        (self.root / "examples").mkdir()
+        for name in ["first_message", "worker"]:
+            (self.root / f"examples/{name}.cpp").touch()
+        self.built("examples/example_worker")
+        self.assertEqual(self.dev("example", "worker", "memory:").returncode, 0)
+        self.assertEqual(self.calls_of("example_worker"), ["example_worker memory:"])
+        self.dev("example", "sqlite:x.db")
+        self.assertTrue(self.calls_of("cmake --build")[-1].endswith(" example_first_message"))
+        result = self.dev("example", "nothing")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("use one of: first_message worker", result.stderr)
 
     def test_an_unknown_command_points_to_help(self):
         result = self.dev("tset")

@@ -1,0 +1,249 @@
+#include <fmt/format.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "commands/commands.hpp"
+#include "config/config.hpp"
+#include "config/config_options.hpp"
+#include "failure.hpp"
+#include "json_output.hpp"
+#include "oncebox/error.hpp"
+#include "oncebox/log.hpp"
+#include "oncebox/open_store.hpp"
+#include "oncebox/server/server.hpp"
+#include "output.hpp"
+#include "printable.hpp"
+#include "signals.hpp"
+#include "values.hpp"
+
+namespace oncebox::app {
+namespace {
+
+struct ServeOptions {
+  ConfigSources sources = {};
+  std::string port_file = {};
+  bool print_config = false;
+  bool json = false;
+};
+
+/// The stores of a configuration, open. Their errors name the store, never its URL.
+class OpenStores {
+ public:
+  explicit OpenStores(const std::vector<StoreSetting>& settings) {
+    for (const StoreSetting& setting : settings) {
+      try {
+        stores_.push_back({setting.name, open_store(setting.url)});
+      } catch (const Error& error) {
+        throw Error(error.code(), fmt::format("store {}: {}", setting.name, error.what()));
+      }
+    }
+  }
+
+  [[nodiscard]] std::vector<server::NamedStore> named() const {
+    std::vector<server::NamedStore> named;
+    for (const auto& [name, store] : stores_) named.push_back({name, *store});
+    return named;
+  }
+
+ private:
+  struct Entry {
+    std::string name;
+    std::unique_ptr<Store> store;
+  };
+  std::vector<Entry> stores_;
+};
+
+/// Written beside and moved, so that whoever waits for the file reads all of it.
+void write_port_file(const std::string& path, std::uint16_t port) {
+  const std::string beside = path + ".new";
+  std::ofstream file(beside);
+  file << port << '\n';
+  file.close();
+  std::error_code error;
+  if (file) std::filesystem::rename(beside, path, error);
+  if (!file || error) {
+    throw Failure(ExitCode::io_error, fmt::format("{} cannot be written", printable(path)));
+  }
+}
+
+std::string url_of(const server::ServerOptions& options, std::uint16_t port) {
+  const std::string& host = options.listen.host;
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  return fmt::format("{}://{}:{}", options.tls.enabled() ? "https" : "http",
+                     is_ipv6 ? "[" + host + "]" : host, port);
+}
+
+void announce(Console& console, const ServeOptions& options, const std::string& url,
+              std::uint16_t port) {
+  if (!options.port_file.empty()) write_port_file(options.port_file, port);
+  console.out.line(options.json ? json_object({{"url", url}, {"port", port}})
+                                : fmt::format("oncebox listens on {}", url));
+  console.out.flush();
+}
+
+/// A server that does not listen yet. What it does not like is the configuration's fault.
+std::unique_ptr<server::Server> make_server(const Config& config,
+                                            std::vector<server::NamedStore> stores, Logger& logger,
+                                            const Clock& clock) {
+  try {
+    return std::make_unique<server::Server>(config.server, std::move(stores), logger, clock);
+  } catch (const Error& error) {
+    throw Failure(ExitCode::bad_config, error.what());
+  }
+}
+
+std::unique_ptr<StreamLogger> make_logger(const LogSettings& settings, const Clock& clock) {
+  // Requests are many: their lines are written together, ten times a second.
+  const LogOptions options{.min_level = settings.level, .flush_interval = Duration{100}};
+  if (settings.format == LogFormat::json) {
+    return std::make_unique<JsonLogger>(std::cerr, clock, options);
+  }
+  return std::make_unique<TextLogger>(std::cerr, clock, options);
+}
+
+/// SIGHUP: tokens, certificates and the level of the log. What is wrong leaves the old as it is.
+void reload(server::Server& server, StreamLogger& logger, const ServeOptions& options) {
+  try {
+    logger.set_min_level(load_config(options.sources).config.log.level);
+  } catch (const Failure& failure) {
+    logger.log(LogLevel::error, "the configuration cannot be reloaded; the old one stays",
+               {{"cause", failure.what()}});
+  }
+  (void)server.reload();
+}
+
+/// Drains; a second signal cuts off what is left.
+server::DrainResult drain(server::Server& server, Signals& signals, Duration within) {
+  const std::jthread second_signal([&](const std::stop_token& stopped) {
+    while (!stopped.stop_requested()) {
+      const auto signal = signals.wait_for(Duration{50});
+      if (!signal || *signal == SIGHUP) continue;
+      (void)server.stop(Duration::zero());
+      return;
+    }
+  });
+  return server.stop(within);
+}
+
+ExitCode serve(Console& console, const ServeOptions& options) {
+  if (options.print_config) {
+    console.out.write(default_config_file());
+    return ExitCode::ok;
+  }
+  const LoadedConfig loaded = load_config(options.sources);
+  const Config& config = loaded.config;
+  Signals signals({SIGTERM, SIGINT, SIGHUP});
+  const SystemClock clock;
+  const auto logger = make_logger(config.log, clock);
+  for (const std::string& warning : loaded.warnings) logger->log(LogLevel::warning, warning, {});
+  const OpenStores stores(config.stores);
+  const auto server = make_server(config, stores.named(), *logger, clock);
+  server->start();
+  announce(console, options, url_of(config.server, server->port()), server->port());
+
+  int signal = signals.wait();
+  while (signal == SIGHUP) {
+    reload(*server, *logger, options);
+    signal = signals.wait();
+  }
+  logger->log(LogLevel::info, "draining", {{"within_ms", config.drain_timeout}});
+  const server::DrainResult result = drain(*server, signals, config.drain_timeout);
+  logger->log(LogLevel::info, "stopped", {{"unanswered", result.unanswered}});
+  return result.complete() ? ExitCode::ok : ExitCode::failed;
+}
+
+struct ValidateOptions {
+  ConfigSources sources = {};
+  bool connect = false;
+  bool json = false;
+};
+
+/// Everything but listening; the stores are opened only when asked for.
+LoadedConfig validated_config(const ValidateOptions& options) {
+  LoadedConfig loaded = load_config(options.sources);
+  std::vector<StoreSetting> settings = loaded.config.stores;
+  if (!options.connect) {
+    for (StoreSetting& setting : settings) setting.url = "memory:";
+  }
+  const OpenStores stores(settings);
+  NullLogger logger;
+  const SystemClock clock;
+  (void)make_server(loaded.config, stores.named(), logger, clock);
+  return loaded;
+}
+
+}  // namespace
+
+Command serve_command() {
+  const auto options = std::make_shared<ServeOptions>();
+  return {
+      .name = "serve",
+      .summary = "Start the server",
+      .text =
+          "Takes its configuration from a TOML file, from environment variables "
+          "(ONCEBOX_LISTEN_PORT for listen.port), and from flags; the later ones win. Without "
+          "any it serves the SQLite file oncebox.db of this folder on 127.0.0.1:8080.\n\n"
+          "SIGTERM and SIGINT end it in order: no new connections, requests under way are "
+          "answered within server.drain_timeout. It then ends with code 0, or 1 when it had to "
+          "cut some off. A second signal ends it at once. SIGHUP reads tokens, certificates "
+          "and the level of the log again.",
+      .options = joined(
+          config_options(options->sources),
+          {{.names = "--port-file",
+            .value = "FILE",
+            .text = "write the port into this file as soon as the server listens",
+            .take = into(options->port_file),
+            .completes = Completes::file},
+           {.names = "--print-config",
+            .text = "print a commented configuration file with every key and its default, and end",
+            .take = into(options->print_config)},
+           {.names = "--json",
+            .text = "tell where it listens as JSON",
+            .take = into(options->json)}}),
+      .examples = {{"oncebox serve --store sqlite:/var/lib/oncebox/oncebox.db --port 9000",
+                    "Another file and port"},
+                   {"oncebox serve --print-config > oncebox.toml", "Begin a configuration"}},
+      .run = [options](Console& console) { return serve(console, *options); }};
+}
+
+Command validate_command() {
+  const auto options = std::make_shared<ValidateOptions>();
+  return {
+      .name = "validate",
+      .summary = "Check the configuration of the server without starting it",
+      .text =
+          "Reads the same file, variables and flags as serve, tells everything that is wrong "
+          "with them, and ends with code 78 then.",
+      .options = joined(
+          config_options(options->sources),
+          {{.names = "--connect", .text = "also open the stores", .take = into(options->connect)},
+           {.names = "--json", .text = "print JSON for programs", .take = into(options->json)}}),
+      .examples = {{"oncebox validate --config /etc/oncebox/oncebox.toml", "Before a restart"}},
+      .run = [options](Console& console) {
+        const LoadedConfig loaded = validated_config(*options);
+        for (const std::string& warning : loaded.warnings) {
+          console.err.line("warning: " + warning);
+        }
+        std::vector<std::string> stores;
+        for (const StoreSetting& store : loaded.config.stores) stores.push_back(store.name);
+        if (options->json) {
+          console.out.line(json_object({{"valid", true},
+                                        {"file", loaded.file},
+                                        {"stores", RawJson{json_array(stores)}},
+                                        {"webhooks", loaded.config.server.webhooks.size()}}));
+        } else {
+          console.out.line(fmt::format("valid: {}, {} stores, {} webhooks",
+                                       loaded.file.empty() ? "no file" : printable(loaded.file),
+                                       stores.size(), loaded.config.server.webhooks.size()));
+        }
+        return ExitCode::ok;
+      }};
+}
+
+}  // namespace oncebox::app

@@ -1,0 +1,468 @@
+#include "config/config_keys.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "choices.hpp"
+#include "files.hpp"
+#include "oncebox/error.hpp"
+
+namespace oncebox::app {
+namespace {
+
+using server::HmacAlgorithm;
+using server::SignatureEncoding;
+using server::WebhookOptions;
+using server::WebhookScheme;
+
+// Values ------------------------------------------------------------------------------------------
+
+[[noreturn]] void refuse_type(std::string_view wanted) {
+  throw Error(ErrorCode::invalid_argument, fmt::format("this must be {}", wanted));
+}
+
+/// The text of a string, or nothing when the value is none.
+const std::string* text_in(const ConfigValue& value) {
+  if (const auto* free = std::get_if<FreeText>(&value)) return &free->text;
+  return std::get_if<std::string>(&value);
+}
+
+std::string text_of(const ConfigValue& value) {
+  const std::string* text = text_in(value);
+  if (text == nullptr) refuse_type("a text in quotes");
+  return *text;
+}
+
+bool flag_of(const ConfigValue& value) {
+  if (const auto* free = std::get_if<FreeText>(&value)) return parse_switch(free->text);
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag;
+  refuse_type("true or false");
+}
+
+std::size_t count_of(const ConfigValue& value) {
+  if (const auto* free = std::get_if<FreeText>(&value)) return parse_count(free->text);
+  const auto* number = std::get_if<std::int64_t>(&value);
+  if (number == nullptr || *number < 0) refuse_type("a whole number, not negative");
+  return static_cast<std::size_t>(*number);
+}
+
+std::size_t bytes_of(const ConfigValue& value) {
+  if (const std::string* text = text_in(value)) return parse_bytes(*text);
+  return count_of(value);
+}
+
+Duration duration_of(const ConfigValue& value) {
+  const std::string* text = text_in(value);
+  if (text == nullptr) refuse_type("a duration in quotes, such as \"30s\"");
+  return parse_duration(*text);
+}
+
+/// Lists in the environment are separated by white space.
+std::vector<std::string> texts_of(const ConfigValue& value) {
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) return *texts;
+  const auto* free = std::get_if<FreeText>(&value);
+  if (free == nullptr) refuse_type("a list of texts, such as [\"a\", \"b\"]");
+  std::vector<std::string> texts;
+  std::string word;
+  for (const char character : free->text + " ") {
+    if (std::isspace(static_cast<unsigned char>(character)) == 0) {
+      word += character;
+    } else if (!word.empty()) {
+      texts.push_back(std::exchange(word, {}));
+    }
+  }
+  return texts;
+}
+
+std::string toml_list(const std::vector<std::string>& texts) {
+  std::vector<std::string> quoted;
+  for (const std::string& text : texts) quoted.push_back(toml_text(text));
+  return fmt::format("[{}]", fmt::join(quoted, ", "));
+}
+
+// Keys, by the type of the member that they set ---------------------------------------------------
+
+template <class Target, class Member>
+using Place = Member& (*)(Target&);
+
+template <class Target, class Member>
+const Member& look(Place<Target, Member> place, const Target& target) {
+  return place(const_cast<Target&>(target));
+}
+
+template <class Target>
+Key<Target> text_key(std::string path, std::string text, Place<Target, std::string> place) {
+  return {std::move(path), std::move(text),
+          [place](Target& target, const ConfigValue& value) { place(target) = text_of(value); },
+          [place](const Target& target) { return toml_text(look(place, target)); }};
+}
+
+template <class Target>
+Key<Target> optional_text_key(std::string path, std::string text,
+                              Place<Target, std::optional<std::string>> place) {
+  return {std::move(path), std::move(text),
+          [place](Target& target, const ConfigValue& value) { place(target) = text_of(value); },
+          [place](const Target& target) { return toml_text(look(place, target).value_or("")); }};
+}
+
+template <class Target>
+Key<Target> path_key(std::string path, std::string text,
+                     Place<Target, std::filesystem::path> place) {
+  return {std::move(path), std::move(text),
+          [place](Target& target, const ConfigValue& value) { place(target) = text_of(value); },
+          [place](const Target& target) { return toml_text(look(place, target).string()); }};
+}
+
+template <class Target>
+Key<Target> flag_key(std::string path, std::string text, Place<Target, bool> place) {
+  return {std::move(path), std::move(text),
+          [place](Target& target, const ConfigValue& value) { place(target) = flag_of(value); },
+          [place](const Target& target) { return look(place, target) ? "true" : "false"; }};
+}
+
+template <class Target>
+Key<Target> count_key(std::string path, std::string text, Place<Target, std::size_t> place) {
+  return {std::move(path), std::move(text),
+          [place](Target& target, const ConfigValue& value) { place(target) = count_of(value); },
+          [place](const Target& target) { return fmt::format("{}", look(place, target)); }};
+}
+
+template <class Target>
+Key<Target> bytes_key(std::string path, std::string text, Place<Target, std::size_t> place) {
+  return {std::move(path), std::move(text),
+          [place](Target& target, const ConfigValue& value) { place(target) = bytes_of(value); },
+          [place](const Target& target) { return toml_text(format_bytes(look(place, target))); }};
+}
+
+template <class Target>
+Key<Target> duration_key(std::string path, std::string text, Place<Target, Duration> place) {
+  return {
+      std::move(path), std::move(text),
+      [place](Target& target, const ConfigValue& value) { place(target) = duration_of(value); },
+      [place](const Target& target) { return toml_text(format_duration(look(place, target))); }};
+}
+
+template <class Target>
+Key<Target> texts_key(std::string path, std::string text,
+                      Place<Target, std::vector<std::string>> place) {
+  return {std::move(path), std::move(text),
+          [place](Target& target, const ConfigValue& value) { place(target) = texts_of(value); },
+          [place](const Target& target) { return toml_list(look(place, target)); }};
+}
+
+template <class Target, class Value, std::size_t count>
+Key<Target> choice_key(std::string path, std::string text, const Choice<Value> (&choices)[count],
+                       Place<Target, Value> place) {
+  const auto set = [place, &choices](Target& target, const ConfigValue& value) {
+    const std::string word = text_of(value);
+    for (const Choice<Value>& choice : choices) {
+      if (choice.word == word) {
+        place(target) = choice.value;
+        return;
+      }
+    }
+    const std::vector<std::string> words = words_of(choices);
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("\"{}\" is none of {}{}", word, fmt::join(words, ", "),
+                            suggestion(word, words)));
+  };
+  const auto written = [place, &choices](const Target& target) {
+    for (const Choice<Value>& choice : choices) {
+      if (choice.value == look(place, target)) return toml_text(choice.word);
+    }
+    return toml_text("");
+  };
+  return {std::move(path), fmt::format("{} One of {}.", text, fmt::join(words_of(choices), ", ")),
+          set, written};
+}
+
+// The words of enums ------------------------------------------------------------------------------
+
+constexpr Choice<LogFormat> kLogFormats[] = {{"text", LogFormat::text}, {"json", LogFormat::json}};
+constexpr Choice<server::AccessLog> kAccessLogs[] = {{"all", server::AccessLog::all},
+                                                     {"errors", server::AccessLog::errors},
+                                                     {"off", server::AccessLog::off}};
+constexpr Choice<WebhookScheme> kSchemes[] = {
+    {"stripe", WebhookScheme::stripe},
+    {"github", WebhookScheme::github},
+    {"standard-webhooks", WebhookScheme::standard_webhooks},
+    {"hmac", WebhookScheme::hmac},
+    {"none", WebhookScheme::none}};
+constexpr Choice<HmacAlgorithm> kAlgorithms[] = {{"sha1", HmacAlgorithm::sha1},
+                                                 {"sha256", HmacAlgorithm::sha256},
+                                                 {"sha512", HmacAlgorithm::sha512}};
+constexpr Choice<SignatureEncoding> kEncodings[] = {{"hex", SignatureEncoding::hex},
+                                                    {"base64", SignatureEncoding::base64}};
+
+// Keys with a type of their own -------------------------------------------------------------------
+
+ConfigKey port_key() {
+  return {"listen.port", "The port; 0 takes any free one.",
+          [](Config& config, const ConfigValue& value) {
+            const std::size_t port = count_of(value);
+            if (port > 65'535) refuse_type("a port, from 0 to 65535");
+            config.server.listen.port = static_cast<std::uint16_t>(port);
+          },
+          [](const Config& config) { return fmt::format("{}", config.server.listen.port); }};
+}
+
+ConfigKey dead_retention_key() {
+  return {"retention.dead", "How long dead messages are kept; \"never\" removes none.",
+          [](Config& config, const ConfigValue& value) {
+            const std::string* text = text_in(value);
+            const bool never = text != nullptr && *text == "never";
+            config.server.retention.dead = never ? std::nullopt : std::optional(duration_of(value));
+          },
+          [](const Config& config) {
+            const auto& dead = config.server.retention.dead;
+            return toml_text(dead ? format_duration(*dead) : "never");
+          }};
+}
+
+/// The secret itself, wherever it lies. No error shows any of it.
+std::string secret_of(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const std::string kind = text.substr(0, colon);
+  const std::string rest = colon == std::string::npos ? std::string() : text.substr(colon + 1);
+  if (kind == "literal" && !rest.empty()) return rest;
+  if (kind == "file" && !rest.empty()) return read_secret_file(rest);
+  if (kind == "env" && !rest.empty()) {
+    const char* value = std::getenv(rest.c_str());
+    if (value == nullptr || *value == '\0') {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("the environment variable {} is not set", rest));
+    }
+    return value;
+  }
+  throw Error(ErrorCode::invalid_argument,
+              "a secret is written as \"env:NAME\", \"file:PATH\" or \"literal:TEXT\"");
+}
+
+WebhookKey secrets_key() {
+  return {"webhooks.secrets",
+          "The secrets that are valid at the same time: \"env:NAME\", \"file:PATH\" or "
+          "\"literal:TEXT\".",
+          [](WebhookOptions& webhook, const ConfigValue& value) {
+            webhook.secrets.clear();
+            for (const std::string& text : texts_of(value)) {
+              webhook.secrets.push_back(secret_of(text));
+            }
+          },
+          [](const WebhookOptions&) { return std::string("[]"); }};
+}
+
+using Bool = Place<Config, bool>;
+using Count = Place<Config, std::size_t>;
+using Time = Place<Config, Duration>;
+using Text = Place<Config, std::string>;
+using Texts = Place<Config, std::vector<std::string>>;
+using Path = Place<Config, std::filesystem::path>;
+
+std::vector<ConfigKey> network_keys() {
+  return {
+      text_key("listen.host", "The address to listen on; an address, not a name.",
+               Text([](Config& c) -> auto& { return c.server.listen.host; })),
+      port_key(),
+      flag_key("listen.allow_anonymous_remote",
+               "Without tokens and client certificates the server refuses to listen beyond "
+               "loopback, unless this says that something else guards it.",
+               Bool([](Config& c) -> auto& { return c.server.listen.allow_anonymous_remote; })),
+
+      path_key("tls.certificate", "PEM, the whole chain; empty means plain HTTP.",
+               Path([](Config& c) -> auto& { return c.server.tls.certificate; })),
+      path_key("tls.key", "PEM, the key of the certificate.",
+               Path([](Config& c) -> auto& { return c.server.tls.key; })),
+      path_key("tls.client_ca", "PEM; with it clients may show a certificate of this authority.",
+               Path([](Config& c) -> auto& { return c.server.tls.client_ca; })),
+      flag_key("tls.require_client_certificate", "Refuse clients without a certificate.",
+               Bool([](Config& c) -> auto& { return c.server.tls.require_client_certificate; })),
+
+      path_key("auth.token_file",
+               "A file of bearer tokens, one a line: NAME SCOPE[,SCOPE...] SECRET. Scopes are "
+               "produce, consume, operate and read.",
+               Path([](Config& c) -> auto& { return c.server.auth.token_file; })),
+      text_key("auth.token_variable", "An environment variable with such lines.",
+               Text([](Config& c) -> auto& { return c.server.auth.token_variable; })),
+  };
+}
+
+std::vector<ConfigKey> limit_keys() {
+  return {
+      bytes_key("limits.max_header_bytes", "The head of a request.",
+                Count([](Config& c) -> auto& { return c.server.limits.max_header_bytes; })),
+      bytes_key("limits.max_body_bytes", "The body of a request that is not streamed.",
+                Count([](Config& c) -> auto& { return c.server.limits.max_body_bytes; })),
+      bytes_key("limits.max_line_bytes", "One message of a streamed body.",
+                Count([](Config& c) -> auto& { return c.server.limits.max_line_bytes; })),
+      count_key("limits.max_connections", "Connections at the same time.",
+                Count([](Config& c) -> auto& { return c.server.limits.max_connections; })),
+      duration_key("limits.request_timeout",
+                   "For a request to come in whole; a streamed body has it for each part.",
+                   Time([](Config& c) -> auto& { return c.server.limits.request_timeout; })),
+      duration_key("limits.idle_timeout", "For a connection without a request.",
+                   Time([](Config& c) -> auto& { return c.server.limits.idle_timeout; })),
+      duration_key("limits.write_timeout", "For a client to take its answer.",
+                   Time([](Config& c) -> auto& { return c.server.limits.write_timeout; })),
+      count_key("limits.max_waiting_claims", "Claims that wait for messages at the same time.",
+                Count([](Config& c) -> auto& { return c.server.limits.max_waiting_claims; })),
+      count_key("limits.max_event_streams", "Readers of /v1/events at the same time.",
+                Count([](Config& c) -> auto& { return c.server.limits.max_event_streams; })),
+  };
+}
+
+std::vector<ConfigKey> behaviour_keys() {
+  return {
+      duration_key("retention.done", "How long done messages are remembered.",
+                   Time([](Config& c) -> auto& { return c.server.retention.done; })),
+      dead_retention_key(),
+      duration_key("retention.keys", "How long idempotency keys are remembered.",
+                   Time([](Config& c) -> auto& { return c.server.retention.keys; })),
+      duration_key("retention.interval", "How often to remove what is too old.",
+                   Time([](Config& c) -> auto& { return c.server.retention.interval; })),
+      duration_key("retention.reap_interval", "How often to look for lapsed leases.",
+                   Time([](Config& c) -> auto& { return c.server.retention.reap_interval; })),
+
+      choice_key("enqueue.on_hash_mismatch", "When an id comes again with other content.",
+                 kMismatchPolicies, Place<Config, HashMismatchPolicy>([](Config& c) -> auto& {
+                   return c.server.enqueue.on_hash_mismatch;
+                 })),
+      choice_key(
+          "enqueue.on_dead", "When a dead message comes again.", kDeadPolicies,
+          Place<Config, DeadPolicy>([](Config& c) -> auto& { return c.server.enqueue.on_dead; })),
+
+      texts_key("server.paused_topics", "Not handed out until they are resumed.",
+                Texts([](Config& c) -> auto& { return c.server.paused_topics; })),
+      texts_key("server.cors_origins", "Web pages of these origins may call; empty means none.",
+                Texts([](Config& c) -> auto& { return c.server.cors_origins; })),
+      flag_key("server.strict_inbox", "Refuse mark-processed without a leaseId.",
+               Bool([](Config& c) -> auto& { return c.server.strict_inbox; })),
+      count_key("server.io_threads",
+                "Threads that read and write sockets; 0 means one for each core.",
+                Count([](Config& c) -> auto& { return c.server.io_threads; })),
+      count_key("server.call_threads", "Threads that wait for stores.",
+                Count([](Config& c) -> auto& { return c.server.call_threads; })),
+      count_key("server.max_queued_calls", "Calls that may wait for such a thread.",
+                Count([](Config& c) -> auto& { return c.server.max_queued_calls; })),
+      duration_key("server.drain_timeout",
+                   "How long requests under way may take when the server is to end.",
+                   Time([](Config& c) -> auto& { return c.drain_timeout; })),
+
+      choice_key("log.level", "What is written at least.", kLogLevels,
+                 Place<Config, LogLevel>([](Config& c) -> auto& { return c.log.level; })),
+      choice_key("log.format", "Lines for people or for programs.", kLogFormats,
+                 Place<Config, LogFormat>([](Config& c) -> auto& { return c.log.format; })),
+      choice_key(
+          "log.access", "Which requests are logged.", kAccessLogs,
+          Place<Config, server::AccessLog>([](Config& c) -> auto& { return c.server.access_log; })),
+  };
+}
+
+}  // namespace
+
+std::string toml_text(std::string_view text) {
+  std::string result = "\"";
+  for (const char character : text) {
+    const auto byte = static_cast<unsigned char>(character);
+    if (byte < 0x20 || byte == 0x7f) {
+      result += fmt::format("\\u{:04x}", byte);
+      continue;
+    }
+    if (character == '"' || character == '\\') result += '\\';
+    result += character;
+  }
+  return result + "\"";
+}
+
+const std::vector<ConfigKey>& config_keys() {
+  static const std::vector<ConfigKey> keys = [] {
+    std::vector<ConfigKey> all = network_keys();
+    for (auto&& keys_of_part : {limit_keys(), behaviour_keys()}) {
+      all.insert(all.end(), keys_of_part.begin(), keys_of_part.end());
+    }
+    return all;
+  }();
+  return keys;
+}
+
+const std::vector<StoreKey>& store_keys() {
+  using StoreText = Place<StoreSetting, std::string>;
+  static const std::vector<StoreKey> keys{
+      text_key("stores.name", "In /v1/stores/NAME/...: letters, digits, - and _.",
+               StoreText([](StoreSetting& s) -> auto& { return s.name; })),
+      text_key("stores.url", "sqlite:PATH, postgresql://... or memory:",
+               StoreText([](StoreSetting& s) -> auto& { return s.url; })),
+  };
+  return keys;
+}
+
+const std::vector<WebhookKey>& webhook_keys() {
+  using HookText = Place<WebhookOptions, std::string>;
+  using HookOptional = Place<WebhookOptions, std::optional<std::string>>;
+  static const std::vector<WebhookKey> keys{
+      text_key("webhooks.name", "In POST /v1/webhooks/NAME.",
+               HookText([](WebhookOptions& w) -> auto& { return w.name; })),
+      text_key("webhooks.store", "The store that takes them; empty means the first.",
+               HookText([](WebhookOptions& w) -> auto& { return w.store; })),
+      choice_key("webhooks.scheme", "How the sender proves who it is.", kSchemes,
+                 Place<WebhookOptions, WebhookScheme>(
+                     [](WebhookOptions& w) -> auto& { return w.scheme; })),
+      secrets_key(),
+      text_key("webhooks.signature_header", "Scheme hmac: the header with the signature.",
+               HookText([](WebhookOptions& w) -> auto& { return w.hmac.header; })),
+      text_key("webhooks.signature_prefix",
+               "Scheme hmac: what stands before the signature, such as \"sha256=\".",
+               HookText([](WebhookOptions& w) -> auto& { return w.hmac.prefix; })),
+      choice_key("webhooks.signature_algorithm", "Scheme hmac: the hash.", kAlgorithms,
+                 Place<WebhookOptions, HmacAlgorithm>(
+                     [](WebhookOptions& w) -> auto& { return w.hmac.algorithm; })),
+      choice_key("webhooks.signature_encoding", "Scheme hmac: how the signature is written.",
+                 kEncodings,
+                 Place<WebhookOptions, SignatureEncoding>(
+                     [](WebhookOptions& w) -> auto& { return w.hmac.encoding; })),
+      duration_key(
+          "webhooks.tolerance",
+          "How far the sender's clock may be from ours, where a time is signed.",
+          Place<WebhookOptions, Duration>([](WebhookOptions& w) -> auto& { return w.tolerance; })),
+      text_key("webhooks.source",
+               "The source of its messages. Here and below: {header:NAME}, {json:/pointer}, "
+               "{name} and {sha256} stand for what the request has.",
+               HookText([](WebhookOptions& w) -> auto& { return w.source; })),
+      optional_text_key("webhooks.message_id", "The id; else the usual place of the scheme.",
+                        HookOptional([](WebhookOptions& w) -> auto& { return w.message_id; })),
+      optional_text_key("webhooks.topic", "The topic; else the usual place of the scheme.",
+                        HookOptional([](WebhookOptions& w) -> auto& { return w.topic; })),
+      optional_text_key("webhooks.partition_key", "Messages with the same one keep their order.",
+                        HookOptional([](WebhookOptions& w) -> auto& { return w.partition_key; })),
+  };
+  return keys;
+}
+
+std::string_view section_text(std::string_view section) {
+  if (section == "listen") return "Where the server listens.";
+  if (section == "tls") return "HTTPS. The files are read again on SIGHUP.";
+  if (section == "auth") {
+    return "Bearer tokens. Without any, every caller may do everything. Read again on SIGHUP.";
+  }
+  if (section == "limits") return "What clients can take at most.";
+  if (section == "retention") return "How long things are kept.";
+  if (section == "enqueue") return "How duplicates are treated, where the sender does not say it.";
+  if (section == "server") return "How the server works.";
+  if (section == "log")
+    return "What it writes to standard error. The level is read again on SIGHUP.";
+  return {};
+}
+
+std::string variable_of(std::string_view path) {
+  std::string name = "ONCEBOX_";
+  for (const char character : path) {
+    const auto byte = static_cast<unsigned char>(character);
+    name += character == '.' ? '_' : static_cast<char>(std::toupper(byte));
+  }
+  return name;
+}
+
+}  // namespace oncebox::app

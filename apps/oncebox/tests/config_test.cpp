@@ -1,0 +1,151 @@
+#include "config/config.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <regex>
+
+#include "config/config_keys.hpp"
+#include "oncebox/testing/temporary_folder.hpp"
+
+namespace oncebox::app {
+namespace {
+
+using namespace std::chrono_literals;
+
+class ConfigTest : public ::testing::Test {
+ protected:
+  /// What this file, these variables and these settings give.
+  Config load(const std::string& toml, std::vector<std::string> environment = {},
+              std::vector<NameAndValue> settings = {}) {
+    const std::string path = folder_.file("oncebox.toml");
+    std::ofstream(path) << toml;
+    return load_config({.file = path,
+                        .environment = std::move(environment),
+                        .settings = std::move(settings)})
+        .config;
+  }
+
+ private:
+  testing::TemporaryFolder folder_;
+};
+
+/// Every key as the file would write it.
+std::vector<std::string> written(const Config& config) {
+  std::vector<std::string> lines;
+  for (const ConfigKey& key : config_keys())
+    lines.push_back(key.path + " = " + key.written(config));
+  for (const StoreSetting& store : config.stores) lines.push_back(store.name + " " + store.url);
+  return lines;
+}
+
+TEST_F(ConfigTest, TheDefaultFileWithEveryKeySetChangesNothing) {
+  const std::string every_key =
+      std::regex_replace(default_config_file(), std::regex("\n#(?=[a-z\\[])"), "\n");
+  EXPECT_NE(every_key, default_config_file());
+  EXPECT_EQ(written(load(every_key)), written(Config{}));
+  EXPECT_EQ(written(load(default_config_file())), written(Config{}));
+}
+
+TEST_F(ConfigTest, ValuesArriveWhereTheyBelong) {
+  const Config config = load(R"(
+    [listen]
+    host = "::1"
+    port = 9000
+    [limits]
+    max_body_bytes = "1MiB"
+    max_header_bytes = 4096
+    request_timeout = "1m30s"
+    [retention]
+    dead = "90d"
+    [enqueue]
+    on_hash_mismatch = "quarantine"
+    [server]
+    paused_topics = ["mail.*", "a b"]
+    drain_timeout = "5s"
+    [log]
+    level = "warning"
+    format = "json"
+    access = "errors"
+    [[stores]]
+    name = "main"
+    url = "memory:"
+    [[stores]]
+    name = "second"
+    url = "sqlite:x.db"
+    [[webhooks]]
+    name = "hook"
+    scheme = "none"
+    store = "second"
+    topic = "hook.{header:X-Event}"
+  )");
+  EXPECT_EQ(config.server.listen.host, "::1");
+  EXPECT_EQ(config.server.listen.port, 9000);
+  EXPECT_EQ(config.server.limits.max_body_bytes, std::size_t{1} << 20);
+  EXPECT_EQ(config.server.limits.max_header_bytes, 4096U);
+  EXPECT_EQ(config.server.limits.request_timeout, 90s);
+  EXPECT_EQ(config.server.retention.dead, 90 * 24h);
+  EXPECT_EQ(config.server.enqueue.on_hash_mismatch, HashMismatchPolicy::quarantine);
+  EXPECT_EQ(config.server.paused_topics, (std::vector<std::string>{"mail.*", "a b"}));
+  EXPECT_EQ(config.drain_timeout, 5s);
+  EXPECT_EQ(config.log.level, LogLevel::warning);
+  EXPECT_EQ(config.log.format, LogFormat::json);
+  EXPECT_EQ(config.server.access_log, server::AccessLog::errors);
+  ASSERT_EQ(config.stores.size(), 2U);
+  EXPECT_EQ(config.stores[0].name, "main");
+  EXPECT_EQ(config.stores[1].url, "sqlite:x.db");
+  ASSERT_EQ(config.server.webhooks.size(), 1U);
+  EXPECT_EQ(config.server.webhooks[0].scheme, server::WebhookScheme::none);
+  EXPECT_EQ(config.server.webhooks[0].topic, "hook.{header:X-Event}");
+}
+
+TEST_F(ConfigTest, FlagsWinOverVariablesAndThoseOverTheFile) {
+  const std::string file = "listen.port = 1\nlisten.host = \"127.0.0.2\"\nlog.level = \"error\"\n";
+  const std::vector<std::string> variables{"ONCEBOX_LISTEN_PORT=2",
+                                           "ONCEBOX_LISTEN_HOST=127.0.0.3"};
+  EXPECT_EQ(load(file).server.listen.port, 1);
+  EXPECT_EQ(load(file, variables).server.listen.port, 2);
+  const Config config = load(file, variables, {{"listen.port", "3"}});
+  EXPECT_EQ(config.server.listen.port, 3);
+  EXPECT_EQ(config.server.listen.host, "127.0.0.3");
+  EXPECT_EQ(config.log.level, LogLevel::error);
+}
+
+TEST_F(ConfigTest, ListsInTheEnvironmentAreSeparatedByWhiteSpace) {
+  const Config config =
+      load("", {"ONCEBOX_SERVER_CORS_ORIGINS= https://a.example\n https://b.example "});
+  EXPECT_EQ(config.server.cors_origins,
+            (std::vector<std::string>{"https://a.example", "https://b.example"}));
+}
+
+TEST_F(ConfigTest, EverythingThatIsWrongIsToldAtOnce) {
+  try {
+    (void)load("listen.prot = 1\nlog.level = 2\n", {"ONCEBOX_LISTEN_PORT=x"},
+               {{"limits.idle_timeout", "soon"}});
+    FAIL() << "expected a failure";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), ExitCode::bad_config);
+    const std::string text = failure.what();
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;
+    for (const char* part : {"oncebox.toml:1", "oncebox.toml:2: log.level", "ONCEBOX_LISTEN_PORT",
+                             "--set limits.idle_timeout"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+    }
+  }
+}
+
+TEST(ConfigKeys, EachHasAPathAVariableAndATextOfItsOwn) {
+  std::vector<std::string> paths;
+  for (const ConfigKey& key : config_keys()) {
+    paths.push_back(key.path);
+    EXPECT_TRUE(key.text.ends_with('.')) << key.path;
+    EXPECT_FALSE(section_text(key.section()).empty()) << key.path;
+    EXPECT_TRUE(std::regex_match(key.path, std::regex("[a-z]+\\.[a-z_]+"))) << key.path;
+  }
+  std::sort(paths.begin(), paths.end());
+  EXPECT_EQ(std::adjacent_find(paths.begin(), paths.end()), paths.end());
+  EXPECT_EQ(variable_of("limits.max_body_bytes"), "ONCEBOX_LIMITS_MAX_BODY_BYTES");
+}
+
+}  // namespace
+}  // namespace oncebox::app

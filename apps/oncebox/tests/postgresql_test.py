@@ -1,0 +1,35 @@
+"""The tool directly on a PostgreSQL store."""
+
+import json
+import os
+import pathlib
+import unittest
+import uuid
+
+from program import ProgramTest
+
+
+class OnPostgresql(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        server = pathlib.Path(os.environ["ONCEBOX_TEST_POSTGRESQL"]).read_text().strip()
+        separator = "&" if "?" in server else "?"
+        self.url = f"{server}{separator}schema=cli_{uuid.uuid4().hex[:12]}"
+
+    def test_a_message_goes_its_way_once_the_tables_are_there(self):
+        self.assertIn("migrate the database first", self.err("list", code=1))
+        self.assertIn("was brought to", self.out("migrate"))
+        self.assertFalse(self.json("migrate")["changed"])
+        self.assertEqual(self.send("1"), "accepted 1\n")
+        self.assertEqual(self.send("1"), "duplicate 1\n")
+        fail = self.script("fail", "echo no luck >&2; exit 65")
+        work = ("work", "--drain", "--json", "--")
+        self.assertEqual(json.loads(self.out(*work, fail))["dead"], 1)
+        self.assertIn("no luck", self.out("dead", "show", "1"))
+        self.assertEqual(self.out("dead", "revive", "--all"), "revived 1\n")
+        self.assertEqual(json.loads(self.out(*work, "true"))["done"], 1)
+        self.assertEqual(self.json("stats")["total"]["done"], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,272 @@
+"""`oncebox work`, with real child processes on a SQLite store."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import unittest
+
+from program import PATIENCE_S, ProgramTest, read_until
+
+
+def is_alive(pid):
+    """Whether a process runs; one that has ended and waits for its parent does not."""
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+class Work(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.pipes = []
+        self.addCleanup(lambda: [os.close(pipe) for pipe in self.pipes])
+
+    def drain(self, command, *options, **more):
+        return json.loads(self.out("work", "--drain", "--json", *options, "--", command, **more))
+
+    def fifo(self, name):
+        """A named pipe that a child writes to, to tell how far it is."""
+        path = self.folder / name
+        os.mkfifo(path)
+        self.pipes.append(os.open(path, os.O_RDWR))
+        return self.pipes[-1]
+
+    def work(self, command, *options, **more):
+        return self.start(
+            "work", *options, "--", command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more
+        )
+
+    def test_the_command_gets_the_payload_and_the_fields(self):
+        self.run_program(
+            *("send --id 7 --source shop --topic order.paid --partition-key p1".split()),
+            *("-H contentType=text/plain -H x-trace.id=ü -d".split()),
+            "the payload\nin two lines",
+        )
+        script = self.script("dump", 'cat > payload; env | grep "^ONCEBOX_" | sort > fields')
+        stale = {"ONCEBOX_HEADER_STALE": "1", "ONCEBOX_TOPIC": "stale"}
+        self.assertEqual(
+            self.drain(script, variables=stale),
+            {"done": 1, "retried": 0, "dead": 0, "released": 0},
+        )
+        self.assertEqual((self.folder / "payload").read_text(), "the payload\nin two lines")
+        fields = dict(
+            line.split("=", 1) for line in (self.folder / "fields").read_text().splitlines()
+        )
+        fields.pop("ONCEBOX_DELIVERY")
+        fields.pop("ONCEBOX_URL")
+        self.assertEqual(
+            fields,
+            {
+                "ONCEBOX_SOURCE": "shop",
+                "ONCEBOX_MESSAGE_ID": "7",
+                "ONCEBOX_TOPIC": "order.paid",
+                "ONCEBOX_ATTEMPT": "1",
+                "ONCEBOX_PARTITION_KEY": "p1",
+                "ONCEBOX_HEADER_CONTENTTYPE": "text/plain",
+                "ONCEBOX_HEADER_X_TRACE_ID": "ü",
+            },
+        )
+        self.assertEqual(self.record("7")["status"], "Done")
+
+    def test_the_exit_code_decides(self):
+        for code in (0, 1, 65, 75):
+            self.send(f"code{code}", data=str(code))
+        script = self.script(
+            "exit", 'read -r code; echo ignored >&2; echo "said $code" >&2; echo >&2; exit "$code"'
+        )
+        self.assertEqual(
+            self.drain(script), {"done": 1, "retried": 2, "dead": 1, "released": 0}
+        )
+        records = {code: self.record(f"code{code}") for code in (0, 1, 65, 75)}
+        self.assertEqual(records[0]["status"], "Done")
+        self.assertEqual((records[65]["status"], records[65]["lastError"]), ("Dead", "said 65"))
+        self.assertEqual(records[1]["lastError"], "exit code 1: said 1")
+        self.assertEqual(records[75]["lastError"], "said 75")
+        self.assertEqual((records[75]["status"], records[75]["attempt"]), ("Processing", 1))
+
+    def test_a_message_that_fails_too_often_is_dead(self):
+        self.send("1")
+        script = self.script("fail", "exit 3")
+        process = self.work(
+            script, *("--max-attempts 3 --retry-delay 1ms --max-retry-delay 1ms".split())
+        )
+        err = process.stderr
+        attempts = 0
+        while "for the last time" not in err.readline().decode():
+            attempts += 1
+        self.assertEqual(attempts, 2)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(PATIENCE_S), 0)
+        record = self.record("1")
+        self.assertEqual((record["status"], record["lastError"]), ("Dead", "exit code 3"))
+
+    def test_long_and_broken_error_lines_are_kept_as_they_can_be(self):
+        self.send("1")
+        script = self.script("shout", r"printf 'x%.0s' $(seq 5000) >&2; printf '\377' >&2; exit 65")
+        self.drain(script)
+        error = self.record("1")["lastError"]
+        self.assertEqual(error, "x" * 2048)
+
+    def test_a_command_that_does_not_read_its_payload_is_fine(self):
+        self.write("large", "x" * (4 << 20))
+        self.out("send", "-t", "x", "--file", "large")
+        self.assertEqual(self.drain("true")["done"], 1)
+
+    def test_a_large_payload_comes_through_while_the_command_answers(self):
+        self.write("large", "x" * (4 << 20))
+        self.out("send", "-t", "x", "--file", "large")
+        script = self.script("echo", "tee /dev/stderr | wc -c > size")
+        self.assertEqual(self.drain(script)["done"], 1)
+        self.assertEqual((self.folder / "size").read_text().strip(), str(4 << 20))
+
+    def test_only_the_topics_that_were_named_are_taken(self):
+        self.send("1", topic="mail.new")
+        self.send("2", topic="order.new")
+        self.send("3", topic="sms")
+        self.assertEqual(self.drain("true", "-t", "mail.*", "-t", "sms")["done"], 2)
+        self.assertEqual(self.record("2")["status"], "Processing")
+
+    def test_options_of_the_command_are_not_ours(self):
+        self.send("1")
+        self.out("work", "--drain", "sh", "-c", "echo done > result", "--json")
+        self.assertEqual((self.folder / "result").read_text(), "done\n")
+
+    def test_a_killed_child_is_a_failure(self):
+        self.send("1")
+        self.assertEqual(self.drain(self.script("die", "kill -9 $$"))["retried"], 1)
+        self.assertEqual(self.record("1")["lastError"], "killed by signal 9")
+
+    def test_a_child_that_takes_too_long_is_ended_with_all_it_started(self):
+        pids = self.fifo("pids")
+        self.send("1")
+        script = self.script("slow", "trap '' TERM; sleep 1000 & echo $$ $! > pids; wait; wait")
+        process = self.work(script, "--timeout", "100ms", "--grace", "100ms", "--drain")
+        started = read_until(pids, b"\n").split()
+        self.assertEqual(process.wait(PATIENCE_S), 0)
+        self.assertIn("timed out after 100ms", self.record("1")["lastError"])
+        self.assertEqual([is_alive(int(pid)) for pid in started], [False, False])
+
+    def test_a_child_that_writes_without_end_is_ended_all_the_same(self):
+        self.send("1")
+        script = self.script("flood", "while :; do echo flood; done >&2")
+        process = self.start(
+            *("work", "--drain", "--timeout", "300ms", "--", script), stderr=subprocess.DEVNULL
+        )
+        self.assertEqual(process.wait(PATIENCE_S), 0)
+        self.assertEqual(self.record("1")["lastError"], "timed out after 300ms: flood")
+
+    def test_children_run_at_the_same_time_as_often_as_allowed(self):
+        ready = self.fifo("ready")
+        for number in range(6):
+            self.send(str(number))
+        # Each waits until three of them are there; with fewer at a time nothing would end.
+        script = self.script(
+            "together",
+            "echo ready > ready; mkdir -p here; : > here/$$;"
+            ' while [ "$(ls here | wc -l)" -lt 3 ]; do sleep 0.01; done',
+        )
+        process = self.work(script, "--concurrency", "3", "--drain", "--json")
+        self.assertEqual(json.loads(process.communicate(timeout=PATIENCE_S)[0])["done"], 6)
+        self.assertTrue(os.read(ready, 100))
+
+    def test_on_sigterm_children_finish_and_the_rest_is_released(self):
+        started = self.fifo("started")
+        go_on = self.fifo("go_on")
+        for number in range(5):
+            self.send(str(number))
+        script = self.script("wait", "echo started > started; read -r line < go_on")
+        process = self.work(script, "--concurrency", "1", "--json")
+        read_until(started, b"\n")
+        process.terminate()
+        # It still waits for its child, which the signal did not reach.
+        with self.assertRaises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        os.write(go_on, b"go\n")
+        out, _ = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual(json.loads(out)["done"], 1)
+        stats = self.json("stats")["total"]
+        self.assertEqual((stats["done"], stats["ready"], stats["leased"]), (1, 4, 0))
+        for message in self.json_lines("list", "--all", "--status", "processing"):
+            self.assertEqual(message["attempt"], 0)
+
+    def stubborn_child(self, *options):
+        """A worker whose child ends neither by itself nor on SIGTERM, and the child's pid."""
+        pids = self.fifo("pids")
+        self.send("1")
+        script = self.script(
+            "stubborn", "trap 'echo no >&2' TERM; echo $$ > pids; while :; do sleep 0.05; done"
+        )
+        process = self.work(script, "--grace", "100ms", *options)
+        return process, int(read_until(pids, b"\n"))
+
+    def test_children_that_do_not_finish_are_killed_and_no_try_is_counted(self):
+        process, child = self.stubborn_child("--finish-within", "100ms")
+        process.terminate()
+        self.assertEqual(process.wait(PATIENCE_S), 0)
+        self.assertFalse(is_alive(child))
+        record = self.record("1")
+        self.assertEqual((record["status"], record["attempt"]), ("Processing", 0))
+        self.assertNotIn("owner", record)
+
+    def test_a_second_signal_ends_it_at_once(self):
+        process, child = self.stubborn_child("--finish-within", "1h")
+        process.terminate()
+        with self.assertRaises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(PATIENCE_S), 0)
+        self.assertFalse(is_alive(child))
+
+    def test_children_inherit_no_files_and_no_signal_settings(self):
+        self.send("1")
+        with open(self.folder / "open", "w", encoding="utf-8") as extra:
+            process = self.start(
+                *("work", "--drain", "ls", "/proc/self/fd"),
+                stdout=subprocess.PIPE,
+                pass_fds=[extra.fileno()],
+            )
+            out, _ = process.communicate(timeout=PATIENCE_S)
+        # The last one is the folder that ls reads.
+        self.assertEqual(out.split(), [b"0", b"1", b"2", b"3"])
+        self.send("2")
+        look = self.script(
+            "look",
+            "grep -E '^Sig(Blk|Ign)' /proc/self/status > signals;"
+            " cut -d' ' -f1,5 /proc/$$/stat > group",
+        )
+        self.drain(look)
+        for line in (self.folder / "signals").read_text().splitlines():
+            # The two above belong to the C library.
+            self.assertEqual(int(line.split()[1], 16) & 0x7FFFFFFF, 0, line)
+        pid, group = (self.folder / "group").read_text().split()
+        self.assertEqual(group, pid)
+
+    def test_no_zombies_are_left_while_it_works(self):
+        go_on = self.fifo("go_on")
+        started = self.fifo("started")
+        for number in range(20):
+            self.send(str(number), topic="quick")
+        self.send("last", topic="slow")
+        script = self.script(
+            "either",
+            'if [ "$ONCEBOX_TOPIC" = slow ]; then echo s > started; read -r line < go_on; fi',
+        )
+        process = self.work(script, "--concurrency", "2")
+        read_until(started, b"s")
+        while self.json("stats")["total"]["done"] < 20:
+            pass
+        children = pathlib.Path(f"/proc/{process.pid}/task").glob("*/children")
+        states = [is_alive(int(pid)) for path in children for pid in path.read_text().split()]
+        self.assertEqual(states, [True])
+        os.write(go_on, b"go\n")
+        process.terminate()
+        self.assertEqual(process.wait(PATIENCE_S), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
