@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <sys/random.h>
-#include <iterator>
 
 #include <cerrno>
 #include <cstring>
@@ -71,11 +70,13 @@ Uuid Uuid::parse(std::string_view text) {
 }
 
 std::string Uuid::to_string() const {
-  std::string text;
-  text.reserve(36);
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text(36, '-');
+  std::size_t position = 0;
   for (const std::uint8_t byte : bytes_) {
-    if (is_dash_position(text.size())) text += '-';
-    fmt::format_to(std::back_inserter(text), "{:02x}", byte);
+    if (is_dash_position(position)) ++position;
+    text[position++] = kDigits[byte >> 4];
+    text[position++] = kDigits[byte & 0x0F];
   }
   return text;
 }

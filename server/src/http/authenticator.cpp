@@ -82,15 +82,14 @@ std::optional<std::string_view> bearer_token(std::string_view authorization) {
 }  // namespace
 
 Authenticator::Authenticator(const AuthOptions& options, Logger& logger)
-    : options_(options), logger_(logger), entries_(load()) {}
+    : options_(options), logger_(logger), entries_(load()), has_tokens_(!entries_->empty()) {}
 
 void Authenticator::reload() {
   auto fresh = load();
   const std::lock_guard lock(mutex_);
   entries_ = std::move(fresh);
+  has_tokens_ = !entries_->empty();
 }
-
-bool Authenticator::has_tokens() const { return !entries()->empty(); }
 
 std::shared_ptr<const Authenticator::Entries> Authenticator::entries() const {
   const std::lock_guard lock(mutex_);
@@ -181,12 +180,12 @@ Authenticator::Entry Authenticator::read_line(std::string_view line,
 
 std::variant<Principal, Unauthorized, Forbidden> Authenticator::check(
     const Credentials& credentials, Scope scope) const {
-  const auto entries = this->entries();
-  if (entries->empty() || scope == Scope::open) {
+  if (scope == Scope::open || !has_tokens()) {
     Principal principal;
     if (credentials.certificate_name) principal.name = *credentials.certificate_name;
     return principal;
   }
+  const auto entries = this->entries();
   std::optional<std::string_view> token;
   if (credentials.authorization) token = bearer_token(*credentials.authorization);
   const Digest shown = digest(token.value_or(std::string_view{}));

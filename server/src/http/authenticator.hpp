@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -47,7 +48,7 @@ class Authenticator {
   void reload();
 
   /// Without any line every caller may do everything.
-  [[nodiscard]] bool has_tokens() const;
+  [[nodiscard]] bool has_tokens() const noexcept { return has_tokens_; }
 
   [[nodiscard]] std::variant<Principal, Unauthorized, Forbidden> check(
       const Credentials& credentials, Scope scope) const;
@@ -72,6 +73,7 @@ class Authenticator {
   Logger& logger_;
   mutable std::mutex mutex_;
   std::shared_ptr<const Entries> entries_;
+  std::atomic<bool> has_tokens_;
 };
 
 }  // namespace oncebox::server

@@ -460,7 +460,7 @@ void Connection::continue_stream() {
 void Connection::finish_request() {
   record(exchange_->response().status, exchange_->response().cause);
   exchange_.reset();
-  awaited_ = Awaited::nothing;
+  wait_for(Awaited::nothing);
   if (keep_alive_) {
     state_ = State::head;
     return;

@@ -14,7 +14,11 @@ HttpExchange::HttpExchange(std::shared_ptr<Connection> connection, Request reque
 void HttpExchange::send(Response response) noexcept {
   if (!claim_answer()) return;
   response_ = std::move(response);
-  deliver();
+  try {
+    deliver();
+  } catch (...) {
+    // Without memory for a message to its loop the connection ends with its client.
+  }
 }
 
 std::shared_ptr<ResponseStream> HttpExchange::send_stream(Response head) {

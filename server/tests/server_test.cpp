@@ -1,0 +1,145 @@
+#include "oncebox/server/server.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <thread>
+
+#include "http_fixture.hpp"
+#include "oncebox/error.hpp"
+#include "oncebox/memory/memory_store.hpp"
+#include "oncebox/testing/temporary_folder.hpp"
+
+namespace oncebox::server {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class ServerTest : public ::testing::Test {
+ protected:
+  ServerTest() {
+    options.listen.port = 0;
+    options.auth.token_variable = "";
+  }
+  Server& start() {
+    server.emplace(options, std::vector<NamedStore>{{"main", store}}, logger, clock);
+    server->start();
+    return *server;
+  }
+  [[nodiscard]] RawClient connect() const { return RawClient(server->port()); }
+  RawResponse get(const std::string& path) const { return connect().ask(get_text(path)); }
+  RawResponse post(const std::string& path, const std::string& body,
+                   const std::string& fields = {}) const {
+    return connect().ask(
+        request_text("POST", path, body, fields + "Content-Type: application/json\r\n"));
+  }
+
+  SystemClock clock;
+  memory::MemoryStore store;
+  KeepingLogger logger;
+  ServerOptions options;
+  std::optional<Server> server;
+};
+
+TEST_F(ServerTest, TakesAMessageHandsItOutAndForgetsNothing) {
+  start();
+  const std::string message =
+      R"({"source":"shop","messageId":"42","topic":"order.created","payload":{"total":7}})";
+  RawResponse response = post("/v1/messages", message);
+  EXPECT_EQ(response.status, 200) << response.body;
+  EXPECT_THAT(response.body, HasSubstr("Accepted"));
+  EXPECT_THAT(post("/v1/messages", message).body, HasSubstr("Duplicate"));
+  EXPECT_THAT(get("/v1/messages/shop/42").body, HasSubstr("order.created"));
+  response = post("/v1/stores/main/messages/claim", "{}");
+  EXPECT_EQ(response.status, 200) << response.body;
+  EXPECT_THAT(response.body, HasSubstr("\"messageId\":\"42\""));
+}
+
+TEST_F(ServerTest, TellsThatItLivesAndIsReady) {
+  start();
+  EXPECT_EQ(get("/healthz").body, R"({"status":"ok"})");
+  EXPECT_EQ(get("/readyz").body, R"({"status":"ready"})");
+  const RawResponse metrics = get("/metrics");
+  EXPECT_THAT(metrics.field("Content-Type"), StartsWith("text/plain; version=0.0.4"));
+  EXPECT_THAT(metrics.body, HasSubstr("route=\"/healthz\""));
+  EXPECT_EQ(get("/openapi.json").status, 200);
+  EXPECT_THAT(get("/docs").field("Content-Security-Policy"), HasSubstr("script-src 'self'"));
+}
+
+TEST_F(ServerTest, WaitingClaimsAreAnsweredWhenItStops) {
+  Server& running = start();
+  RawClient client = connect();
+  client.send(request_text("POST", "/v1/messages/claim", R"({"waitSeconds":30})",
+                           "Content-Type: application/json\r\n"));
+  // Two connections at least are there once this one is answered; the claim came before it.
+  EXPECT_EQ(get("/healthz").status, 200);
+  const DrainResult result = running.stop(std::chrono::seconds{20});
+  EXPECT_TRUE(result.complete());
+  if (const auto response = client.try_receive()) {
+    EXPECT_EQ(response->status, 200) << response->body;
+    EXPECT_EQ(response->field("Connection"), "close");
+  }
+  EXPECT_THROW(static_cast<void>(connect()), std::runtime_error);
+  EXPECT_TRUE(running.stop(Duration::zero()).complete());
+}
+
+TEST_F(ServerTest, IsNotReadyWhileItDrains) {
+  Server& running = start();
+  // An upload that is not finished keeps the server from ending; the probe of a connection that was
+  // there before is answered meanwhile.
+  RawClient upload = connect();
+  upload.send("POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{");
+  RawClient probe = connect();
+  probe.send("GET /readyz HTTP/1.1\r\nHost: local");
+  EXPECT_EQ(get("/healthz").status, 200);
+  std::jthread stopper([&] { running.stop(std::chrono::seconds{20}); });
+  for (;;) {
+    try {
+      static_cast<void>(connect());
+    } catch (const std::runtime_error&) {
+      break;  // it drains
+    }
+  }
+  const RawResponse response = probe.ask("host\r\n\r\n");
+  EXPECT_EQ(response.status, 503);
+  EXPECT_EQ(response.field("Connection"), "close");
+  upload.reset();
+}
+
+TEST_F(ServerTest, ReadsItsTokensAgain) {
+  const testing::TemporaryFolder folder;
+  options.auth.token_file = folder.file("tokens");
+  std::ofstream(options.auth.token_file) << "shop produce the-old-secret-0123\n";
+  Server& running = start();
+  const std::string message = R"({"topic":"a","payload":1})";
+  const std::string old_token = "Authorization: Bearer the-old-secret-0123\r\n";
+  EXPECT_EQ(post("/v1/messages", message, old_token).status, 200);
+  EXPECT_EQ(post("/v1/messages", message).status, 401);
+  std::ofstream(options.auth.token_file) << "shop produce the-new-secret-0123\n";
+  EXPECT_TRUE(running.reload());
+  EXPECT_EQ(post("/v1/messages", message, old_token).status, 401);
+  std::ofstream(options.auth.token_file) << "nonsense\n";
+  EXPECT_FALSE(running.reload());
+  EXPECT_EQ(post("/v1/messages", message, "Authorization: Bearer the-new-secret-0123\r\n").status,
+            200);
+}
+
+TEST_F(ServerTest, RefusesOptionsThatDoNotFit) {
+  options.limits.max_connections = 0;
+  EXPECT_THROW(start(), Error);
+  options.limits.max_connections = 10;
+  options.listen.host = "0.0.0.0";
+  EXPECT_THROW(start(), Error);
+}
+
+TEST_F(ServerTest, ListensOnceForAnAddress) {
+  start();
+  options.listen.port = server->port();
+  Server second(options, {{"main", store}}, logger, clock);
+  EXPECT_THROW(second.start(), Error);
+}
+
+}  // namespace
+}  // namespace oncebox::server
