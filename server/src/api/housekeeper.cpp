@@ -51,6 +51,8 @@ void Housekeeper::add_queue_jobs(ServedQueue& queue) {
 }
 
 void Housekeeper::start() {
+  const SteadyTime now = steady_clock::now();
+  for (Job& job : jobs_) job.next = now + job.interval;
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
