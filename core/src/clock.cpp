@@ -9,6 +9,25 @@
 
 namespace oncebox {
 
+namespace {
+
+/// Whether every digit and every mark is in its place. The library that reads the numbers has
+/// undefined behaviour where it meets something else, such as "T/8:15:30".
+bool has_rfc3339_form(std::string_view text) {
+  constexpr std::string_view kForm = "0000-00-00T00:00:00+00:00";
+  if (text.size() != kForm.size()) return false;
+  for (std::size_t i = 0; i < kForm.size(); ++i) {
+    const bool fits = kForm[i] == '0'   ? text[i] >= '0' && text[i] <= '9'
+                      : kForm[i] == '+' ? text[i] == '+' || text[i] == '-'
+                                        : text[i] == kForm[i];
+    if (!fits) return false;
+  }
+  // It reads any two digits as the hours and minutes of an offset, too.
+  return text.substr(20, 2) <= "23" && text.substr(23, 2) <= "59";
+}
+
+}  // namespace
+
 std::string format_rfc3339(TimePoint time) {
   const auto day = std::chrono::floor<std::chrono::days>(time);
   const std::chrono::year_month_day date{day};
@@ -43,8 +62,7 @@ TimePoint parse_rfc3339(std::string_view text) {
   if (whole.size() == kSecondsEnd + 1 && (whole.back() == 'Z' || whole.back() == 'z')) {
     whole.replace(kSecondsEnd, 1, "+00:00");
   }
-  constexpr std::size_t kLength = kSecondsEnd + std::string_view("+00:00").size();
-  if (whole.size() != kLength) reject();
+  if (!has_rfc3339_form(whole)) reject();
 
   std::istringstream in(whole);
   date::sys_seconds seconds;

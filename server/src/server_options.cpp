@@ -8,6 +8,7 @@
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 #include "oncebox/topic_pattern.hpp"
+#include "webhooks/webhooks.hpp"
 
 namespace oncebox::server {
 
@@ -81,6 +82,7 @@ void ServerOptions::validate() const {
   validate_limits(limits);
   validate_retention(retention);
   for (const std::string& origin : cors_origins) validate_origin(origin);
+  validate_webhooks(webhooks);
   for (const std::string& topic : paused_topics) {
     try {
       static_cast<void>(TopicPattern(topic));

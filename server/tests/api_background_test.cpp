@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "api/api_json.hpp"
 #include "api_fixture.hpp"
 #include "faulty_store.hpp"
 
@@ -44,6 +45,7 @@ TEST_P(Housekeeping, EndsLapsedLeasesOfBothQueues) {
 }
 
 TEST_P(Housekeeping, RemovesInSmallBatchesWhatIsPastItsRetention) {
+  RecordProperty("requirement", "R-22,KIN-09");
   std::vector<Message> messages;
   std::vector<Mark> marks;
   for (int i = 0; i < 1'200; ++i) {
@@ -117,13 +119,15 @@ TEST_P(Events, TellHowFullTheQueuesAre) {
   enqueue("m", "order.created");
   const auto stream = listen();
   ASSERT_NE(stream, nullptr);
+  // The first ones may be from before.
   EXPECT_TRUE(stream->wait([](const std::string& text) {
-    const std::size_t event = text.find("event: stats\ndata: ");
-    return event != text.npos && text.find("\n\n", event) != text.npos;
+    const std::size_t topic = text.find("order.created");
+    return topic != text.npos && text.find("\n\n", topic) != text.npos;
   }));
   const std::string text = stream->text();
   EXPECT_TRUE(text.starts_with("retry: "));
-  const std::size_t begin = text.find("data: ") + 6;
+  const std::string event = "event: stats\ndata: ";
+  const std::size_t begin = text.rfind(event, text.find("order.created")) + event.size();
   const json::value stats = json::parse(text.substr(begin, text.find('\n', begin) - begin));
   ASSERT_EQ(stats.at("queues").as_array().size(), 4U);
   EXPECT_EQ(stats.at("queues").at(0).at("store"), "first");
@@ -160,6 +164,13 @@ TEST_P(Events, EndWhenTheServerDrains) {
   EXPECT_EQ(call(get("/v1/events")).status, 503);
 }
 
+TEST_P(Events, AHeadRequestGetsNoStream) {
+  const auto exchange =
+      under_test_.begin({.method = Method::head, .target = "/v1/events", .fields = {}});
+  EXPECT_EQ(exchange->wait().content_type, "text/event-stream");
+  EXPECT_EQ(exchange->stream(), nullptr);
+}
+
 TEST_P(Events, RefuseAQuery) { EXPECT_EQ(call(get("/v1/events?x=1")).status, 400); }
 
 class FewEvents : public Events {
@@ -188,6 +199,21 @@ TEST_P(Events, TheMetricsKnowTheDepthAndTheHealth) {
   const auto stream = listen();
   EXPECT_TRUE(
       eventually([&] { return contains(under_test_.metrics().expose(), "order.created"); }));
+}
+
+TEST(EventSamples, OfManyTopicsTheBusiestAreTold) {
+  QueueStats stats;
+  for (std::size_t i = 0; i < 5'000; ++i) {
+    stats.topics.push_back({.topic = Topic("topic" + std::to_string(i)), .ready = i, .done = 1});
+  }
+  const std::vector<QueueSample> samples{{"main", "inbox", stats}};
+  const std::string text = write_samples(samples, testing::FakeClock::kDefaultStart);
+  EXPECT_LT(text.size(), std::size_t{64} << 10);
+  const json::value told = json::parse(text).at("queues").at(0).at("stats");
+  EXPECT_EQ(told.at("topics").as_array().size(), kMaxSampledTopics);
+  EXPECT_EQ(told.at("topics").at(0).at("topic"), "topic4900");
+  EXPECT_EQ(told.at("omittedTopics"), 4'900);
+  EXPECT_EQ(told.at("total").at("done"), 5'000) << "the total is that of all";
 }
 
 TEST(EventFaults, AStoreThatDoesNotAnswerIsLoggedOnceAndLeftOut) {

@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <future>
 #include <optional>
 #include <thread>
 
 #include "api_fixture.hpp"
 #include "api_http_client.hpp"
 #include "exchange_record.hpp"
+#include "faulty_store.hpp"
 #include "oncebox/server/server.hpp"
 #include "oncebox/wire/encoding.hpp"
 
@@ -268,6 +270,31 @@ TEST_P(OverHttp, ManyConnectionsShareTheStore) {
   senders.clear();
   EXPECT_EQ(accepted, kClients * kEach);
   EXPECT_EQ(ask(post("/v1/messages/count", "")).at("count"), kClients * kEach);
+}
+
+TEST(OverHttpEnding, ACallThatOutlivesItsServersPatienceDoesNoHarm) {
+  const SystemClock clock;
+  NullLogger logger;
+  std::promise<void> open;
+  std::promise<void> held;
+  const auto gate = open.get_future().share();
+  FaultyStore store(clock, [&](std::string_view call) {
+    if (call == "find") {
+      held.set_value();
+      gate.wait();
+    }
+    return testing::Fault::none;
+  });
+  auto server = std::make_unique<Server>(http_options(), std::vector<NamedStore>{{"main", store}},
+                                         logger, clock);
+  server->start();
+  HttpClient client(server->port());
+  client.begin(get("/v1/messages/s/m"));
+  held.get_future().wait();
+  EXPECT_EQ(server->stop(Duration{1}).unanswered, 1U);
+  EXPECT_THROW((void)client.finish(), std::runtime_error);
+  std::jthread ending([&] { server.reset(); });
+  open.set_value();
 }
 
 }  // namespace

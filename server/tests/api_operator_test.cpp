@@ -78,6 +78,7 @@ TEST_P(OperatorRoutesTest, TellsHowFullAQueueIs) {
 }
 
 TEST_P(OperatorRoutesTest, ListsAndShowsDeadMessages) {
+  RecordProperty("requirement", "R-30");
   enqueue("alive");
   bury("gone");
   const json::value list = json_of(call(get("/v1/dead")));
@@ -90,6 +91,7 @@ TEST_P(OperatorRoutesTest, ListsAndShowsDeadMessages) {
 }
 
 TEST_P(OperatorRoutesTest, RevivesByKey) {
+  RecordProperty("requirement", "R-30");
   enqueue("alive");
   bury("gone");
   EXPECT_EQ(json_of(call(post("/v1/dead/revive", R"({"keys":[
@@ -101,6 +103,7 @@ TEST_P(OperatorRoutesTest, RevivesByKey) {
 }
 
 TEST_P(OperatorRoutesTest, RevivesWhatMatchesAFilterAfterADelay) {
+  RecordProperty("requirement", "R-30");
   bury("a", "x");
   bury("b", "y");
   EXPECT_EQ(json_of(call(post("/v1/dead/revive", R"({"filter":{"topic":"x"},"delaySeconds":60})"))),
@@ -128,6 +131,7 @@ TEST_P(OperatorRoutesTest, ADryRunOnlyCounts) {
 }
 
 TEST_P(OperatorRoutesTest, PurgesByKeyByFilterAndAll) {
+  RecordProperty("requirement", "R-30");
   enqueue("alive");
   bury("a", "x");
   bury("b", "y");
@@ -144,6 +148,7 @@ TEST_P(OperatorRoutesTest, PurgesByKeyByFilterAndAll) {
 }
 
 TEST_P(OperatorRoutesTest, ManyAreChangedInBatchesUpToTheLimit) {
+  RecordProperty("requirement", "R-30");
   bury_many(2'600);
   EXPECT_EQ(json_of(call(post("/v1/dead/revive", R"({"all":true,"limit":1200})"))).at("count"),
             1'200);
@@ -166,6 +171,7 @@ TEST_P(OperatorRoutesTest, NobodyChangesEverythingByASlip) {
 }
 
 TEST_P(OperatorRoutesTest, CleanupRemovesWhatIsPastItsRetention) {
+  RecordProperty("requirement", "R-22");
   enqueue("a");
   store_->inbox().mark({.key = {"shop", "a"}, .as = MarkAs::processed});
   bury("b");

@@ -4,8 +4,18 @@
 #include <cstdlib>
 #include <fstream>
 #include <mutex>
+#include <string>
+
+#include "oncebox/limits.hpp"
 
 namespace oncebox::server {
+
+namespace {
+
+/// Bad requests need not be UTF-8; JSON must.
+std::string as_text(std::string_view bytes) { return clip_text(bytes, bytes.size() * 3); }
+
+}  // namespace
 
 void record_exchange(const ExchangeRecord& exchange) {
   static const char* const path = std::getenv("ONCEBOX_RECORD_EXCHANGES");
@@ -14,7 +24,7 @@ void record_exchange(const ExchangeRecord& exchange) {
                                  {"route", exchange.route},
                                  {"path", exchange.path},
                                  {"requestType", exchange.request_type},
-                                 {"requestBody", exchange.request_body},
+                                 {"requestBody", as_text(exchange.request_body)},
                                  {"status", exchange.status},
                                  {"responseType", exchange.response_type},
                                  {"responseBody", exchange.response_body}};

@@ -6,11 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "http/answers.hpp"
 #include "observe/metrics.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/testing/fake_clock.hpp"
-#include "recorded_exchange.hpp"
+#include "test_exchange.hpp"
 
 namespace oncebox::server {
 namespace {
@@ -22,6 +23,20 @@ const std::string kHello = "Hello, World!";
 const std::string kHelloSignature =
     "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
 const std::string kHelloSha256 = "dffd6021bb2bd5b0af676290809ec3a53191dd81c7f70a4b28688a362182986f";
+
+/// Answers a request as the server does, by the router.
+Response ask(const Router& router, Request request) {
+  auto found = router.find(request.method, request.path);
+  Match& match = std::get<Match>(found);
+  request.arguments = std::move(match.arguments);
+  const auto exchange = std::make_shared<TestExchange>(std::move(request));
+  try {
+    match.route->handler(exchange);
+  } catch (...) {
+    exchange->send(failure_response(std::current_exception(), exchange->request()));
+  }
+  return exchange->wait();
+}
 
 struct Sent {
   std::string body;
@@ -269,6 +284,12 @@ TEST_F(WebhooksTest, OutcomesAreCounted) {
         "oncebox_webhooks_total{outcome=\"" + outcome + "\",webhook=\"hook\"} 1\n";
     EXPECT_NE(exposed.find(line), std::string::npos) << line;
   }
+}
+
+TEST_F(WebhooksTest, TheServersOptionsAreCheckedBeforeItIsMade) {
+  ServerOptions options;
+  options.webhooks = {{.name = "hook", .scheme = WebhookScheme::none, .topic = "{"}};
+  EXPECT_THROW(options.validate(), Error);
 }
 
 TEST_F(WebhooksTest, OptionsThatCannotWorkAreNamed) {

@@ -21,12 +21,17 @@ function write(exchange) {
   appendFileSync(file, `${JSON.stringify(exchange)}\n`);
 }
 
-/** The message of the examples is there, and dead: the examples look at it, and bring it back. */
-async function prepare(parameters, isOutbox) {
+/**
+ * The message of the examples is there, and dead: they look at it, and bring it back. Another one
+ * is there to be claimed.
+ */
+async function prepare(isOutbox) {
   const suffix = isOutbox ? 'InOutbox' : '';
   const key = { source: 'shop', messageId: 'order-1' };
-  await client[`enqueueMessages${suffix}`](null, { ...key, topic: 'order.paid' });
-  await client[`markMessages${suffix}`](null, { items: [{ ...key, as: 'Dead' }] });
+  await client[`enqueueMessages${suffix}`](null, [
+    { ...key, topic: 'order.paid', payload: 'text' },
+    { topic: 'order.paid', payload: [1], partitionKey: 'p', dueAt: '2026-01-31T08:15:30Z' }]);
+  await client[`markMessages${suffix}`](null, { items: [{ ...key, as: 'Dead', error: 'why' }] });
 }
 
 /** An answer that does not end: its first event is enough. */
@@ -53,9 +58,9 @@ async function call(operation) {
     await readStream(method.toUpperCase(), path);
     return;
   }
-  const parameters = Object.fromEntries(operation.parameters
+  const parameters = Object.fromEntries((operation.parameters ?? [])
     .filter((parameter) => parameter.in === 'path').map(({ name, example }) => [name, example]));
-  await prepare(parameters, path.includes('/outbox/'));
+  await prepare(path.includes('/outbox/'));
   const [type, media] = Object.entries(operation.requestBody?.content ?? {})[0] ?? [''];
   const body = media?.example ?? (type === '*/*' ? { id: 'evt_1' } : undefined);
   const answer = await client[operationId](parameters, body);

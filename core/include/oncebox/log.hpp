@@ -1,13 +1,17 @@
 #pragma once
 
+#include <atomic>
 #include <concepts>
+#include <condition_variable>
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
 #include <mutex>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <variant>
 
 #include "oncebox/clock.hpp"
@@ -74,24 +78,86 @@ class NullLogger final : public Logger {
   void write(LogLevel, std::string_view, std::span<const LogField>) noexcept override {}
 };
 
+struct LogOptions {
+  LogLevel min_level = LogLevel::info;
+  /// How long lines below `warning` may wait before they are written, so that many of them cost
+  /// little; warnings and errors are written at once, with all that waits. Zero: nothing waits.
+  Duration flush_interval{0};
+};
+
+/// What the loggers below share: one line for each call, to a stream.
+class StreamLogger : public Logger {
+ public:
+  /// Writes what still waits.
+  ~StreamLogger() override;
+  StreamLogger(const StreamLogger&) = delete;
+  StreamLogger& operator=(const StreamLogger&) = delete;
+
+  [[nodiscard]] bool enabled(LogLevel level) const noexcept override {
+    return level >= min_level_.load(std::memory_order_relaxed);
+  }
+  /// Holds for every later line.
+  void set_min_level(LogLevel level) noexcept { min_level_ = level; }
+
+  void write(LogLevel level, std::string_view text,
+             std::span<const LogField> fields) noexcept final;
+  /// Writes what waits.
+  void flush() noexcept;
+
+ protected:
+  /// Stream and clock are borrowed and must outlive the logger.
+  StreamLogger(std::ostream& out, const Clock& clock, const LogOptions& options);
+
+ private:
+  struct Line {
+    TimePoint time;
+    LogLevel level;
+    std::string_view text;
+    std::span<const LogField> fields;
+  };
+  friend class TextLogger;
+  friend class JsonLogger;
+
+  /// Appends the line, without its end.
+  virtual void format(std::string& out, const Line& line) const = 0;
+  void flush_often(const std::stop_token& stop);
+
+  std::ostream& out_;
+  const Clock& clock_;
+  const Duration flush_interval_;
+  std::atomic<LogLevel> min_level_;
+
+  std::mutex out_mutex_;  ///< taken before the other one
+  std::mutex mutex_;
+  std::condition_variable_any has_lines_;
+  std::string waiting_;
+  std::jthread flusher_;  // last: it uses the members above
+};
+
 /// One line for each call: `2026-01-31T08:15:30.250Z info enqueued topic=payment.received count=1`.
 /// Texts with spaces, quotes or control characters are quoted and escaped, so that no value can
 /// forge a line.
-class TextLogger final : public Logger {
+class TextLogger final : public StreamLogger {
  public:
-  /// Both are borrowed and must outlive the logger.
   TextLogger(std::ostream& out, const Clock& clock, LogLevel min_level = LogLevel::info)
-      : out_(out), clock_(clock), min_level_(min_level) {}
-
-  [[nodiscard]] bool enabled(LogLevel level) const noexcept override { return level >= min_level_; }
-  void write(LogLevel level, std::string_view text,
-             std::span<const LogField> fields) noexcept override;
+      : TextLogger(out, clock, LogOptions{.min_level = min_level}) {}
+  TextLogger(std::ostream& out, const Clock& clock, const LogOptions& options)
+      : StreamLogger(out, clock, options) {}
 
  private:
-  std::mutex mutex_;
-  std::ostream& out_;
-  const Clock& clock_;
-  LogLevel min_level_;
+  void format(std::string& out, const Line& line) const override;
+};
+
+/// One JSON object for each call, on a line of its own: `{"time":"2026-01-31T08:15:30.250Z",
+/// "level":"info","message":"enqueued","topic":"payment.received","count":1}`. What is not UTF-8
+/// is replaced by U+FFFD.
+class JsonLogger final : public StreamLogger {
+ public:
+  JsonLogger(std::ostream& out, const Clock& clock, const LogOptions& options = {})
+      : StreamLogger(out, clock, options) {}
+
+ private:
+  void format(std::string& out, const Line& line) const override;
 };
 
 }  // namespace oncebox

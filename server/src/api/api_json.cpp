@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
+#include <numeric>
+#include <vector>
 
 #include "api/ndjson_intake.hpp"
 #include "oncebox/wire/operator_json.hpp"
@@ -60,6 +63,31 @@ json::object capabilities_object(const Capabilities& capabilities) {
           {"maxPayloadBytes", capabilities.max_payload_bytes}};
 }
 
+std::size_t unfinished(const TopicStats& topic) {
+  return topic.ready + topic.waiting + topic.leased + topic.dead;
+}
+
+/// The statistics of a queue with many topics, without those that have the least to do. The total
+/// stays that of all.
+std::string write_busiest(const QueueStats& stats) {
+  std::vector<std::size_t> places(stats.topics.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  const auto kept = places.begin() + kMaxSampledTopics;
+  std::nth_element(places.begin(), kept, places.end(), [&](std::size_t left, std::size_t right) {
+    return unfinished(stats.topics[left]) > unfinished(stats.topics[right]);
+  });
+  std::sort(places.begin(), kept);
+  json::object object = json::parse(wire::write_stats(stats)).as_object();
+  json::array& all = object["topics"].as_array();
+  json::array busiest;
+  for (auto place = places.begin(); place != kept; ++place) {
+    busiest.push_back(std::move(all[*place]));
+  }
+  all = std::move(busiest);
+  object.emplace("omittedTopics", stats.topics.size() - all.size());
+  return json::serialize(object);
+}
+
 }  // namespace
 
 std::string write_intake_summary(const IntakeSummary& summary) {
@@ -104,7 +132,10 @@ std::string write_samples(std::span<const QueueSample> samples, TimePoint at) {
   std::string_view comma;
   for (const QueueSample& sample : samples) {
     fmt::format_to(std::back_inserter(text), R"({}{{"store":"{}","queue":"{}","stats":{}}})", comma,
-                   sample.store, sample.queue, wire::write_stats(sample.stats));
+                   sample.store, sample.queue,
+                   sample.stats.topics.size() > kMaxSampledTopics
+                       ? write_busiest(sample.stats)
+                       : wire::write_stats(sample.stats));
     comma = ",";
   }
   return text + "]}";

@@ -40,7 +40,11 @@ struct QueueSample {
   QueueStats stats = {};
 };
 
-/// `{"at": …, "queues": [{"store": …, "queue": "inbox", "stats": {…}}]}`
+/// Topics of a queue in one sample: a listener gets one every second.
+inline constexpr std::size_t kMaxSampledTopics = 100;
+
+/// `{"at": …, "queues": [{"store": …, "queue": "inbox", "stats": {…}}]}`; where a queue has more
+/// topics, those with the most to do, and `omittedTopics` in its statistics.
 [[nodiscard]] std::string write_samples(std::span<const QueueSample> samples, TimePoint at);
 
 /// `{"store": …, "queue": "inbox"}`

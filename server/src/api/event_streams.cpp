@@ -92,6 +92,10 @@ void EventStreams::start() {
 }
 
 void EventStreams::add(const ExchangePtr& exchange) {
+  Response head{.content_type = "text/event-stream"};
+  head.fields.add("Cache-Control", "no-store");
+  if (exchange->request().method == Method::head) return exchange->send(std::move(head));
+
   StreamPtr stream;
   std::string first = kReconnect;
   {
@@ -100,8 +104,6 @@ void EventStreams::add(const ExchangePtr& exchange) {
     if (streams_.size() >= parts_.options.limits.max_event_streams) {
       throw Error(ErrorCode::overloaded, "too many clients listen to events already");
     }
-    Response head{.content_type = "text/event-stream"};
-    head.fields.add("Cache-Control", "no-store");
     stream = exchange->send_stream(std::move(head));
     streams_.push_back(stream);
     listeners_ = streams_.size();

@@ -134,13 +134,12 @@ void WaitingClaims::release_paused(std::vector<ClaimedMessage>& messages,
   if (messages.empty()) return;
   const PausedTopics::Snapshot paused = parts_.paused.current();
   if (paused == before) return;
-  const auto first_paused =
-      std::stable_partition(messages.begin(), messages.end(), [&](const ClaimedMessage& claimed) {
-        return !is_paused(*paused, claimed.message.topic.str());
-      });
-  const std::vector<ClaimedMessage> back(std::make_move_iterator(first_paused),
-                                         std::make_move_iterator(messages.end()));
-  messages.erase(first_paused, messages.end());
+  std::vector<ClaimedMessage> kept;
+  std::vector<ClaimedMessage> back;
+  for (ClaimedMessage& claimed : messages) {
+    (is_paused(*paused, claimed.message.topic.str()) ? back : kept).push_back(std::move(claimed));
+  }
+  messages = std::move(kept);
   if (!back.empty()) release(back);
 }
 

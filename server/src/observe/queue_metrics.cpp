@@ -6,31 +6,28 @@ namespace oncebox::server {
 
 namespace {
 
-using prometheus::Counter;
-using prometheus::Family;
-using prometheus::Gauge;
-using prometheus::Histogram;
-using prometheus::Labels;
-using prometheus::Registry;
-
-Family<Counter>& counter(Registry& registry, const char* name, const char* help) {
+prometheus::Family<prometheus::Counter>& counter(prometheus::Registry& registry, const char* name,
+                                                 const char* help) {
   return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
 }
 
-Family<Gauge>& gauge(Registry& registry, const char* name, const char* help) {
+prometheus::Family<prometheus::Gauge>& gauge(prometheus::Registry& registry, const char* name,
+                                             const char* help) {
   return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
 }
 
-Family<Histogram>& histogram(Registry& registry, const char* name, const char* help) {
+prometheus::Family<prometheus::Histogram>& histogram(prometheus::Registry& registry,
+                                                     const char* name, const char* help) {
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
 }
 
-const Histogram::BucketBoundaries kLatencySeconds = {
+const prometheus::Histogram::BucketBoundaries kLatencySeconds = {
     0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600};
-const Histogram::BucketBoundaries kCallSeconds = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
-                                                  0.01,   0.025,   0.05,   0.1,   0.25,   0.5,
-                                                  1,      2.5,     5,      10};
-const Histogram::BucketBoundaries kBatchItems = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
+const prometheus::Histogram::BucketBoundaries kCallSeconds = {
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
+    0.05,   0.1,     0.25,   0.5,   1,      2.5,   5,    10};
+const prometheus::Histogram::BucketBoundaries kBatchItems = {1,  2,   4,   8,   16,  32,
+                                                             64, 128, 256, 512, 1024};
 
 constexpr std::array<std::string_view, 4> kVerdicts = {"ack", "abandon", "fail", "release"};
 constexpr std::array<std::string_view, 6> kStates = {"seen",   "ready", "waiting",
@@ -52,7 +49,7 @@ void keep_earlier(std::optional<TimePoint>& kept, const std::optional<TimePoint>
 
 }  // namespace
 
-QueueFamilies::QueueFamilies(Registry& registry)
+QueueFamilies::QueueFamilies(prometheus::Registry& registry)
     : enqueued(counter(registry, "oncebox_messages_enqueued_total",
                        "Messages offered to the queue, by what became of them.")),
       observed(counter(registry, "oncebox_messages_observed_total",
@@ -118,7 +115,7 @@ QueueMetrics::QueueMetrics(QueueFamilies& families, std::string_view store, std:
   }
 }
 
-Labels QueueMetrics::with(Labels more) const {
+prometheus::Labels QueueMetrics::with(prometheus::Labels more) const {
   more.insert(labels_.begin(), labels_.end());
   return more;
 }
@@ -131,7 +128,7 @@ std::unique_ptr<QueueMetrics::TopicEntry> QueueMetrics::make_topic(std::string_v
 }
 
 std::unique_ptr<QueueMetrics::CallEntry> QueueMetrics::make_call(std::string_view call) {
-  const Labels labels = with({{"call", std::string(call)}});
+  const prometheus::Labels labels = with({{"call", std::string(call)}});
   auto entry = std::make_unique<CallEntry>();
   entry->duration = &families_.call_duration.Add(labels, kCallSeconds);
   entry->failures = &families_.call_failures.Add(labels);
@@ -141,11 +138,11 @@ std::unique_ptr<QueueMetrics::CallEntry> QueueMetrics::make_call(std::string_vie
   return entry;
 }
 
-Counter& QueueMetrics::enqueued(TopicEntry& entry, EnqueueStatus status) {
+prometheus::Counter& QueueMetrics::enqueued(TopicEntry& entry, EnqueueStatus status) {
   auto& place = entry.enqueued[static_cast<std::size_t>(status)];
   Counter* known = place.load(std::memory_order_acquire);
   if (known == nullptr) {
-    Labels labels = entry.labels;
+    prometheus::Labels labels = entry.labels;
     labels.emplace("status", to_string(status));
     known = &families_.enqueued.Add(labels);  // the same one for two threads at once
     place.store(known, std::memory_order_release);
@@ -222,9 +219,9 @@ std::vector<QueueMetrics::Depth> QueueMetrics::depths_of(const QueueStats& stats
 }
 
 void QueueMetrics::show(const Depth& depth, TimePoint now) {
-  const Labels& labels = depth.topic->labels;
+  const prometheus::Labels& labels = depth.topic->labels;
   for (std::size_t state = 0; state < kStates.size(); ++state) {
-    Labels in_state = labels;
+    prometheus::Labels in_state = labels;
     in_state.emplace("state", kStates[state]);
     families_.depth.Add(in_state).Set(static_cast<double>(depth.counts[state]));
   }

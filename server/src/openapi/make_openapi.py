@@ -41,11 +41,11 @@ TAGS = [
     ("Service", "Health, metrics, and this description."),
 ]
 
-# What can go wrong everywhere; scopes add 401 and 403, bodies 413 and 415.
+# What a caller may have to tell apart; whatever else can happen has the same form.
 PROBLEMS = {
     "400": "BadRequest", "401": "Unauthorized", "403": "Forbidden", "404": "NotFound",
-    "413": "TooLarge", "415": "UnsupportedMediaType", "500": "Failed", "502": "OutcomeUnknown",
-    "503": "TryLater", "504": "TimedOut"}
+    "413": "TooLarge", "415": "UnsupportedMediaType", "502": "OutcomeUnknown", "503": "TryLater",
+    "default": "Problem"}
 RESPONSES = {
     "BadRequest": "The request is not acceptable; the detail says where and why.",
     "Unauthorized": "A token is missing or not valid.",
@@ -53,12 +53,11 @@ RESPONSES = {
     "NotFound": "There is no such store, message or path.",
     "TooLarge": "The body has more bytes than the server takes.",
     "UnsupportedMediaType": "The Content-Type is not one that this call takes.",
-    "Failed": "A defect, or stored data that contradicts itself.",
     "OutcomeUnknown": "The store was lost while it committed; repeating the request is safe.",
     "TryLater": "Too much to do, the store cannot be reached, or the server stops; try again.",
-    "TimedOut": "The store took too long; nothing changed; try again.",
     "BadSignature": "The signature or its time is missing or wrong; nothing was stored.",
     "NotReady": "Do not send requests here for now.",
+    "Problem": "Anything else that went wrong; the code says what.",
 }
 
 
@@ -178,9 +177,9 @@ class Call:
 
     def finished(self):
         """The operation as the document has it."""
-        statuses = ["400", "500", "503"]
+        statuses = ["400", "503", "default"]
         if self.scope != "open":
-            statuses += ["401", "403", "502", "504"]
+            statuses += ["401", "403", "502"]
         if "{" in self.path:
             statuses.append("404")
         if self.body:
@@ -276,7 +275,7 @@ def message_calls():
     yield post(
         "/v1/messages/mark", "markMessages", "Messages", "consume", "Mark messages",
         "For those who handle messages themselves: sets the state and ends any lease.",
-    ).takes("Marks", {"items": [{**ORDER, "as": "Processed"}]}).answers(
+    ).takes("Marks", {"items": [{**ORDER, "as": "Dead", "error": "no such account"}]}).answers(
         "Marked", {"results": ["Marked"]})
     yield post(
         "/v1/messages/find", "findMessages", "Messages", "read", "Find messages by their keys",

@@ -39,7 +39,7 @@ const char* digest_name(HmacAlgorithm algorithm) {
   return "SHA256";
 }
 
-void require(bool condition, const char* what) {
+void require_openssl(bool condition, const char* what) {
   if (!condition) throw Error(ErrorCode::internal, what);
 }
 
@@ -52,30 +52,30 @@ class HmacKey {
  public:
   HmacKey(std::string_view secret, HmacAlgorithm algorithm) {
     const Mac mac(EVP_MAC_fetch(nullptr, "HMAC", nullptr));
-    require(mac != nullptr, "OpenSSL has no HMAC");
+    require_openssl(mac != nullptr, "OpenSSL has no HMAC");
     keyed_.reset(EVP_MAC_CTX_new(mac.get()));
     std::string digest = digest_name(algorithm);
     const OSSL_PARAM parameters[] = {
         OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest.data(), 0),
         OSSL_PARAM_construct_end()};
-    require(keyed_ != nullptr &&
-                EVP_MAC_init(keyed_.get(), bytes_of(secret), secret.size(), parameters) == 1,
-            "OpenSSL cannot use this secret for HMAC");
+    require_openssl(keyed_ != nullptr && EVP_MAC_init(keyed_.get(), bytes_of(secret), secret.size(),
+                                                      parameters) == 1,
+                    "OpenSSL cannot use this secret for HMAC");
   }
 
   /// Of the pieces one after the other.
   [[nodiscard]] std::string sign(std::initializer_list<std::string_view> pieces) const {
     const MacContext context(EVP_MAC_CTX_dup(keyed_.get()));
-    require(context != nullptr, "OpenSSL cannot copy a key");
+    require_openssl(context != nullptr, "OpenSSL cannot copy a key");
     for (const std::string_view piece : pieces) {
-      require(EVP_MAC_update(context.get(), bytes_of(piece), piece.size()) == 1,
-              "OpenSSL cannot compute an HMAC");
+      require_openssl(EVP_MAC_update(context.get(), bytes_of(piece), piece.size()) == 1,
+                      "OpenSSL cannot compute an HMAC");
     }
     std::string signature(EVP_MAX_MD_SIZE, '\0');
     std::size_t length = 0;
-    require(EVP_MAC_final(context.get(), reinterpret_cast<unsigned char*>(signature.data()),
-                          &length, signature.size()) == 1,
-            "OpenSSL cannot compute an HMAC");
+    require_openssl(EVP_MAC_final(context.get(), reinterpret_cast<unsigned char*>(signature.data()),
+                                  &length, signature.size()) == 1,
+                    "OpenSSL cannot compute an HMAC");
     signature.resize(length);
     return signature;
   }
@@ -142,7 +142,7 @@ HmacAlgorithm algorithm_of(const WebhookOptions& options) {
   return options.scheme == WebhookScheme::hmac ? options.hmac.algorithm : HmacAlgorithm::sha256;
 }
 
-void validate(const WebhookOptions& options) {
+void validate_scheme(const WebhookOptions& options) {
   const auto refuse = [](const char* why) { throw Error(ErrorCode::invalid_argument, why); };
   const bool checks = options.scheme != WebhookScheme::none;
   if (checks && options.secrets.empty()) refuse("secrets: there is none to check signatures with");
@@ -186,7 +186,7 @@ class WebhookSignature::Impl {
  public:
   explicit Impl(const WebhookOptions& options)
       : scheme_(options.scheme), hmac_(options.hmac), tolerance_(options.tolerance) {
-    validate(options);
+    validate_scheme(options);
     for (const std::string& secret : options.secrets) {
       if (scheme_ == WebhookScheme::standard_webhooks) {
         keys_.emplace_back(decode_standard_secret(secret), HmacAlgorithm::sha256);

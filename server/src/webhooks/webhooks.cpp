@@ -86,13 +86,11 @@ std::string_view metric_outcome(EnqueueStatus status) {
   return "duplicate";
 }
 
-/// One address, ready for its requests.
+/// One address, ready to make messages of its requests.
 class Webhook {
  public:
-  Webhook(const WebhookOptions& options, HostedStores& stores)
-      : name_(options.name),
-        store_(
-            with_option(options, "store: ", [&] { return std::ref(stores.find(options.store)); })),
+  explicit Webhook(const WebhookOptions& options)
+      : name_(checked_name(options.name)),
         signature_(with_option(options, "", [&] { return WebhookSignature(options); })),
         source_(read_template(options, "source", options.source)),
         message_id_(read_template(options, "message_id", options.message_id,
@@ -102,7 +100,6 @@ class Webhook {
             read_template(options, "partition_key", options.partition_key, std::nullopt)) {}
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  [[nodiscard]] Inbox& inbox() const noexcept { return store_.get().inbox(); }
   [[nodiscard]] const WebhookSignature& signature() const noexcept { return signature_; }
 
   /// Throws `invalid_argument` when what the templates give cannot be a name.
@@ -128,6 +125,12 @@ class Webhook {
   }
 
  private:
+  static const std::string& checked_name(const std::string& name) {
+    if (is_webhook_name(name)) return name;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("webhook \"{}\": a name has 1 to 100 letters, digits, - and _", name));
+  }
+
   static std::optional<WebhookTemplate> read_template(const WebhookOptions& webhook,
                                                       std::string_view option,
                                                       const std::optional<std::string>& given,
@@ -144,7 +147,6 @@ class Webhook {
   }
 
   const std::string name_;
-  const std::reference_wrapper<HostedStore> store_;
   const WebhookSignature signature_;
   const std::optional<WebhookTemplate> source_;
   const std::optional<WebhookTemplate> message_id_;
@@ -152,7 +154,20 @@ class Webhook {
   const std::optional<WebhookTemplate> partition_key_;
 };
 
+[[noreturn]] void refuse_second(const WebhookOptions& options) {
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("webhook \"{}\": there is another of this name", options.name));
+}
+
 }  // namespace
+
+void validate_webhooks(const std::vector<WebhookOptions>& webhooks) {
+  for (auto options = webhooks.begin(); options != webhooks.end(); ++options) {
+    const auto has_name = [&](const auto& other) { return other.name == options->name; };
+    if (std::any_of(webhooks.begin(), options, has_name)) refuse_second(*options);
+    (void)Webhook(*options);
+  }
+}
 
 class Webhooks::Impl {
  public:
@@ -160,37 +175,36 @@ class Webhooks::Impl {
        Logger& logger, const Clock& clock)
       : metrics_(metrics), logger_(logger), clock_(clock) {
     for (const WebhookOptions& options : webhooks) {
-      if (!is_webhook_name(options.name)) {
-        throw Error(ErrorCode::invalid_argument,
-                    fmt::format("webhook \"{}\": a name has 1 to 100 letters, digits, - and _",
-                                options.name));
-      }
-      if (find(options.name) != nullptr) {
-        throw Error(ErrorCode::invalid_argument,
-                    fmt::format("webhook \"{}\": there is another of this name", options.name));
-      }
-      webhooks_.push_back(std::make_unique<Webhook>(options, stores));
+      if (find(options.name) != nullptr) refuse_second(options);
+      HostedStore& store =
+          with_option(options, "store: ", [&] { return std::ref(stores.find(options.store)); });
+      served_.emplace_back(new Served{Webhook(options), store.inbox()});
     }
   }
 
   void receive(const ExchangePtr& exchange) {
     const Request& request = exchange->request();
-    const Webhook* webhook = find(request.arguments.at(0));
-    if (webhook == nullptr) {
+    const Served* served = find(request.arguments.at(0));
+    if (served == nullptr) {
       throw Error(ErrorCode::not_found, "there is no webhook of this name");
     }
-    const SignatureCheck check = webhook->signature().check(request, clock_.now());
+    const SignatureCheck check = served->webhook.signature().check(request, clock_.now());
     if (check == SignatureCheck::good) {
-      store(*webhook, exchange);
+      store(*served, exchange);
     } else {
-      refuse(*webhook, check, *exchange);
+      refuse(served->webhook, check, *exchange);
     }
   }
 
  private:
-  [[nodiscard]] const Webhook* find(std::string_view name) const noexcept {
-    for (const auto& webhook : webhooks_) {
-      if (webhook->name() == name) return webhook.get();
+  struct Served {
+    Webhook webhook;
+    Inbox& inbox;
+  };
+
+  [[nodiscard]] const Served* find(std::string_view name) const noexcept {
+    for (const auto& served : served_) {
+      if (served->webhook.name() == name) return served.get();
     }
     return nullptr;
   }
@@ -212,11 +226,12 @@ class Webhooks::Impl {
     exchange.send(std::move(response));
   }
 
-  void store(const Webhook& webhook, const ExchangePtr& exchange) {
+  void store(const Served& served, const ExchangePtr& exchange) {
+    const Webhook& webhook = served.webhook;
     try {
       Message message = webhook.message_of(exchange->request());
       MessageKey key = message.key;
-      webhook.inbox().enqueue_then(
+      served.inbox.enqueue_then(
           std::move(message),
           [this, &webhook, exchange, key = std::move(key)](const Inbox::EnqueueResult& result) {
             finish(webhook, key, result, *exchange);
@@ -238,7 +253,7 @@ class Webhooks::Impl {
   Metrics& metrics_;
   Logger& logger_;
   const Clock& clock_;
-  std::vector<std::unique_ptr<const Webhook>> webhooks_;
+  std::vector<std::unique_ptr<const Served>> served_;
 };
 
 Webhooks::Webhooks(const std::vector<WebhookOptions>& webhooks, HostedStores& stores,

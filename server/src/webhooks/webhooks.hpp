@@ -13,14 +13,18 @@ namespace oncebox::server {
 
 class Metrics;
 
+/// Throws `invalid_argument` or `out_of_range`, naming the webhook and the option, for one that
+/// cannot work whatever stores there are: no secret, a template that cannot be read, a name that is
+/// there twice.
+void validate_webhooks(const std::vector<WebhookOptions>& webhooks);
+
 /// `POST /v1/webhooks/{name}`: checks the signature, names the message by the templates, and
 /// answers once it is stored. A duplicate is a success, too. Senders have no token: the signature
 /// is their proof.
 class Webhooks {
  public:
-  /// Stores, metrics, logger and clock are borrowed. Throws `invalid_argument`, naming the webhook
-  /// and the option, for one that cannot work (no secret, a template that cannot be read, an
-  /// unknown store).
+  /// Stores, metrics, logger and clock are borrowed. Throws as `validate_webhooks` does, and
+  /// `not_found` for an unknown store.
   Webhooks(const std::vector<WebhookOptions>& webhooks, HostedStores& stores, Metrics& metrics,
            Logger& logger, const Clock& clock);
   ~Webhooks();

@@ -72,8 +72,9 @@ struct ServerOptions {
   RetentionOptions retention = {};
   EnqueueOptions enqueue = {};
   std::vector<WebhookOptions> webhooks = {};
-  std::vector<std::string> paused_topics = {};  ///< not handed out until they are resumed
-  std::vector<std::string> cors_origins = {};   ///< empty: no CORS
+  /// Topics, or patterns of them, that no store's inbox hands out until they are resumed.
+  std::vector<std::string> paused_topics = {};
+  std::vector<std::string> cors_origins = {};  ///< empty: no CORS
   /// A mark-processed without leaseId is refused (KIN-04).
   bool strict_inbox = false;
   AccessLog access_log = AccessLog::all;

@@ -1,0 +1,357 @@
+#include <fstream>
+
+#include "http/answers.hpp"
+#include "http_fixture.hpp"
+#include "oncebox/error.hpp"
+#include "oncebox/testing/temporary_folder.hpp"
+
+namespace oncebox::server {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class HttpSecurity : public HttpTest {
+ protected:
+  void write_tokens(const std::string& text) {
+    options.auth.token_file = folder.file("tokens");
+    std::ofstream(options.auth.token_file) << text;
+    std::filesystem::permissions(options.auth.token_file, std::filesystem::perms::owner_read |
+                                                              std::filesystem::perms::owner_write);
+  }
+  void use_tls(const std::string& name) {
+    const auto files = authority.sign("server", name);
+    options.tls.certificate = files.certificate;
+    options.tls.key = files.key;
+  }
+  RawClient connect_tls(const TestAuthority::Files& client = {}) {
+    return RawClient(server_->port(),
+                     {.ca = authority.ca(), .certificate = client.certificate, .key = client.key});
+  }
+  RawResponse call(const std::string& scope, const std::string& token) {
+    const std::string field = token.empty() ? "" : "Authorization: Bearer " + token + "\r\n";
+    return connect().ask(request_text("POST", "/v1/" + scope, "{}", field));
+  }
+  std::string refusal() {
+    try {
+      start();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      return error.what();
+    }
+    return "none";
+  }
+
+  testing::TemporaryFolder folder;
+  TestAuthority authority{folder.file("")};
+};
+
+TEST_F(HttpSecurity, WithoutTokensEverybodyMayDoEverything) {
+  start();
+  EXPECT_EQ(call("operate", "").body, "anonymous");
+}
+
+TEST_F(HttpSecurity, ATokenAllowsItsScopes) {
+  RecordProperty("requirement", "KIN-08");
+  write_tokens(
+      "# who may do what\n"
+      "shop produce s3cret-of-the-shop   # a comment\r\n"
+      "\n"
+      "worker consume,read with#hash-0123456789\n"
+      "admin operate 0123456789abcdef0123456789\n");
+  start();
+  EXPECT_EQ(call("produce", "s3cret-of-the-shop").body, "shop");
+  EXPECT_EQ(call("consume", "with#hash-0123456789").body, "worker");
+  EXPECT_EQ(call("read", "with#hash-0123456789").body, "worker");
+  EXPECT_EQ(call("operate", "0123456789abcdef0123456789").body, "admin");
+  EXPECT_EQ(call("read", "0123456789abcdef0123456789").body, "admin");
+
+  const RawResponse forbidden = call("consume", "s3cret-of-the-shop");
+  EXPECT_EQ(forbidden.status, 403);
+  EXPECT_EQ(code_of(forbidden), "forbidden");
+  EXPECT_THAT(forbidden.body, HasSubstr("consume"));
+  EXPECT_THAT(forbidden.field("WWW-Authenticate"), HasSubstr("scope=\"consume\""));
+  EXPECT_EQ(call("produce", "0123456789abcdef0123456789").status, 403);
+}
+
+TEST_F(HttpSecurity, WithoutAKnownTokenNobodyComesIn) {
+  write_tokens("shop produce s3cret-of-the-shop\n");
+  start();
+  const RawResponse missing = call("produce", "");
+  EXPECT_EQ(missing.status, 401);
+  EXPECT_EQ(code_of(missing), "unauthorized");
+  EXPECT_EQ(missing.field("WWW-Authenticate"), "Bearer realm=\"oncebox\"");
+  for (const char* token :
+       {"wrong", "s3cret-of-the-sho", "s3cret-of-the-shop2", "shop", "S3CRET-OF-THE-SHOP"}) {
+    const RawResponse wrong = call("produce", token);
+    EXPECT_EQ(wrong.status, 401) << token;
+    EXPECT_THAT(wrong.field("WWW-Authenticate"), HasSubstr("invalid_token"));
+    EXPECT_THAT(wrong.body, Not(HasSubstr(token)));
+  }
+  for (const char* field : {"Authorization: Basic czNjcmV0\r\n", "Authorization: Bearer\r\n",
+                            "Authorization: Bearer  \r\n", "Authorization: \r\n",
+                            "Authorization: s3cret-of-the-shop\r\n"}) {
+    EXPECT_EQ(connect().ask(request_text("POST", "/v1/produce", "{}", field)).status, 401) << field;
+  }
+  // What is open stays open.
+  EXPECT_EQ(connect().ask(get_text("/hello")).status, 200);
+  const auto lower = "authorization: bearer s3cret-of-the-shop\r\n";
+  EXPECT_EQ(connect().ask(request_text("POST", "/v1/produce", "{}", lower)).status, 200);
+}
+
+TEST_F(HttpSecurity, ABigBodyIsNotTakenFromStrangers) {
+  write_tokens("shop produce s3cret-of-the-shop\n");
+  start();
+  RawClient client = connect();
+  client.send("POST /v1/produce HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8000000\r\n\r\n");
+  const RawResponse response = client.receive();
+  EXPECT_EQ(response.status, 401);
+  EXPECT_EQ(response.field("Connection"), "close");
+}
+
+TEST_F(HttpSecurity, TokensAlsoComeFromTheEnvironment) {
+  options.auth.token_variable = "ONCEBOX_TEST_TOKENS";
+  ASSERT_EQ(setenv("ONCEBOX_TEST_TOKENS", "a produce from-the-environment\n", 1), 0);
+  write_tokens("b produce from-the-file-0123\n");
+  start();
+  unsetenv("ONCEBOX_TEST_TOKENS");
+  EXPECT_EQ(call("produce", "from-the-environment").body, "a");
+  EXPECT_EQ(call("produce", "from-the-file-0123").body, "b");
+}
+
+TEST_F(HttpSecurity, ABadTokenFileIsRefusedWithoutShowingIt) {
+  options.auth.token_file = folder.file("nowhere");
+  EXPECT_THAT(refusal(), HasSubstr("auth.token_file"));
+  for (const char* text :
+       {"", "# nothing\n", "name\n", "name produce\n", "name fly the-secret-0123456789\n",
+        "name produce, the-secret-0123456789 more\n", "name cert:\n", "name produce cert:\n",
+        "a produce the-secret-0123456789\nb read the-secret-0123456789\n"}) {
+    write_tokens(text);
+    const std::string why = refusal();
+    EXPECT_THAT(why, HasSubstr("auth.token_file")) << text;
+    EXPECT_THAT(why, Not(HasSubstr("the-secret")));
+  }
+}
+
+TEST_F(HttpSecurity, CarelessTokensAreWarnedAbout) {
+  write_tokens("shop produce short\n");
+  std::filesystem::permissions(options.auth.token_file, std::filesystem::perms::others_read,
+                               std::filesystem::perm_options::add);
+  start();
+  EXPECT_THAT(logger.lines.wait(0), HasSubstr("warning everybody on this machine can read"));
+  EXPECT_THAT(logger.lines.wait(1), HasSubstr("so short that it can be guessed name=shop"));
+}
+
+TEST_F(HttpSecurity, TokensAreReadAgain) {
+  write_tokens("shop produce the-old-secret-0123\n");
+  start();
+  EXPECT_EQ(call("produce", "the-old-secret-0123").status, 200);
+  write_tokens("shop produce the-new-secret-0123\n");
+  authenticator->reload();
+  EXPECT_EQ(call("produce", "the-old-secret-0123").status, 401);
+  EXPECT_EQ(call("produce", "the-new-secret-0123").status, 200);
+  write_tokens("broken\n");
+  EXPECT_THROW(authenticator->reload(), Error);
+  EXPECT_EQ(call("produce", "the-new-secret-0123").status, 200);
+}
+
+TEST_F(HttpSecurity, NobodyListensBeyondLoopbackWithoutAGuard) {
+  options.listen.host = "0.0.0.0";
+  EXPECT_THAT(refusal(), HasSubstr("allow_anonymous_remote"));
+  options.listen.host = "::";
+  EXPECT_THAT(refusal(), HasSubstr("listen.host"));
+  options.listen.host = "not an address";
+  EXPECT_THAT(refusal(), HasSubstr("listen.host"));
+  options.listen.host = "0.0.0.0";
+  options.listen.allow_anonymous_remote = true;
+  EXPECT_EQ(refusal(), "none");
+  options.listen.allow_anonymous_remote = false;
+  write_tokens("shop produce s3cret-of-the-shop\n");
+  EXPECT_EQ(refusal(), "none");
+  EXPECT_EQ(call("produce", "s3cret-of-the-shop").status, 200);
+}
+
+TEST_F(HttpSecurity, AnswersHaveSecurityFields) {
+  start();
+  const RawResponse response = connect().ask(get_text("/hello"));
+  EXPECT_EQ(response.field("Server"), "oncebox");
+  EXPECT_EQ(response.field("X-Content-Type-Options"), "nosniff");
+  EXPECT_EQ(response.field("Referrer-Policy"), "no-referrer");
+  EXPECT_EQ(response.field("Cache-Control"), "no-store");
+  EXPECT_THAT(response.field("Content-Security-Policy"), HasSubstr("default-src 'none'"));
+  EXPECT_EQ(response.field("Strict-Transport-Security"), "");
+  EXPECT_EQ(response.field("Access-Control-Allow-Origin"), "");
+  EXPECT_EQ(response.field("Date").size(), 29U);
+  EXPECT_EQ(connect().ask("nonsense\r\n\r\n").field("X-Content-Type-Options"), "nosniff");
+}
+
+TEST_F(HttpSecurity, PagesOfOtherOriginsCanDoNothing) {
+  start();
+  const auto post = [this](const std::string& fields) {
+    return connect().ask(request_text("POST", "/echo", "x", fields)).status;
+  };
+  EXPECT_EQ(post("Origin: https://evil.example\r\n"), 403);
+  EXPECT_EQ(post("Origin: null\r\n"), 403);
+  EXPECT_EQ(post("Origin: http://localhost\r\n"), 200);
+  const auto read = connect().ask(get_text("/hello", "Origin: https://evil.example\r\n"));
+  EXPECT_EQ(read.field("Access-Control-Allow-Origin"), "");
+  EXPECT_EQ(connect()
+                .ask(request_text("OPTIONS", "/echo", "",
+                                  "Origin: https://evil.example\r\n"
+                                  "Access-Control-Request-Method: POST\r\n"))
+                .field("Access-Control-Allow-Methods"),
+            "");
+}
+
+TEST_F(HttpSecurity, PagesOfAllowedOriginsMayCall) {
+  options.cors_origins = {"https://shop.example"};
+  start();
+  const std::string origin = "Origin: https://shop.example\r\n";
+  const RawResponse preflight =
+      connect().ask(request_text("OPTIONS", "/v1/produce", "",
+                                 origin + "Access-Control-Request-Method: POST\r\n"
+                                          "Access-Control-Request-Headers: authorization\r\n"));
+  EXPECT_EQ(preflight.status, 204);
+  EXPECT_EQ(preflight.field("Access-Control-Allow-Origin"), "https://shop.example");
+  EXPECT_EQ(preflight.field("Access-Control-Allow-Methods"), "POST");
+  EXPECT_THAT(preflight.field("Access-Control-Allow-Headers"), HasSubstr("Authorization"));
+  EXPECT_EQ(preflight.field("Vary"), "Origin");
+  const RawResponse call = connect().ask(request_text("POST", "/v1/produce", "{}", origin));
+  EXPECT_EQ(call.status, 200);
+  EXPECT_EQ(call.field("Access-Control-Allow-Origin"), "https://shop.example");
+  EXPECT_EQ(
+      connect().ask(request_text("POST", "/echo", "x", "Origin: https://b.example\r\n")).status,
+      403);
+}
+
+TEST_F(HttpSecurity, NamesMadeToPointHereAreNotServedWithoutTokens) {
+  start();
+  const auto status_of = [this](const std::string& host) {
+    return connect().ask("GET /hello HTTP/1.1\r\nHost: " + host + "\r\n\r\n").status;
+  };
+  for (const char* host : {"localhost", "LOCALHOST:80", "127.0.0.1:8080", "127.1.2.3", "[::1]:80",
+                           "oncebox.localhost"}) {
+    EXPECT_EQ(status_of(host), 200) << host;
+  }
+  for (const char* host : {"evil.example", "localhost.evil.example", "10.0.0.1", "evillocalhost"}) {
+    EXPECT_EQ(status_of(host), 421) << host;
+  }
+}
+
+TEST_F(HttpSecurity, WithTokensEveryNameIsServed) {
+  write_tokens("shop produce s3cret-of-the-shop\n");
+  start();
+  EXPECT_EQ(connect().ask("GET /hello HTTP/1.1\r\nHost: shop.example\r\n\r\n").status, 200);
+}
+
+TEST_F(HttpSecurity, TlsServesTheSame) {
+  use_tls("first");
+  start();
+  RawClient client = connect_tls();
+  EXPECT_EQ(client.server_name(), "first");
+  const RawResponse response = client.ask(get_text("/hello"));
+  EXPECT_EQ(response.status, 200);
+  EXPECT_THAT(response.field("Strict-Transport-Security"), HasSubstr("max-age"));
+  const std::string body(300'000, 'x');
+  EXPECT_TRUE(client.ask(request_text("POST", "/echo", body)).body == body);
+  std::string all;
+  for (int i = 0; i < 30; ++i) {
+    all += request_text("POST", i % 2 == 0 ? "/later" : "/echo", std::to_string(i));
+  }
+  client.send(all);
+  for (int i = 0; i < 30; ++i) EXPECT_EQ(client.receive().body, std::to_string(i));
+  EXPECT_EQ(client.ask(get_text("/hello", "Connection: close\r\n")).field("Connection"), "close");
+  EXPECT_EQ(client.receive_rest(), "");
+}
+
+TEST_F(HttpSecurity, NewConnectionsGetTheNewCertificate) {
+  use_tls("first");
+  HttpServer& server = start();
+  RawClient old = connect_tls();
+  use_tls("second");
+  server.reload_certificates();
+  EXPECT_EQ(connect_tls().server_name(), "second");
+  EXPECT_EQ(old.ask(get_text("/hello")).status, 200);
+  std::ofstream(options.tls.certificate) << "broken";
+  EXPECT_THROW(server.reload_certificates(), Error);
+  EXPECT_EQ(connect_tls().server_name(), "second");
+}
+
+TEST_F(HttpSecurity, CertificatesThatCannotBeUsedAreRefused) {
+  use_tls("first");
+  const auto good = options.tls;
+  options.tls.certificate = folder.file("nowhere");
+  EXPECT_THAT(refusal(), HasSubstr("tls.certificate"));
+  options.tls = good;
+  options.tls.key = folder.file("nowhere");
+  EXPECT_THAT(refusal(), HasSubstr("tls.key"));
+  options.tls = good;
+  options.tls.key = authority.sign("other", "other").key;
+  EXPECT_THAT(refusal(), HasSubstr("tls.key"));
+  options.tls = good;
+  options.tls.client_ca = folder.file("nowhere");
+  EXPECT_THAT(refusal(), HasSubstr("tls.client_ca"));
+}
+
+TEST_F(HttpSecurity, WhoSpeaksPlainToTlsIsClosed) {
+  use_tls("first");
+  start();
+  RawClient client = connect();
+  client.send(get_text("/hello"));
+  EXPECT_THAT(client.receive_rest(), Not(HasSubstr("HTTP/1.1 200")));
+  observer.wait_for_connections(0);
+}
+
+TEST_F(HttpSecurity, AHandshakeHasADeadline) {
+  options.limits.request_timeout = Duration{60};
+  use_tls("first");
+  start();
+  EXPECT_EQ(connect().receive_rest(), "");
+}
+
+TEST_F(HttpSecurity, AClientCertificateCanBeRequired) {
+  use_tls("first");
+  options.tls.client_ca = authority.ca();
+  options.tls.require_client_certificate = true;
+  options.listen.host = "0.0.0.0";  // the certificates guard it
+  start();
+  const auto files = authority.sign("client", "Client 1");
+  RawClient client = connect_tls(files);
+  EXPECT_EQ(client.ask(request_text("POST", "/v1/operate", "{}")).body, "Client 1");
+  RawClient without = connect_tls();
+  without.send(get_text("/hello"));
+  EXPECT_FALSE(without.try_receive());
+
+  const testing::TemporaryFolder elsewhere;
+  TestAuthority other(elsewhere.file(""));
+  RawClient stranger = connect_tls(other.sign("client", "Client 1"));
+  stranger.send(get_text("/hello"));
+  EXPECT_FALSE(stranger.try_receive());
+}
+
+TEST_F(HttpSecurity, ACertificateHasTheScopesOfItsLine) {
+  use_tls("first");
+  options.tls.client_ca = authority.ca();
+  write_tokens(
+      "worker consume cert:Client 1\n"
+      "shop produce s3cret-of-the-shop\n");
+  start();
+  const auto files = authority.sign("client", "Client 1");
+  RawClient client = connect_tls(files);
+  EXPECT_EQ(client.ask(request_text("POST", "/v1/consume", "{}")).body, "worker");
+  EXPECT_EQ(client.ask(request_text("POST", "/v1/produce", "{}")).status, 403);
+  // A token beside it says who it is.
+  EXPECT_EQ(client
+                .ask(request_text("POST", "/v1/produce", "{}",
+                                  "Authorization: Bearer s3cret-of-the-shop\r\n"))
+                .body,
+            "shop");
+  const auto unknown = authority.sign("unknown", "Client 2");
+  RawClient other = connect_tls(unknown);
+  EXPECT_EQ(other.ask(request_text("POST", "/v1/consume", "{}")).status, 403);
+  RawClient without = connect_tls();
+  EXPECT_EQ(without.ask(request_text("POST", "/v1/consume", "{}")).status, 401);
+}
+
+}  // namespace
+}  // namespace oncebox::server
