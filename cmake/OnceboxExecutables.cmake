@@ -4,7 +4,7 @@ endif()
 
 # oncebox_add_test(<name> SOURCES <file>... [LINK <target>...] [TIMEOUT <seconds>] [NO_SHUFFLE]
 #   [NEEDS_POSTGRESQL [ALSO_ON_POSTGRESQL_18]]
-#   [SANITIZED_FILTER <filter>] [THREADS_FILTER <filter>])
+#   [SANITIZED_FILTER <filter>] [THREADS_FILTER <filter>] [GROUPS <name>=<filter>...])
 #
 # Adds the GoogleTest executable test_<name>. Every test in it becomes a ctest test named
 # <prefix><name>.<Suite>.<Test>. In an ordinary build (no sanitizer) one more, <name>.shuffled, runs
@@ -16,6 +16,9 @@ endif()
 # server of that version, as postgresql18.<name>.shuffled, if ONCEBOX_POSTGRESQL_18_BIN is set; the
 # first server is then spared that. Failing at every step is left to the first server.
 #
+# GROUPS is for many short tests: each group is one ctest test, <name>.<group>, that runs the tests
+# of its filter in one process and in random order.
+#
 # SANITIZED_FILTER names the tests that a sanitizer build runs (as --gtest_filter does), and
 # THREADS_FILTER those that ThreadSanitizer runs: what has threads; otherwise all.
 function(oncebox_add_test name)
@@ -24,7 +27,7 @@ function(oncebox_add_test name)
   endif()
   cmake_parse_arguments(PARSE_ARGV 1 arg
     "NO_SHUFFLE;NEEDS_POSTGRESQL;ALSO_ON_POSTGRESQL_18" "TIMEOUT;SANITIZED_FILTER;THREADS_FILTER"
-    "SOURCES;LINK")
+    "SOURCES;LINK;GROUPS")
   _oncebox_require_parsed(oncebox_add_test "${arg_UNPARSED_ARGUMENTS}")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
@@ -42,6 +45,21 @@ function(oncebox_add_test name)
   if(arg_NEEDS_POSTGRESQL)
     _oncebox_postgresql_properties(postgresql properties)
     add_dependencies(${target} postgresql_fixture)
+  endif()
+  if(arg_GROUPS AND ONCEBOX_SANITIZE STREQUAL "thread" AND arg_THREADS_FILTER)
+    set(arg_GROUPS "threads=${arg_THREADS_FILTER}")
+  elseif(arg_GROUPS AND NOT ONCEBOX_SANITIZE STREQUAL "" AND arg_SANITIZED_FILTER)
+    set(arg_GROUPS "sanitized=${arg_SANITIZED_FILTER}")
+  endif()
+  foreach(group IN LISTS arg_GROUPS)
+    string(REGEX MATCH "^([a-z0-9_]+)=(.+)$" matched "${group}")
+    set(test "${ONCEBOX_TEST_PREFIX}${name}.${CMAKE_MATCH_1}")
+    add_test(NAME ${test}
+      COMMAND ${target} --gtest_shuffle --gtest_brief=1 "--gtest_filter=${CMAKE_MATCH_2}")
+    set_tests_properties(${test} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST 1000 ${properties})
+  endforeach()
+  if(arg_GROUPS)
+    return()
   endif()
   set(filter "")
   if(ONCEBOX_SANITIZE STREQUAL "thread" AND arg_THREADS_FILTER)

@@ -30,6 +30,7 @@ MAY_INCLUDE = [
 
 # What the tests of a store may include on top; the tests of other modules may include any module.
 TESTS_OF_A_STORE_MAY_ALSO_INCLUDE = ["testing", "stores/conformance"]
+STORES_TESTED_WITH_OTHERS = {"stores/open", "stores/http"}
 
 # Made of GoogleTest, and never installed.
 TEST_ONLY_MODULES = {"stores/conformance"}
@@ -71,7 +72,7 @@ def allowed_modules(module, is_test):
         if fnmatch.fnmatch(module, pattern):
             if not is_test:
                 return allowed
-            if module.startswith("stores/") and module != "stores/open":
+            if module.startswith("stores/") and module not in STORES_TESTED_WITH_OTHERS:
                 return allowed + TESTS_OF_A_STORE_MAY_ALSO_INCLUDE
             return ["*"]
     return None

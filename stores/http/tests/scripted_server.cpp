@@ -1,57 +1,23 @@
 #include "scripted_server.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <list>
 #include <mutex>
 #include <optional>
-#include <stdexcept>
 #include <thread>
+
+#include "loopback.hpp"
 
 namespace oncebox::http {
 
 namespace {
 
-constexpr int kBacklog = 128;
-
-int listen_on_loopback() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (fd < 0 || bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-      listen(fd, kBacklog) != 0) {
-    throw std::runtime_error("cannot listen on loopback");
-  }
-  return fd;
-}
-
-int port_of(int fd) {
-  sockaddr_in address{};
-  socklen_t size = sizeof address;
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  return ntohs(address.sin_port);
-}
-
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
-}
-
-void send_all(int fd, const std::string& bytes) {
-  std::size_t sent = 0;
-  while (sent < bytes.size()) {
-    const ssize_t size = send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-    if (size <= 0) return;
-    sent += static_cast<std::size_t>(size);
-  }
 }
 
 ReceivedRequest parse_head(const std::string& head) {
@@ -74,21 +40,15 @@ ReceivedRequest parse_head(const std::string& head) {
 
 // The next request of a connection; nothing when it has ended. `rest` is what was read too much.
 std::optional<ReceivedRequest> receive(int fd, std::string& rest) {
-  const auto read_more = [&] {
-    char bytes[16 * 1024];
-    const ssize_t size = recv(fd, bytes, sizeof bytes, 0);
-    if (size > 0) rest.append(bytes, static_cast<std::size_t>(size));
-    return size > 0;
-  };
   while (rest.find("\r\n\r\n") == std::string::npos) {
-    if (!read_more()) return std::nullopt;
+    if (!receive_more(fd, rest)) return std::nullopt;
   }
   const std::size_t head_size = rest.find("\r\n\r\n") + 4;
   ReceivedRequest request = parse_head(rest.substr(0, head_size));
   const auto length = request.fields.find("content-length");
   const std::size_t body_size = length == request.fields.end() ? 0 : std::stoul(length->second);
   while (rest.size() < head_size + body_size) {
-    if (!read_more()) return std::nullopt;
+    if (!receive_more(fd, rest)) return std::nullopt;
   }
   request.body = rest.substr(head_size, body_size);
   rest.erase(0, head_size + body_size);
