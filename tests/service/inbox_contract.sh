@@ -8,7 +8,7 @@ set -euo pipefail
 url=$1
 failures=0
 
-# expect WHAT STATUS PATTERN [CURL ARGUMENTS]: the HTTP status, and a regular expression in the body.
+# expect WHAT STATUS PATTERN [CURL ARGUMENTS]: the status, and a regular expression in the body.
 expect() {
   local what=$1 status=$2 pattern=$3 answer code body
   shift 3
@@ -53,7 +53,8 @@ post 'the holder marks it' 200 '"status":"Processed"' \
 post 'a processed key cannot be begun' 200 '"status":"Processed"' \
   /v1/inbox/try-begin "{\"key\":\"$run:c\"}"
 post 'somebody else has lost the lease' 200 '"status":"LeaseLost"' \
-  /v1/inbox/mark-processed "{\"key\":\"$run:a\",\"leaseId\":\"01940000-0000-7000-8000-000000000001\"}"
+  /v1/inbox/mark-processed \
+  "{\"key\":\"$run:a\",\"leaseId\":\"01940000-0000-7000-8000-000000000001\"}"
 post 'an older client marks without a lease' 200 '"status":"Processed"' \
   /v1/inbox/mark-processed "{\"key\":\"$run:old\"}"
 post 'and may do so again' 200 '"status":"Processed"' \

@@ -4,8 +4,8 @@
 
   soak_test.py PROGRAM [MESSAGES_PER_CONNECTION]
 
-Proves that every message that was answered is stored once, that no good request fails, that bad ones
-are refused without harm, and that memory stays bounded (KIN-07).
+Proves that every message that was answered is stored once, that no good request fails, that bad
+ones are refused without harm, and that memory stays bounded (KIN-07).
 """
 
 import asyncio
