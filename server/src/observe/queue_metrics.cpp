@@ -140,7 +140,7 @@ std::unique_ptr<QueueMetrics::CallEntry> QueueMetrics::make_call(std::string_vie
 
 prometheus::Counter& QueueMetrics::enqueued(TopicEntry& entry, EnqueueStatus status) {
   auto& place = entry.enqueued[static_cast<std::size_t>(status)];
-  Counter* known = place.load(std::memory_order_acquire);
+  prometheus::Counter* known = place.load(std::memory_order_acquire);
   if (known == nullptr) {
     prometheus::Labels labels = entry.labels;
     labels.emplace("status", to_string(status));
