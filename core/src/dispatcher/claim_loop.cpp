@@ -253,6 +253,7 @@ void ClaimLoop::pause_after_failure(const std::exception& failure) {
       LogLevel::warning, "claim failed, will be tried again",
       {{"store", parts_.store_name}, {"pause_ms", failure_pause_}, {"reason", failure.what()}});
   due_.reset();
+  only_answered_ = false;
   // Notifications do not count: a store that is in trouble is left alone for a while.
   parts_.gate.signal().wait_until(ClaimReasons::kLook | ClaimReasons::kStop,
                                   std::chrono::steady_clock::now() + failure_pause_);
