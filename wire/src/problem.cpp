@@ -44,7 +44,6 @@ const CodeEntry& entry_of(ErrorCode code) noexcept {
 
 ErrorCode code_by_status(int status) noexcept {
   if (status == 429) return ErrorCode::overloaded;
-  if (status == 503) return ErrorCode::unavailable;
   if (status == 404) return ErrorCode::not_found;
   if (status >= 400 && status < 500) return ErrorCode::invalid_argument;
   if (status >= 500) return ErrorCode::outcome_unknown;

@@ -55,7 +55,7 @@ TEST(Problem, AnAnswerOfSomebodyElseIsJudgedByItsStatus) {
       {400, ErrorCode::invalid_argument}, {404, ErrorCode::not_found},
       {413, ErrorCode::invalid_argument}, {429, ErrorCode::overloaded},
       {500, ErrorCode::outcome_unknown},  {502, ErrorCode::outcome_unknown},
-      {503, ErrorCode::unavailable},      {504, ErrorCode::outcome_unknown},
+      {503, ErrorCode::outcome_unknown},  {504, ErrorCode::outcome_unknown},
       {302, ErrorCode::internal},
   };
   for (const auto& [status, code] : expected) {

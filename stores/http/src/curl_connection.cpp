@@ -25,6 +25,7 @@ constexpr long kMaxIdleSeconds = 45;
 struct Transfer {
   std::string_view body;
   std::size_t sent = 0;
+  bool was_sent_whole = false;  ///< once at least
   Effect effect = Effect::reads;
   std::string answer = {};
 
@@ -44,6 +45,7 @@ struct Transfer {
     if (origin != SEEK_SET || (whole && transfer.effect == Effect::changes)) {
       return CURL_SEEKFUNC_FAIL;
     }
+    transfer.was_sent_whole = transfer.was_sent_whole || whole;
     transfer.sent = static_cast<std::size_t>(offset);
     return CURL_SEEKFUNC_OK;
   }
@@ -72,6 +74,10 @@ bool is_before_sending(CURLcode code) {
 }
 
 ErrorCode error_code(CURLcode code, const Transfer& transfer, bool connected) {
+  // By an earlier try, which libcurl then repeated.
+  if (transfer.was_sent_whole && transfer.effect != Effect::reads) {
+    return ErrorCode::outcome_unknown;
+  }
   if (is_local_fault(code)) return ErrorCode::invalid_argument;
   if (is_before_sending(code) || !connected) return ErrorCode::unavailable;
   const bool may_have_changed =

@@ -189,7 +189,12 @@ std::string HttpClient::authorization() const {
 
 bool HttpClient::renew_token(const std::string& refused) {
   if (options_.token_file.empty()) return false;
-  std::string token = read_token_file(options_.token_file);
+  std::string token;
+  try {
+    token = read_token_file(options_.token_file);
+  } catch (const Error&) {
+    return false;  // it may be about to be replaced: what the service said counts
+  }
   const std::lock_guard lock(mutex_);
   token_ = std::move(token);
   return "Bearer " + token_ != refused;

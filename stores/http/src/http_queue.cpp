@@ -1,6 +1,7 @@
 #include "http_queue.hpp"
 
 #include <fmt/format.h>
+#include <algorithm>
 
 #include "oncebox/wire/message_json.hpp"
 #include "oncebox/wire/operator_json.hpp"
@@ -60,7 +61,11 @@ std::vector<ObserveOutcome> HttpQueue::do_observe(std::span<const Observation> o
 }
 
 std::vector<MarkOutcome> HttpQueue::do_mark(std::span<const Mark> marks) {
-  const ApiCall call = post("/mark", wire::write_marks(marks), Effect::repeats);
+  // Processing ends a lease, also one that somebody got since the first try.
+  const bool ends_leases = std::any_of(
+      marks.begin(), marks.end(), [](const Mark& mark) { return mark.as == MarkAs::processing; });
+  const ApiCall call =
+      post("/mark", wire::write_marks(marks), ends_leases ? Effect::changes : Effect::repeats);
   return client_.call_batch(call, marks.size(), wire::read_marked);
 }
 

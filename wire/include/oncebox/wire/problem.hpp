@@ -29,8 +29,9 @@ struct Problem {
 [[nodiscard]] Problem problem_of(const Error& error);
 
 /// For a client: the error that an answer with this status and body stands for. A body that is no
-/// problem, say of a proxy, is judged by the status alone: 429 and 503 are `overloaded` or
-/// `unavailable`, other 5xx `outcome_unknown`, 404 `not_found`, 4xx `invalid_argument`.
+/// problem, say of a proxy, is judged by the status alone: 429 is `overloaded`, 5xx
+/// `outcome_unknown` (a proxy also says 503 when a connection broke after the request was handed
+/// on), 404 `not_found`, other 4xx `invalid_argument`.
 [[nodiscard]] Error error_of(int status, std::string_view body);
 
 [[nodiscard]] std::string write_problem(const Problem& problem);
