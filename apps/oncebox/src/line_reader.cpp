@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "failure.hpp"
 #include "printable.hpp"
@@ -53,7 +55,18 @@ bool LineReader::fill() {
   return count > 0;
 }
 
+bool LineReader::would_wait() const {
+  if (buffer_.find('\n', start_) != std::string::npos) return false;
+  pollfd input{descriptor_, POLLIN, 0};
+  return poll(&input, 1, 0) == 0;
+}
+
 std::optional<LineReader::Line> LineReader::next() {
+  while (std::exchange(skips_, false)) {
+    const std::size_t end = buffer_.find('\n', start_);
+    start_ = end == std::string::npos ? buffer_.size() : end + 1;
+    if (end == std::string::npos) skips_ = fill();
+  }
   std::size_t searched = start_;
   for (;;) {
     const std::size_t end = buffer_.find('\n', searched);
@@ -62,6 +75,7 @@ std::optional<LineReader::Line> LineReader::next() {
       const std::size_t stop = too_long ? start_ + kMaxLineBytes : end;
       const std::string_view text(buffer_.data() + start_, stop - start_);
       start_ = too_long ? stop : end + 1;
+      skips_ = too_long;
       ++number_;
       return Line{text, too_long};
     }

@@ -25,6 +25,9 @@ class LineReader {
   /// The next line, or nothing at the end. Throws a `Failure` when it cannot be read.
   [[nodiscard]] std::optional<Line> next();
 
+  /// Whether `next` would have to wait for whoever writes.
+  [[nodiscard]] bool would_wait() const;
+
   /// The number of the line that was read last, from 1.
   [[nodiscard]] std::size_t number() const noexcept { return number_; }
   [[nodiscard]] std::uint64_t bytes_read() const noexcept { return bytes_read_; }
@@ -42,6 +45,7 @@ class LineReader {
   std::optional<std::uint64_t> size_ = {};
   std::string buffer_;
   std::size_t start_ = 0;  ///< of the next line in the buffer
+  bool skips_ = false;     ///< the rest of a line that was too long
   std::size_t number_ = 0;
   std::uint64_t bytes_read_ = 0;
 };

@@ -8,6 +8,7 @@
 #include "commands/message_lookup.hpp"
 #include "failure.hpp"
 #include "json_output.hpp"
+#include "oncebox/limits.hpp"
 #include "oncebox/wire/operator_json.hpp"
 #include "output.hpp"
 #include "printable.hpp"
@@ -36,7 +37,12 @@ std::vector<Option> selection_options(DeadOptions& options) {
                  {.names = "-n,--limit",
                   .value = "N",
                   .text = "at most so many of those that match, the oldest first",
-                  .take = into(options.limit)},
+                  .take =
+                      [&options](const std::string& text) {
+                        options.limit = parse_count(text);
+                        // It would mean all of them.
+                        require_in_range("the limit", options.limit, 1, std::size_t(-1));
+                      }},
                  {.names = "--dry-run",
                   .text = "only tell how many it would be",
                   .take = into(options.dry_run)}});
@@ -104,12 +110,21 @@ ExitCode change_by_filter(Console& console, const OpenStore& store, const DeadOp
   return ExitCode::ok;
 }
 
+bool has_other_than_source(const MessageFilter& filter) {
+  return filter.topic || filter.message_id || filter.partition_key || filter.error_contains ||
+         filter.first_seen.from || filter.first_seen.until || filter.finished.from ||
+         filter.finished.until;
+}
+
 ExitCode change_dead(Console& console, const DeadOptions& options, const DeadChange& change) {
   const bool has_filter = options.all || options.filter.given;
   // With ids --source names the messages; it is no filter then.
   if (!options.ids.empty()) {
     if (options.all || options.limit > 0) {
       throw Failure(ExitCode::usage, "ids and --all or --limit exclude each other");
+    }
+    if (has_other_than_source(options.filter.filter)) {
+      throw Failure(ExitCode::usage, "of the filters only --source goes with ids");
     }
     return change_by_keys(console, OpenStore(options.store), options, change);
   }

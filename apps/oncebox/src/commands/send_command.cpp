@@ -175,7 +175,9 @@ class LineSender {
       Progress progress(console_.err);
       while (const auto line = lines_.next()) {
         take(*line);
-        if (batch_.size() >= options_.batch || batch_bytes_ >= kMaxBatchBytes) flush();
+        const bool is_full = batch_.size() >= options_.batch || batch_bytes_ >= kMaxBatchBytes;
+        // Whoever writes slowly has each line stored, not the batch it may belong to one day.
+        if (is_full || lines_.would_wait()) flush();
         progress.show({tally_.total(), lines_.bytes_read(), lines_.size()});
       }
       flush();
@@ -192,7 +194,7 @@ class LineSender {
       if (line.too_long) throw Error(ErrorCode::invalid_argument, "the line is too long");
       Message message = wire::read_message(line.text, defaults_);
       add_hash(message, options_);
-      batch_bytes_ += message.payload.size();
+      batch_bytes_ += line.text.size();
       batch_.push_back(std::move(message));
     } catch (const Error& error) {
       ++bad_lines_;

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <csignal>
 #include <iostream>
 #include <memory>
@@ -167,15 +169,61 @@ class IdleWatch {
   std::uint64_t empty_claims_ = 0;
 };
 
+/// Whether the store does nothing but fail; throws when that lasts.
+class FailureWatch {
+ public:
+  [[nodiscard]] bool only_failures(const RunningStats& stats) {
+    const auto now = std::chrono::steady_clock::now();
+    if (stats.claims != claims_ || stats.failed_store_calls == 0) {
+      claims_ = stats.claims;
+      failed_ = stats.failed_store_calls;
+      well_at_ = now;
+      return false;
+    }
+    if (now - well_at_ > kPatience && stats.failed_store_calls > failed_) {
+      throw Failure(ExitCode::unavailable, "the store cannot be used; see the log lines above");
+    }
+    return stats.failed_store_calls > failed_;
+  }
+
+ private:
+  static constexpr std::chrono::seconds kPatience{30};
+
+  std::uint64_t claims_ = 0;
+  std::uint64_t failed_ = 0;
+  std::chrono::steady_clock::time_point well_at_ = std::chrono::steady_clock::now();
+};
+
+/// Every command that runs needs some files of ours; without them messages would fail for nothing.
+void require_files_for(std::size_t concurrency) {
+  constexpr rlim_t kEach = 6;
+  constexpr rlim_t kOthers = 64;
+  const rlim_t needed = kEach * concurrency + kOthers;
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  if (files.rlim_cur < needed) {
+    files.rlim_cur = std::min(needed, files.rlim_max);
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
+  if (files.rlim_cur < needed) {
+    throw Failure(ExitCode::usage,
+                  fmt::format("{} commands at once need {} open files; raise the limit (ulimit -n) "
+                              "or lower --concurrency",
+                              concurrency, needed));
+  }
+}
+
 void wait_for_the_end(Dispatcher& dispatcher, Signals& signals, const WorkOptions& options) {
   if (!options.drain) {
     (void)signals.wait();
     return;
   }
   IdleWatch idle;
-  while (!idle.is_idle(dispatcher.stats())) {
+  FailureWatch failures;
+  for (RunningStats stats = dispatcher.stats(); !idle.is_idle(stats); stats = dispatcher.stats()) {
     if (signals.wait_for(Duration{50})) return;
-    dispatcher.wake();
+    // A store in trouble is left alone for as long as the dispatcher thinks right.
+    if (!failures.only_failures(stats)) dispatcher.wake();
   }
 }
 
@@ -210,8 +258,11 @@ ExitCode work(Console& console, WorkOptions& options) {
     throw Failure(ExitCode::usage, fmt::format("{} is no program that can be executed",
                                                printable(options.command.front())));
   }
+  require_files_for(options.concurrency);
   Signals signals({SIGINT, SIGTERM, SIGHUP});
   const OpenStore store(options.store);
+  // A store that cannot be used is told now; later the dispatcher would try for ever.
+  (void)store.queue().next_due({});
   Handlers handlers;
   const auto handler = std::make_shared<CommandHandler>(options);
   if (options.topics.empty()) options.topics.emplace_back("*");
