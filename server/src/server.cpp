@@ -73,7 +73,12 @@ class Server::Impl {
     add_probe_routes();
   }
 
-  ~Impl() { stop(Duration::zero()); }
+  ~Impl() {
+    stop(Duration::zero());
+    // What they still do asks `http_`, which goes first.
+    probes_.stop();
+    expositions_.stop();
+  }
 
   void start() {
     api_.start();
@@ -129,8 +134,10 @@ class Server::Impl {
   Authenticator authenticator_;
   Api api_;
   Webhooks webhooks_;
-  /// Looks at stores and metrics, so that neither a slow store nor a long text holds up a socket.
+  /// Look at stores and metrics, so that neither a slow store nor a long text holds up a socket;
+  /// nor does a store that hangs keep anybody from the metrics.
   CallPool probes_{1, 64};
+  CallPool expositions_{1, 64};
   // First to go: nothing is asked of the rest once it is gone.
   HttpServer http_;
 };
@@ -154,7 +161,7 @@ void Server::Impl::add_probe_routes() {
                .pattern = "/metrics",
                .scope = Scope::read,
                .handler = [this](const ExchangePtr& exchange) {
-                 probes_.answer(exchange, [this](const Request&) {
+                 expositions_.answer(exchange, [this](const Request&) {
                    Response response;
                    response.content_type = "text/plain; version=0.0.4; charset=utf-8";
                    response.body = metrics_.expose();
@@ -173,9 +180,14 @@ Response Server::Impl::answer_readiness(const Request& request) {
   }
   const Api::Readiness readiness = api_.readiness();
   if (readiness.ready) return json_response(R"({"status":"ready"})");
-  return problem_response(
-      {.status = 503, .code = "unavailable", .title = "Not ready", .detail = readiness.detail},
-      request);
+  // Everybody may ask: what the driver says of hosts and users is for the log.
+  Response response = problem_response({.status = 503,
+                                        .code = "unavailable",
+                                        .title = "Not ready",
+                                        .detail = "a store cannot be used; see /v1/stores"},
+                                       request);
+  response.cause = readiness.detail;
+  return response;
 }
 
 Server::Server(const ServerOptions& options, std::vector<NamedStore> stores, Logger& logger,

@@ -233,7 +233,8 @@ TEST_F(HttpSecurity, NamesMadeToPointHereAreNotServedWithoutTokens) {
                            "oncebox.localhost"}) {
     EXPECT_EQ(status_of(host), 200) << host;
   }
-  for (const char* host : {"evil.example", "localhost.evil.example", "10.0.0.1", "evillocalhost"}) {
+  for (const char* host : {"evil.example", "localhost.evil.example", "10.0.0.1", "evillocalhost",
+                           "127.evil.example", "127.0.0.1.evil.example"}) {
     EXPECT_EQ(status_of(host), 421) << host;
   }
 }

@@ -36,6 +36,8 @@ class Api::Impl {
     events_.stop();
     stores_.close();
     timers_.stop();
+    // The time to drain is over: a store that hangs must not hold up the end of the process.
+    calls_.discard();
     calls_.stop();
   }
 

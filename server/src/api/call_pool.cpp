@@ -23,6 +23,19 @@ void CallPool::stop() {
   }
 }
 
+void CallPool::discard() {
+  std::unique_ptr<Queued> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    dropped = std::move(first_);
+    last_ = nullptr;
+    queued_ = 0;
+  }
+  changed_.notify_all();
+  while (dropped) dropped = std::move(dropped->next);
+}
+
 void CallPool::push(std::unique_ptr<Queued> call, Bound bound) {
   {
     const std::lock_guard lock(mutex_);

@@ -47,6 +47,8 @@ class CallPool {
 
   /// Refuses further calls, runs those that wait, and returns then. Must not be called by a call.
   void stop();
+  /// Refuses further calls and drops those that wait: nobody is there any more to be answered.
+  void discard();
 
  private:
   struct Queued {

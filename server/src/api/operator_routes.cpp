@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -52,7 +54,15 @@ std::size_t in_batches(ServedQueue& queue, const MessageFilter& filter, std::siz
   std::size_t changed = 0;
   while (changed < matching && *present) {
     const std::size_t batch = std::min(kDeadBatch, matching - changed);
-    const std::size_t got = step(batch);
+    std::size_t got = 0;
+    try {
+      got = step(batch);
+    } catch (const Error& error) {
+      if (changed == 0) throw;
+      // Nobody may take it for a call that changed nothing.
+      throw Error(ErrorCode::outcome_unknown,
+                  fmt::format("{} messages were changed, then: {}", changed, error.what()));
+    }
     changed += got;
     if (got < batch) break;
   }

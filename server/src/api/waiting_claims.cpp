@@ -27,6 +27,15 @@ bool concerns_the_store(const Error& error) {
          error.code() == ErrorCode::overloaded;
 }
 
+std::vector<Settlement> releases_of(const std::vector<ClaimedMessage>& messages) {
+  std::vector<Settlement> settlements;
+  settlements.reserve(messages.size());
+  for (const ClaimedMessage& message : messages) {
+    settlements.push_back({.delivery = delivery_of(message), .verdict = Release{}});
+  }
+  return settlements;
+}
+
 }  // namespace
 
 struct WaitingClaims::Claim {
@@ -97,10 +106,12 @@ void WaitingClaims::note_max_deliveries(int asked) noexcept {
 // After a claim that found nothing comes the question for the next due time, and one more claim:
 // what became due between the two would else be missed.
 void WaitingClaims::try_first(const ClaimPtr& claim) {
+  bool is_gone = false;
   {
     const std::lock_guard lock(mutex_);
-    if (claim->gone) return;
+    is_gone = claim->gone;
   }
+  if (is_gone) return end_empty(*claim);
   std::vector<ClaimedMessage> messages = take(*claim);
   if (!messages.empty()) return deliver(claim, std::move(messages));
   if (claim->call.wait <= Duration{0}) return end_empty(*claim);
@@ -157,23 +168,33 @@ void WaitingClaims::deliver(const ClaimPtr& claim, std::vector<ClaimedMessage> m
     gone = claim->gone;
     leave(*claim);
   }
-  if (gone) return release(messages);
+  if (gone) {
+    release(messages);
+    return send_empty(*claim);
+  }
+  response.undelivered = [weak = weak_from_this(), settlements = releases_of(messages)] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->parts_.calls.submit_own([self, settlements]() noexcept { self->release(settlements); });
+  };
   claim->exchange->send(std::move(response));
 }
 
-void WaitingClaims::release(const std::vector<ClaimedMessage>& messages) noexcept {
-  try {
-    std::vector<Settlement> settlements;
-    settlements.reserve(messages.size());
-    for (const ClaimedMessage& message : messages) {
-      settlements.push_back({.delivery = delivery_of(message), .verdict = Release{}});
-    }
-    parts_.queue.settle(settlements);
-  } catch (const std::exception& failure) {
-    parts_.logger.log(
-        LogLevel::warning, "messages could not be given back; their leases will end",
-        {{"queue", settings_.name}, {"count", messages.size()}, {"reason", failure.what()}});
-  }
+void WaitingClaims::release(const std::vector<ClaimedMessage>& messages) noexcept try {
+  release(releases_of(messages));
+} catch (const std::exception& failure) {
+  log_not_released(messages.size(), failure);
+}
+
+void WaitingClaims::release(const std::vector<Settlement>& settlements) noexcept try {
+  parts_.queue.settle(settlements);
+} catch (const std::exception& failure) {
+  log_not_released(settlements.size(), failure);
+}
+
+void WaitingClaims::log_not_released(std::size_t count, const std::exception& failure) noexcept {
+  parts_.logger.log(LogLevel::warning, "messages could not be given back; their leases will end",
+                    {{"queue", settings_.name}, {"count", count}, {"reason", failure.what()}});
 }
 
 void WaitingClaims::end_empty(Claim& claim) noexcept {
@@ -203,9 +224,8 @@ void WaitingClaims::park(const ClaimPtr& claim, std::uint64_t seen_work,
                          std::optional<TimePoint> due) {
   {
     const std::lock_guard lock(mutex_);
-    if (claim->gone) return leave(*claim);
     const SteadyTime now = std::chrono::steady_clock::now();
-    if (!draining_ && now < claim->deadline) {
+    if (!claim->gone && !draining_ && now < claim->deadline) {
       if (!parts_.places.take()) {
         throw Error(ErrorCode::overloaded, "too many claims wait already");
       }
@@ -233,9 +253,14 @@ void WaitingClaims::park(const ClaimPtr& claim, std::uint64_t seen_work,
 }
 
 void WaitingClaims::withdraw(const ClaimPtr& claim) noexcept {
-  const std::lock_guard lock(mutex_);
-  claim->gone = true;
-  if (claim->state == Claim::State::waiting) leave(*claim);
+  {
+    const std::lock_guard lock(mutex_);
+    claim->gone = true;
+    if (claim->state != Claim::State::waiting) return;
+    leave(*claim);
+  }
+  // It may have closed only its own side.
+  send_empty(*claim);
 }
 
 void WaitingClaims::expire(const ClaimPtr& claim) noexcept {
@@ -318,7 +343,8 @@ void WaitingClaims::wake_at(SteadyTime time) {
 }
 
 SteadyTime WaitingClaims::steady(TimePoint due, SteadyTime now) const {
-  const Duration wait = due - parts_.clock.now();
+  // A due time may be thousands of years away, which the steady clock cannot tell.
+  const Duration wait = std::min<Duration>(due - parts_.clock.now(), std::chrono::hours{24});
   return now + (wait > Duration{0} ? wait : kClockPause);
 }
 

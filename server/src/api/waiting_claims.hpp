@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -94,6 +95,8 @@ class WaitingClaims final : public WorkListener,
   [[nodiscard]] std::vector<ClaimedMessage> take(const Claim& claim);
   void deliver(const ClaimPtr& claim, std::vector<ClaimedMessage> messages);
   void release(const std::vector<ClaimedMessage>& messages) noexcept;
+  void release(const std::vector<Settlement>& settlements) noexcept;
+  void log_not_released(std::size_t count, const std::exception& failure) noexcept;
   void release_paused(std::vector<ClaimedMessage>& messages, const PausedTopics::Snapshot& before);
   void end_empty(Claim& claim) noexcept;
   static void send_empty(const Claim& claim) noexcept;

@@ -136,8 +136,10 @@ void Connection::on_stream_pieces(HttpExchange& exchange) noexcept {
 }
 
 void Connection::on_body_wanted(HttpExchange& exchange) noexcept {
+  // Taken in any case: the sink may own the exchange, and would keep it for ever.
+  auto sink = exchange.take_sink();
   if (exchange_.get() != &exchange || has_answer_ || state_ != State::handling) return;
-  if (auto sink = exchange.take_sink()) {
+  if (sink) {
     sink_ = std::move(sink);
     if (std::exchange(expects_continue_, false) && input_.empty()) output_ += kContinue;
   }
@@ -320,6 +322,12 @@ Connection::Flow Connection::read_body() {
     exchange_->bytes_in += read.consumed;
     is_body_complete_ = read.complete;
     if (early_) body.clear();
+    if (!hold_body(body.size())) {
+      refuse_bytes({.status = 503,
+                    .code = "overloaded",
+                    .detail = "too many large bodies are coming in; try again later"});
+      return Flow::wait;
+    }
     if (!is_body_complete_) return read.consumed > 0 && !input_.empty() ? Flow::go_on : Flow::wait;
   }
   state_ = State::handling;
@@ -329,6 +337,10 @@ Connection::Flow Connection::read_body() {
     early_.reset();
   } else {
     call_handler();
+    if (has_ended_ && !has_answer_) {
+      const auto exchange = exchange_;
+      exchange->tell_gone();  // its last word was heard while an earlier request was under way
+    }
   }
   return Flow::go_on;
 }
@@ -399,6 +411,7 @@ void Connection::write_answer() {
   const auto exchange = exchange_;
   Response& response = exchange->response();
   const Request& request = exchange->request();
+  response.undelivered = nullptr;
   service_.gate().add_cors_fields(request, response);
   const bool is_head = request.method == Method::head;
   using Length = ResponseFraming::Length;
@@ -457,7 +470,16 @@ void Connection::continue_stream() {
   advance();
 }
 
+/// Small bodies are bounded by the number of connections.
+bool Connection::hold_body(std::size_t bytes) {
+  if (bytes <= kBodyBufferBytes || bytes <= held_body_) return true;
+  if (!service_.hold_body(bytes - held_body_)) return false;
+  held_body_ = bytes;
+  return true;
+}
+
 void Connection::finish_request() {
+  service_.release_body(std::exchange(held_body_, 0));
   record(exchange_->response().status, exchange_->response().cause);
   exchange_.reset();
   wait_for(Awaited::nothing);
@@ -603,6 +625,7 @@ void Connection::close() noexcept {
     exchange->close_stream();
     exchange->tell_gone();
   }
+  service_.release_body(std::exchange(held_body_, 0));
   service_.release_connection(admission_);
 }
 

@@ -93,6 +93,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_too_slow();
   Flow read_head();
   Flow read_body();
+  [[nodiscard]] bool hold_body(std::size_t bytes);
   Flow handle();
   void accept(RequestHead head);
   void receive_body(std::optional<std::uint64_t> content_length);
@@ -135,6 +136,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool needs_lingering_ = false;
   bool expects_continue_ = false;
   std::size_t head_bytes_ = 0;
+  std::size_t held_body_ = 0;            ///< counted with those of the other connections
   std::size_t body_bytes_expected_ = 0;  ///< 0: it comes in chunks
 
   InputBuffer input_;

@@ -11,6 +11,15 @@ namespace oncebox::server {
 HttpExchange::HttpExchange(std::shared_ptr<Connection> connection, Request request)
     : Exchange(std::move(request)), connection_(std::move(connection)) {}
 
+HttpExchange::~HttpExchange() {
+  if (!response_.undelivered) return;
+  try {
+    response_.undelivered();
+  } catch (...) {
+    // Then it is given to others when its lease ends.
+  }
+}
+
 void HttpExchange::send(Response response) noexcept {
   if (!claim_answer()) return;
   response_ = std::move(response);
@@ -115,7 +124,8 @@ void HttpResponseStream::end() noexcept { exchange_->end_stream(); }
 bool HttpExchange::write_piece(std::string piece) noexcept {
   const std::lock_guard lock(mutex_);
   if (is_stream_closed_ || has_stream_ended_) return false;
-  if (pieces_.size() + piece.size() > HttpResponseStream::kMaxBacklogBytes) {
+  // A single piece may be larger: it is no backlog.
+  if (!pieces_.empty() && pieces_.size() + piece.size() > HttpResponseStream::kMaxBacklogBytes) {
     is_stream_closed_ = true;
     has_overflown_ = true;
   } else if (pieces_.empty()) {

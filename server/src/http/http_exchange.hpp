@@ -41,6 +41,7 @@ class HttpResponseStream final : public ResponseStream {
 class HttpExchange final : public Exchange, public std::enable_shared_from_this<HttpExchange> {
  public:
   HttpExchange(std::shared_ptr<Connection> connection, Request request);
+  ~HttpExchange() override;
 
   void send(Response response) noexcept override;
   [[nodiscard]] std::shared_ptr<ResponseStream> send_stream(Response head) override;

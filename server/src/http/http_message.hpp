@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -66,6 +67,9 @@ struct Response {
   std::string content_type = "application/json";
   std::string body = {};
   Fields fields = {};
+  /// Called, if it is there, when the answer could not even begin to be sent: what it would have
+  /// given to the client can be given to others.
+  std::function<void()> undelivered = {};
   std::string cause = {};  ///< of a failure, for the log alone; never sent
 };
 

@@ -66,6 +66,14 @@ bool HttpService::wait_for_connections() {
   return served_ == 0;
 }
 
+bool HttpService::hold_body(std::size_t bytes) noexcept {
+  constexpr std::size_t kMaxHeldBytes = 256 << 20;
+  const std::size_t limit = std::max(kMaxHeldBytes, 4 * limits_.max_body_bytes);
+  if ((held_bodies_ += bytes) <= limit) return true;
+  held_bodies_ -= bytes;
+  return false;
+}
+
 void HttpService::record(const Request& request, const HttpObserver::Answered& answered,
                          const std::string& cause) noexcept {
   observer_.on_request(answered);

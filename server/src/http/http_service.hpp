@@ -60,6 +60,11 @@ class HttpService {
   /// Waits until the last that was served is gone; false when it takes too long.
   bool wait_for_connections();
 
+  /// Counts the bytes of bodies that are held at a time, over all connections; false, and counts
+  /// nothing, when they would be too many. So clients without a token cannot fill the memory.
+  [[nodiscard]] bool hold_body(std::size_t bytes) noexcept;
+  void release_body(std::size_t bytes) noexcept { held_bodies_ -= bytes; }
+
   /// Writes a request into the access log and the metrics. `cause` is that of a failure.
   void record(const Request& request, const HttpObserver::Answered& answered,
               const std::string& cause) noexcept;
@@ -72,6 +77,7 @@ class HttpService {
   Logger& logger_;
   HttpObserver& observer_;
   std::atomic<bool> is_draining_ = false;
+  std::atomic<std::size_t> held_bodies_ = 0;
 
   std::mutex mutex_;
   std::condition_variable none_left_;

@@ -28,10 +28,16 @@ std::string_view without_port(std::string_view host) {
   return host.substr(0, host.find(':'));
 }
 
+/// An address, and no name that begins like one.
+bool is_loopback_address(std::string_view name) {
+  return name == "[::1]" || (name.starts_with("127.") &&
+                             name.find_first_not_of("0123456789.") == std::string_view::npos);
+}
+
 bool is_local_host(std::string_view host) {
   const std::string_view name = without_port(host);
   constexpr std::string_view kSuffix = ".localhost";
-  return same_name(name, "localhost") || name == "[::1]" || name.starts_with("127.") ||
+  return same_name(name, "localhost") || is_loopback_address(name) ||
          (name.size() > kSuffix.size() &&
           same_name(name.substr(name.size() - kSuffix.size()), kSuffix));
 }

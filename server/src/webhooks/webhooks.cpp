@@ -169,7 +169,7 @@ void validate_webhooks(const std::vector<WebhookOptions>& webhooks) {
   }
 }
 
-class Webhooks::Impl {
+class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
  public:
   Impl(const std::vector<WebhookOptions>& webhooks, HostedStores& stores, Metrics& metrics,
        Logger& logger, const Clock& clock)
@@ -231,11 +231,11 @@ class Webhooks::Impl {
     try {
       Message message = webhook.message_of(exchange->request());
       MessageKey key = message.key;
-      served.inbox.enqueue_then(
-          std::move(message),
-          [this, &webhook, exchange, key = std::move(key)](const Inbox::EnqueueResult& result) {
-            finish(webhook, key, result, *exchange);
-          });
+      served.inbox.enqueue_then(std::move(message),
+                                [self = shared_from_this(), &webhook, exchange,
+                                 key = std::move(key)](const Inbox::EnqueueResult& result) {
+                                  self->finish(webhook, key, result, *exchange);
+                                });
     } catch (const Error& error) {
       const bool is_ours = error.retryable() || error.code() == ErrorCode::internal;
       metrics_.on_webhook(webhook.name(), is_ours ? "failed" : "bad_request");
@@ -247,7 +247,19 @@ class Webhooks::Impl {
               Exchange& exchange) {
     metrics_.on_webhook(webhook.name(),
                         result.ok() ? metric_outcome(result.outcome().status) : "failed");
+    if (!result.ok() && wire::http_status(result.error()->code()) >= 500) {
+      return exchange.send(not_stored(*result.error(), exchange.request()));
+    }
     answer(exchange, [&] { return json_response(wire::write_enqueued(key, result.outcome())); });
+  }
+
+  /// Senders have no token: what the driver says of hosts and users is for the log.
+  [[nodiscard]] static Response not_stored(const Error& error, const Request& request) {
+    wire::Problem problem = wire::problem_of(error);
+    problem.detail = "the message may not be stored; send it again";
+    Response response = problem_response(std::move(problem), request);
+    response.cause = error.what();
+    return response;
   }
 
   Metrics& metrics_;
@@ -258,7 +270,7 @@ class Webhooks::Impl {
 
 Webhooks::Webhooks(const std::vector<WebhookOptions>& webhooks, HostedStores& stores,
                    Metrics& metrics, Logger& logger, const Clock& clock)
-    : impl_(std::make_unique<Impl>(webhooks, stores, metrics, logger, clock)) {}
+    : impl_(std::make_shared<Impl>(webhooks, stores, metrics, logger, clock)) {}
 
 Webhooks::~Webhooks() = default;
 

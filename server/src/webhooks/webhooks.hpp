@@ -35,7 +35,7 @@ class Webhooks {
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;  // answers that are under way share it
 };
 
 }  // namespace oncebox::server
