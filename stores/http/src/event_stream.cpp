@@ -16,8 +16,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr long kOk = 200;
-constexpr long kUnauthorized = 401;
+constexpr long kStreamBegins = 200;
+constexpr long kTokenRefused = 401;
 constexpr Duration kFirstPause{100};
 constexpr Duration kLongestPause = std::chrono::seconds{10};
 // The service sends something every 15 seconds. A connection that is silent for longer is dead.
@@ -65,7 +65,7 @@ class EventStream::Stream {
       if (curl_multi_perform(multi_.get(), &running) != CURLM_OK) break;
       if (running > 0) curl_multi_poll(multi_.get(), nullptr, 0, kPollMs, nullptr);
     }
-    if (status() == kUnauthorized) client_.renew_token(authorization_);
+    if (status() == kTokenRefused) client_.renew_token(authorization_);
     return connected_;
   }
 
@@ -87,7 +87,7 @@ class EventStream::Stream {
   }
 
   void on_data(std::string_view piece) {
-    if (status() != kOk) return;
+    if (status() != kStreamBegins) return;
     if (!connected_) {
       connected_ = true;
       on_work_({});
