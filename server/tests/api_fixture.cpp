@@ -102,7 +102,9 @@ std::shared_ptr<TestExchange> ApiUnderTest::begin(const TestCall& call) {
   } catch (...) {
     exchange->send(failure_response(std::current_exception(), exchange->request()));
   }
-  return exchange;
+  // The test's share: as a connection does, it lets go of the sink in the end.
+  TestExchange* const shown = exchange.get();
+  return {shown, [exchange](TestExchange*) { exchange->forget_body(); }};
 }
 
 Response ApiUnderTest::call(const TestCall& call, std::size_t piece_bytes) {

@@ -68,6 +68,12 @@ void TestExchange::read_body(std::shared_ptr<BodySink> sink) {
   sink_ = std::move(sink);
 }
 
+void TestExchange::forget_body() {
+  std::shared_ptr<BodySink> dropped;
+  const std::lock_guard lock(mutex_);
+  dropped.swap(sink_);
+}
+
 void TestExchange::on_gone(std::function<void()> callback) {
   {
     const std::lock_guard lock(mutex_);

@@ -63,6 +63,8 @@ class TestExchange final : public Exchange, public std::enable_shared_from_this<
   void end_body();
   /// The client is gone in the middle of the body.
   void break_body();
+  /// Lets go of whoever takes the body, and who may own this exchange.
+  void forget_body();
 
  private:
   mutable std::mutex mutex_;
