@@ -87,25 +87,27 @@ TEST_F(ServerTest, WaitingClaimsAreAnsweredWhenItStops) {
 
 TEST_F(ServerTest, IsNotReadyWhileItDrains) {
   Server& running = start();
-  // An upload that is not finished keeps the server from ending; the probe of a connection that was
-  // there before is answered meanwhile.
-  RawClient upload = connect();
-  upload.send("POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{");
+  // A probe that was begun before, and of which the rest comes later.
   RawClient probe = connect();
-  probe.send("GET /readyz HTTP/1.1\r\nHost: local");
-  EXPECT_EQ(get("/healthz").status, 200);
-  std::jthread stopper([&] { running.stop(std::chrono::seconds{20}); });
-  for (;;) {
+  const RawResponse begun = probe.ask(
+      "GET /readyz HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
+      "Content-Length: 2\r\n\r\n");
+  EXPECT_EQ(begun.status, 100);
+  DrainResult result{.unanswered = 99};
+  std::jthread stopper([&] { result = running.stop(std::chrono::seconds{20}); });
+  for (bool is_listening = true; is_listening;) {
     try {
       static_cast<void>(connect());
     } catch (const std::runtime_error&) {
-      break;  // it drains
+      is_listening = false;
     }
   }
-  const RawResponse response = probe.ask("host\r\n\r\n");
+  const RawResponse response = probe.ask("{}");
   EXPECT_EQ(response.status, 503);
+  EXPECT_EQ(code_of(response), "unavailable");
   EXPECT_EQ(response.field("Connection"), "close");
-  upload.reset();
+  stopper.join();
+  EXPECT_TRUE(result.complete());
 }
 
 TEST_F(ServerTest, ReadsItsTokensAgain) {

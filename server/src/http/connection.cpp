@@ -33,6 +33,7 @@ bool has_no_body(int status) { return status == 204 || status == 304; }
 std::string title_of(const BadRequest& why) {
   if (why.code == "too_large") return "Too large";
   if (why.code == "timeout") return "Too slow";
+  if (why.code == "overloaded") return "Too much at once";
   return "Not a request that can be understood";
 }
 
