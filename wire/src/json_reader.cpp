@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <vector>
+
+#include "oncebox/nearest_name.hpp"
 
 namespace oncebox::wire {
 
@@ -38,21 +39,6 @@ std::optional<Integer> parse_integer(std::string_view json) {
     return std::nullopt;
   }
   return static_cast<Integer>(*written);
-}
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const bool same = (a[i - 1] | 0x20) == (b[j - 1] | 0x20);
-      const std::size_t replaced = diagonal + (same ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
 }
 
 }  // namespace
@@ -181,24 +167,8 @@ JsonValue ObjectReader::require(std::string_view name) const {
   return *value;
 }
 
-std::optional<std::string_view> nearest(std::string_view word,
-                                        std::span<const std::string_view> words) {
-  constexpr std::size_t kLongestWord = 64;
-  if (word.size() > kLongestWord) return std::nullopt;
-  std::optional<std::string_view> best;
-  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
-  for (const std::string_view candidate : words) {
-    const std::size_t distance = edit_distance(word, candidate);
-    if (distance < best_distance) {
-      best_distance = distance;
-      best = candidate;
-    }
-  }
-  return best;
-}
-
 std::string hint(std::string_view word, std::span<const std::string_view> words) {
-  if (const std::optional<std::string_view> near = nearest(word, words)) {
+  if (const std::optional<std::string_view> near = nearest_name(word, words)) {
     return fmt::format("; did you mean {}?", *near);
   }
   return fmt::format("; known are {}", fmt::join(words, ", "));

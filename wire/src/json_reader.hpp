@@ -230,9 +230,6 @@ auto read_object(std::string_view text, std::span<const std::string_view> known,
   });
 }
 
-/// The nearest of the words by its spelling; nothing when none is near.
-[[nodiscard]] std::optional<std::string_view> nearest(std::string_view word,
-                                                      std::span<const std::string_view> words);
 /// "; did you mean topic?", or which words are known.
 [[nodiscard]] std::string hint(std::string_view word, std::span<const std::string_view> words);
 

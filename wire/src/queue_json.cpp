@@ -135,6 +135,12 @@ TopicSelection read_topics_of(const ObjectReader& fields) {
 
 // Enqueue -----------------------------------------------------------------------------------------
 
+std::string count_field(EnqueueStatus status) {
+  std::string name(word_of(status));
+  name.front() = static_cast<char>(name.front() - 'A' + 'a');
+  return name;
+}
+
 std::string write_enqueued(const MessageKey& key, const EnqueueOutcome& outcome) {
   JsonWriter writer;
   write_enqueued(writer, key, outcome);

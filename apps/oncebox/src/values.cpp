@@ -7,9 +7,9 @@
 #include <charconv>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 
 #include "oncebox/error.hpp"
+#include "oncebox/nearest_name.hpp"
 
 namespace oncebox::app {
 namespace {
@@ -151,37 +151,8 @@ NameAndValue parse_pair(std::string_view text) {
   return {std::string(text.substr(0, equals)), std::string(text.substr(equals + 1))};
 }
 
-std::size_t edit_distance(std::string_view one, std::string_view other) {
-  std::vector<std::size_t> row(other.size() + 1);
-  std::iota(row.begin(), row.end(), 0U);
-  for (std::size_t i = 1; i <= one.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= other.size(); ++j) {
-      const std::size_t replaced = diagonal + (one[i - 1] == other[j - 1] ? 0U : 1U);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
-std::optional<std::string> nearest(std::string_view name, const std::vector<std::string>& known) {
-  const std::size_t tolerated = std::max<std::size_t>(2, name.size() / 3);
-  std::optional<std::string> best;
-  std::size_t best_distance = tolerated + 1;
-  for (const std::string& candidate : known) {
-    const std::size_t distance = edit_distance(name, candidate);
-    if (distance < best_distance) {
-      best = candidate;
-      best_distance = distance;
-    }
-  }
-  return best;
-}
-
 std::string suggestion(std::string_view name, const std::vector<std::string>& known) {
-  const auto meant = nearest(name, known);
+  const auto meant = nearest_name(name, known);
   return meant ? fmt::format(" (did you mean {}?)", *meant) : std::string();
 }
 

@@ -43,13 +43,6 @@ struct NameAndValue {
 /// "NAME=VALUE"; the name is not empty.
 [[nodiscard]] NameAndValue parse_pair(std::string_view text);
 
-/// How many letters have to be added, removed or replaced to make one text of the other.
-[[nodiscard]] std::size_t edit_distance(std::string_view one, std::string_view other);
-
-/// The name among `known` that was probably meant, or nothing when none is near.
-[[nodiscard]] std::optional<std::string> nearest(std::string_view name,
-                                                 const std::vector<std::string>& known);
-
 /// " (did you mean X?)", or an empty text.
 [[nodiscard]] std::string suggestion(std::string_view name, const std::vector<std::string>& known);
 

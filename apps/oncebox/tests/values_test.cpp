@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "oncebox/error.hpp"
+#include "oncebox/nearest_name.hpp"
 
 namespace oncebox::app {
 namespace {
@@ -63,10 +64,10 @@ TEST(Values, TimesAreAbsoluteOrRelative) {
 
 TEST(Values, TheNearestNameIsFoundAndNothingFarAway) {
   const std::vector<std::string> names{"listen.port", "listen.host", "log.level"};
-  EXPECT_EQ(nearest("listen.prot", names), "listen.port");
-  EXPECT_EQ(nearest("log.levle", names), "log.level");
-  EXPECT_EQ(nearest("something.else", names), std::nullopt);
-  EXPECT_EQ(nearest("", names), std::nullopt);
+  EXPECT_EQ(nearest_name("listen.prot", names), "listen.port");
+  EXPECT_EQ(nearest_name("log.levle", names), "log.level");
+  EXPECT_EQ(nearest_name("something.else", names), std::nullopt);
+  EXPECT_EQ(nearest_name("", names), std::nullopt);
 }
 
 }  // namespace

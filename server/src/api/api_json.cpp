@@ -9,6 +9,7 @@
 
 #include "api/ndjson_intake.hpp"
 #include "oncebox/wire/operator_json.hpp"
+#include "oncebox/wire/queue_json.hpp"
 
 namespace oncebox::server {
 
@@ -26,30 +27,6 @@ std::string_view health_word(HealthStatus status) {
       return "Unavailable";
   }
   return "Unavailable";
-}
-
-std::string_view field_of(EnqueueStatus status) {
-  switch (status) {
-    case EnqueueStatus::accepted:
-      return "accepted";
-    case EnqueueStatus::duplicate:
-      return "duplicate";
-    case EnqueueStatus::updated:
-      return "updated";
-    case EnqueueStatus::superseding:
-      return "superseding";
-    case EnqueueStatus::duplicate_done:
-      return "duplicateDone";
-    case EnqueueStatus::duplicate_dead:
-      return "duplicateDead";
-    case EnqueueStatus::revived:
-      return "revived";
-    case EnqueueStatus::rejected:
-      return "rejected";
-    case EnqueueStatus::quarantined:
-      return "quarantined";
-  }
-  return "unknown";
 }
 
 static_assert(static_cast<std::size_t>(EnqueueStatus::quarantined) + 1 == IntakeSummary::kStatuses);
@@ -93,7 +70,7 @@ std::string write_busiest(const QueueStats& stats) {
 std::string write_intake_summary(const IntakeSummary& summary) {
   json::object object{{"received", summary.received}};
   for (std::size_t i = 0; i < summary.statuses.size(); ++i) {
-    object.emplace(field_of(static_cast<EnqueueStatus>(i)), summary.statuses[i]);
+    object.emplace(wire::count_field(static_cast<EnqueueStatus>(i)), summary.statuses[i]);
   }
   object.emplace("hashMismatches", summary.hash_mismatches);
   object.emplace("failedCount", summary.failed);

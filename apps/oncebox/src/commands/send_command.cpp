@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -52,17 +51,6 @@ struct SendOptions {
   Duration retry_for = std::chrono::seconds{30};
 };
 
-/// "duplicateDone" for "duplicate_done".
-std::string camel_case(std::string_view words) {
-  std::string result;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == '_') continue;
-    const auto byte = static_cast<unsigned char>(words[i]);
-    result += i > 0 && words[i - 1] == '_' ? static_cast<char>(std::toupper(byte)) : words[i];
-  }
-  return result;
-}
-
 /// Counts by outcome.
 class Tally {
  public:
@@ -85,7 +73,7 @@ class Tally {
   template <class Visit>
   void each(const Visit& visit) const {
     for (std::size_t i = 0; i < counts_.size(); ++i) {
-      if (counts_[i] > 0) visit(to_string(static_cast<EnqueueStatus>(i)), counts_[i]);
+      if (counts_[i] > 0) visit(static_cast<EnqueueStatus>(i), counts_[i]);
     }
   }
 
@@ -217,8 +205,8 @@ class LineSender {
   void print_summary() {
     if (options_.store.json) {
       std::vector<JsonField> fields;
-      tally_.each([&](std::string_view word, std::size_t count) {
-        fields.emplace_back(camel_case(word), count);
+      tally_.each([&](EnqueueStatus status, std::size_t count) {
+        fields.emplace_back(wire::count_field(status), count);
       });
       console_.out.line(json_object({{"messages", tally_.total()},
                                      {"badLines", bad_lines_},
@@ -228,8 +216,8 @@ class LineSender {
     }
     std::string line = fmt::format("sent {} messages", grouped(tally_.total()));
     std::string_view separator = ": ";
-    tally_.each([&](std::string_view word, std::size_t count) {
-      line += fmt::format("{}{} {}", separator, grouped(count), word);
+    tally_.each([&](EnqueueStatus status, std::size_t count) {
+      line += fmt::format("{}{} {}", separator, grouped(count), to_string(status));
       separator = ", ";
     });
     if (tally_.mismatches() > 0) {

@@ -14,6 +14,7 @@
 #include "config/config_keys.hpp"
 #include "files.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/nearest_name.hpp"
 #include "oncebox/store_url.hpp"
 #include "printable.hpp"
 
@@ -160,7 +161,7 @@ class Loader {
   void warn_of_unknown_variables(const std::vector<std::string>& known) {
     for (const auto& [name, value] : variables_) {
       if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-      const auto meant = nearest(name, known);
+      const auto meant = nearest_name(name, known);
       if (meant && edit_distance(name, *meant) <= 2) {
         loaded_.warnings.push_back(
             fmt::format("the environment variable {} means nothing (did you "

@@ -21,6 +21,9 @@ namespace oncebox::wire {
                                          std::span<const EnqueueOutcome> outcomes);
 [[nodiscard]] std::vector<EnqueueOutcome> read_enqueued(std::string_view json);
 
+/// The name of a field that counts messages with this outcome: "duplicateDone".
+[[nodiscard]] std::string count_field(EnqueueStatus status);
+
 // Observe, mark, find: {"items": […]} and {"keys": […]} -----------------------------------------
 
 [[nodiscard]] std::vector<Observation> read_observations(std::string_view json);
