@@ -197,6 +197,10 @@ TEST(RequestParser, TakesChunksHoweverTheyAreCut) {
   for (std::size_t size = 1; size <= good.size(); ++size) {
     EXPECT_EQ(read_chunks(good, size), "abcdefgh|NEXT") << size;
   }
+  const std::string empty = "0\r\n\r\nNEXT";
+  for (std::size_t size = 1; size <= empty.size(); ++size) {
+    EXPECT_EQ(read_chunks(empty, size), "|NEXT") << size;
+  }
 }
 
 TEST(RequestParser, RefusesBadChunks) {
@@ -206,14 +210,14 @@ TEST(RequestParser, RefusesBadChunks) {
     return text;
   }();
   for (const std::string& text :
-       {std::string("x\r\n"), std::string("-1\r\n"), std::string("0x3\r\nabc\r\n\r\n"),
+       {std::string("x\r\n\r\n"), std::string("-1\r\na"), std::string("0x3\r\nabc\r\n\r\n"),
         std::string("3\nabc\n0\n\n\r\n\r\n"), std::string("3\r\nabcd\r\n0\r\n\r\n"),
         std::string("3\r\nab\r\n0\r\n\r\n"), std::string("10000000000000000\r\n"),
         std::string("3 \r\nabc\r\n"), std::string(" 3\r\nabc\r\n"), std::string("3;\r\nabc\r\n"),
         many_extensions}) {
     EXPECT_EQ(read_chunks(text, text.size()), "refused 400") << text;
   }
-  EXPECT_EQ(read_chunks("65\r\n", 4), "refused 413");
+  EXPECT_EQ(read_chunks("65\r\na", 5), "refused 413");
   EXPECT_EQ(read_chunks("ffffffffffffffff\r\n", 18), "refused 413");
 }
 
