@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <numeric>
+#include <span>
 #include <thread>
 #include <vector>
 
+#include "dispatcher/claim_gate.hpp"
 #include "dispatcher/in_flight.hpp"
 #include "dispatcher/ready_queue.hpp"
 #include "dispatcher/routes.hpp"
@@ -133,7 +135,7 @@ TEST(DispatcherReadyQueue, EachIsTakenOnceInOrder) {
     workers.reserve(taken.size());
     for (auto& mine : taken) {
       workers.emplace_back([&ready, &mine] {
-        while (InFlight* message = ready.pop()) mine.push_back(message);
+        while (InFlight* message = ready.pop([] {})) mine.push_back(message);
       });
     }
     for (std::size_t i = 0; i < kCount; i += kBatch) {
@@ -169,7 +171,52 @@ TEST(DispatcherReadyQueue, SomeCanBeTakenOutAndTheRestKeepsItsOrder) {
   EXPECT_EQ(ready.try_pop(), all[0]);
   EXPECT_EQ(ready.close(), (std::vector<InFlight*>{all[2], all[3]}));
   EXPECT_FALSE(ready.push(all));
-  EXPECT_EQ(ready.pop(), nullptr);
+  EXPECT_EQ(ready.pop([] {}), nullptr);
+}
+
+TEST(DispatcherReadyQueue, WorkersAreIdleUntilThereIsAMessageForThem) {
+  InFlight message;
+  InFlight* const one = &message;
+  ReadyQueue ready(4);
+  EXPECT_EQ(ready.idle(), 0U);
+  std::atomic<int> waits = 0;
+  {
+    std::vector<std::jthread> workers;
+    for (int i = 0; i < 2; ++i) {
+      workers.emplace_back([&] {
+        static_cast<void>(ready.pop([&] {
+          ++waits;
+          waits.notify_one();
+        }));
+      });
+    }
+    for (int seen = 0; seen < 2; seen = waits) waits.wait(seen);
+    EXPECT_EQ(ready.idle(), 2U);
+    ready.push(std::span(&one, 1));
+    EXPECT_EQ(ready.idle(), 1U) << "whether the other one has woken or not";
+    ready.close();
+  }
+  EXPECT_EQ(ready.idle(), 0U);
+}
+
+TEST(DispatcherClaimGate, StopIsNotPassedOverWhenThereIsRoomAsWell) {
+  InFlight message;
+  InFlight* const one = &message;
+  ReadyQueue ready(1);
+  const InFlightTable table(1);
+  ClaimGate gate({.batch_size = 1, .max_buffered = 1, .buffer_bytes = 1'000}, ready, table);
+  for (int round = 0; round < 300; ++round) {
+    ready.push(std::span(&one, 1));
+    bool has_room = false;
+    {
+      const std::jthread waiter([&] { has_room = gate.wait_for_room(); });
+      for (int i = 0; i < round; ++i) std::this_thread::yield();  // sometimes it sleeps by then
+      ASSERT_NE(ready.try_pop(), nullptr);
+      gate.signal().raise(ClaimReasons::kStop);
+    }
+    const auto left = gate.signal().wait_until(ClaimReasons::kStop, SteadyTime::min());
+    EXPECT_EQ(has_room, left != 0) << "round " << round;
+  }
 }
 
 class DispatcherRoutes : public ::testing::Test {

@@ -24,26 +24,22 @@ bool ClaimGate::wait_for_room() {
       ClaimReasons::kLook | ClaimReasons::kStop | ClaimReasons::kOffer;
   // Announced before looking: whoever makes room after the look sees the wish.
   wants_room_ = true;
-  bool has_room = room().messages > 0;
-  while (!has_room) {
-    const WakeSignal::Reasons woken = signal().wait(ClaimReasons::kRoom | kUrgent);
-    has_room = room().messages > 0;
-    if ((woken & kUrgent) != 0) break;
+  WakeSignal::Reasons woken = 0;
+  while (room().messages == 0 && (woken & kUrgent) == 0) {
+    woken = signal().wait(ClaimReasons::kRoom | kUrgent);
   }
   wants_room_ = false;
-  return has_room;
+  return (woken & kUrgent) == 0;
 }
 
 std::size_t ClaimGate::idle_workers() {
   wants_idle_ = true;  // said before looking, as above
-  const std::size_t waiting = idle_.load();
-  const std::size_t idle = waiting - std::min(ready_.size(), waiting);
+  const std::size_t idle = ready_.idle();
   if (idle > 0) wants_idle_ = false;
   return idle;
 }
 
 void ClaimGate::on_idle() noexcept {
-  idle_.fetch_add(1);
   if (wants_idle_.load() && wants_idle_.exchange(false)) signal().raise(ClaimReasons::kIdle);
 }
 

@@ -74,9 +74,8 @@ class ClaimGate {
   void on_payload_freed(std::size_t bytes) noexcept { bytes_held_.fetch_sub(bytes); }
   /// A worker took a message, or one was settled.
   void on_room() noexcept;
-  /// A worker waits for a message, or does not any more.
+  /// A worker begins to wait for a message.
   void on_idle() noexcept;
-  void on_busy() noexcept { idle_.fetch_sub(1); }
   /// A message of a limited route has ended.
   void on_limit_eased() noexcept { signal().raise(ClaimReasons::kRoom); }
   /// A message will be claimable at this time.
@@ -94,7 +93,6 @@ class ClaimGate {
   std::atomic<std::size_t> messages_expected_ = 0;
   std::atomic<std::size_t> bytes_expected_ = 0;
   std::atomic<bool> wants_room_ = false;
-  std::atomic<std::size_t> idle_ = 0;
   std::atomic<bool> wants_idle_ = false;
   std::atomic<TimePoint> earliest_due_ = kMaxTime;
 };

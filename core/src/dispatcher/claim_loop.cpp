@@ -229,7 +229,8 @@ void ClaimLoop::wait_for_work(const ClaimPlans& plans) {
     constexpr WakeSignal::Reasons kNothingToClaim = ClaimReasons::kDue | ClaimReasons::kIdle;
     const WakeSignal::Reasons others = woken & ~kNothingToClaim;
     if (woken != 0 && others == 0) {
-      if ((woken & ClaimReasons::kIdle) != 0) make_offer(plans.unlimited);
+      const bool is_offering = offer_ && !offer_->is_answered();
+      if ((woken & ClaimReasons::kIdle) != 0 && !is_offering) make_offer(plans.unlimited);
       continue;
     }
     if (others == ClaimReasons::kOffer) {

@@ -39,13 +39,20 @@ InFlight* ReadyQueue::try_pop() noexcept {
   return nullptr;
 }
 
-InFlight* ReadyQueue::pop() {
+InFlight* ReadyQueue::pop(const std::function<void()>& on_wait) {
   std::unique_lock lock(mutex_);
+  InFlight* message = try_pop();
+  if (message != nullptr || closed_) return message;
   ++waiting_;
-  InFlight* message = nullptr;
+  on_wait();
   filled_.wait(lock, [&] { return (message = try_pop()) != nullptr || closed_; });
   --waiting_;
   return message;
+}
+
+std::size_t ReadyQueue::idle() const {
+  const std::lock_guard lock(mutex_);
+  return waiting_ - std::min(size(), waiting_);
 }
 
 std::vector<InFlight*> ReadyQueue::extract(const std::function<bool(const InFlight&)>& chosen) {

@@ -29,8 +29,10 @@ class ReadyQueue {
 
   /// Null when it is empty.
   InFlight* try_pop() noexcept;
-  /// Waits while it is empty; null once it is closed.
-  InFlight* pop();
+  /// Waits while it is empty, after it has called `on_wait`; null once it is closed.
+  InFlight* pop(const std::function<void()>& on_wait);
+  /// How many wait in `pop` and have nothing to wake up for yet.
+  [[nodiscard]] std::size_t idle() const;
 
   /// Takes out those that are `chosen`. The others keep their order.
   std::vector<InFlight*> extract(const std::function<bool(const InFlight&)>& chosen);
@@ -41,7 +43,7 @@ class ReadyQueue {
  private:
   void push_locked(std::span<InFlight* const> messages) noexcept;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable filled_;
   std::size_t waiting_ = 0;
   bool closed_ = false;

@@ -41,9 +41,7 @@ void WorkerPool::run(Worker& worker) {
       worker.hits.fetch_add(1, std::memory_order_relaxed);
     } else {
       worker.misses.fetch_add(1, std::memory_order_relaxed);
-      parts_.gate.on_idle();
-      message = parts_.ready.pop();
-      parts_.gate.on_busy();
+      message = parts_.ready.pop([this] { parts_.gate.on_idle(); });
       if (message == nullptr) return;
     }
     handle(worker, *message);
