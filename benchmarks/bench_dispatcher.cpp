@@ -56,15 +56,19 @@ double drain_through_dispatcher(QueueStore& queue, std::size_t count, const Drai
   });
 }
 
-Quantiles measure_latency(QueueStore& producer, QueueStore& consumer, std::size_t samples,
-                          std::chrono::milliseconds pause) {
+Quantiles quantiles_of(Times times) {
+  std::sort(times.begin(), times.end());
+  return {.p50_us = times.at(times.size() / 2), .p99_us = times.at(times.size() * 99 / 100)};
+}
+
+Times measure_latency(QueueStore& producer, QueueStore& consumer, std::size_t samples,
+                      std::chrono::milliseconds pause) {
   return measure_latency([&](const Message& message) { producer.enqueue(message); }, consumer,
                          samples, pause);
 }
 
-Quantiles measure_latency(const std::function<void(const Message& message)>& enqueue,
-                          QueueStore& consumer, std::size_t samples,
-                          std::chrono::milliseconds pause) {
+Times measure_latency(const std::function<void(const Message& message)>& enqueue,
+                      QueueStore& consumer, std::size_t samples, std::chrono::milliseconds pause) {
   SteadyTime handled_at;
   std::binary_semaphore handled{0};
   Handlers handlers;
@@ -74,7 +78,7 @@ Quantiles measure_latency(const std::function<void(const Message& message)>& enq
   });
   Dispatcher dispatcher(consumer, std::move(handlers), {.workers = 2});
   dispatcher.start();
-  std::vector<double> took;
+  Times took;
   for (const Message& message : make_messages(samples)) {
     std::this_thread::sleep_for(pause);
     const SteadyTime enqueued_at = std::chrono::steady_clock::now();
@@ -83,8 +87,7 @@ Quantiles measure_latency(const std::function<void(const Message& message)>& enq
     took.push_back(std::chrono::duration<double, std::micro>(handled_at - enqueued_at).count());
   }
   dispatcher.stop();
-  std::sort(took.begin(), took.end());
-  return {.p50_us = took[took.size() / 2], .p99_us = took[took.size() * 99 / 100]};
+  return took;
 }
 
 }  // namespace oncebox::bench

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <vector>
 
 #include "oncebox/queue_store.hpp"
 
@@ -21,19 +22,21 @@ struct Draining {
 [[nodiscard]] double drain_through_dispatcher(QueueStore& queue, std::size_t count,
                                               const Draining& draining = {});
 
+/// Times in microseconds.
+using Times = std::vector<double>;
+
 struct Quantiles {
   double p50_us = 0;
   double p99_us = 0;
 };
+[[nodiscard]] Quantiles quantiles_of(Times times);
 
 /// From the call of enqueue to the first line of the handler, one message at a time.
-[[nodiscard]] Quantiles measure_latency(const std::function<void(const Message& message)>& enqueue,
-                                        QueueStore& consumer, std::size_t samples,
-                                        std::chrono::milliseconds pause);
+[[nodiscard]] Times measure_latency(const std::function<void(const Message& message)>& enqueue,
+                                    QueueStore& consumer, std::size_t samples,
+                                    std::chrono::milliseconds pause);
 /// The same; `producer` and `consumer` are two handles of one queue, or the same one.
-[[nodiscard]] Quantiles measure_latency(QueueStore& producer, QueueStore& consumer,
-                                        std::size_t samples,
-                                        std::chrono::milliseconds pause = std::chrono::milliseconds{
-                                            0});
+[[nodiscard]] Times measure_latency(QueueStore& producer, QueueStore& consumer, std::size_t samples,
+                                    std::chrono::milliseconds pause = std::chrono::milliseconds{0});
 
 }  // namespace oncebox::bench

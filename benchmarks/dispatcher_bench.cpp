@@ -58,12 +58,12 @@ void run_latency(Report& report) {
   BenchFolder folder;
   const std::string path = folder.new_file();
   sqlite::SqliteStore store({.path = path});
-  const Quantiles same = measure_latency(store.inbox(), store.inbox(), kSamples);
+  const Quantiles same = quantiles_of(measure_latency(store.inbox(), store.inbox(), kSamples));
   report.add_time("dispatcher/enqueue-to-handler/p50", same.p50_us);
   report.add_time("dispatcher/enqueue-to-handler/p99", same.p99_us);
 
   sqlite::SqliteStore other({.path = path});
-  const Quantiles across = measure_latency(other.outbox(), store.outbox(), kSamples);
+  const Quantiles across = quantiles_of(measure_latency(other.outbox(), store.outbox(), kSamples));
   report.add_time("dispatcher/enqueue-to-handler/other-handle/p50", across.p50_us);
   report.add_time("dispatcher/enqueue-to-handler/other-handle/p99", across.p99_us);
 }

@@ -195,29 +195,54 @@ void run_pgmq(BenchPostgresql& server, const std::string& sql_file, Rates& rates
       drain_in_batches(kBatch, [&](std::size_t size) { return queue.read_and_archive(size); }));
 }
 
-// One message at a time on an idle system; the pause lets everything come to rest.
-void run_latency(BenchPostgresql& server, Report& report) {
-  constexpr std::size_t kSamples = 500;
-  constexpr auto kPause = 15ms;
-  const auto add = [&](const std::string& name, const Quantiles& quantiles) {
+using Latencies = std::map<std::string, Times>;
+
+/// How long a message is durable through libpq alone, on the tables of the store.
+Times measure_raw_enqueue(RawPostgresql& raw, std::size_t samples,
+                          std::chrono::milliseconds pause) {
+  Times took;
+  for (const Message& message : make_messages(samples)) {
+    std::this_thread::sleep_for(pause);
+    const auto started = std::chrono::steady_clock::now();
+    raw.enqueue(std::span(&message, 1));
+    const auto ended = std::chrono::steady_clock::now();
+    took.push_back(std::chrono::duration<double, std::micro>(ended - started).count());
+  }
+  return took;
+}
+
+// One message at a time on an idle system, by turns with one that is only stored. The longer pause
+// lets everything come to rest, the processor too; the shorter one is that of the peers.
+void run_latency(BenchPostgresql& server, std::chrono::milliseconds pause, Latencies& latencies) {
+  constexpr std::size_t kSamples = 200;
+  const auto add = [&](const std::string& name, const Times& times) {
+    Times& all = latencies[fmt::format("{}/pause={}ms", name, pause.count())];
+    all.insert(all.end(), times.begin(), times.end());
+  };
+  const postgresql::Options raw_options = server.new_store();
+  const postgresql::Options options = server.new_store();
+  postgresql::migrate(raw_options);
+  {
+    RawPostgresql raw(server.url(), raw_options.schema, RawPostgresql::Layout::rows);
+    postgresql::PostgresqlStore store(options);
+    postgresql::PostgresqlStore other(options);
+    Inbox inbox(store);
+    add("raw/enqueue-one", measure_raw_enqueue(raw, kSamples, pause));
+    add("postgresql/enqueue-to-handler",
+        measure_latency([&](const Message& message) { inbox.enqueue(message); }, inbox.queue(),
+                        kSamples, pause));
+    add("postgresql/enqueue-to-handler/other-handle",
+        measure_latency(other.outbox(), store.outbox(), kSamples, pause));
+  }
+  server.drop(raw_options);
+  server.drop(options);
+}
+
+void report_latencies(const Latencies& latencies, Report& report) {
+  for (const auto& [name, times] : latencies) {
+    const Quantiles quantiles = quantiles_of(times);
     report.add_time(name + "/p50", quantiles.p50_us);
     report.add_time(name + "/p99", quantiles.p99_us);
-  };
-  for (const bool flush_claims : {true, false}) {
-    postgresql::Options options = server.new_store();
-    options.flush_claims = flush_claims;
-    {
-      postgresql::PostgresqlStore store(options);
-      postgresql::PostgresqlStore other(options);
-      const std::string name =
-          fmt::format("postgresql/enqueue-to-handler/flush-claims={}", flush_claims ? "on" : "off");
-      Inbox inbox(store);
-      add(name, measure_latency([&](const Message& message) { inbox.enqueue(message); },
-                                inbox.queue(), kSamples, kPause));
-      add(name + "/other-handle",
-          measure_latency(other.outbox(), store.outbox(), kSamples, kPause));
-    }
-    server.drop(options);
   }
 }
 
@@ -310,6 +335,7 @@ void compare_with_peer(const std::string& name, const Rates& rates, Report& repo
 void run(Report& report, int rounds) {
   BenchPostgresql server;
   Rates rates;
+  Latencies latencies;
   const std::string peers = environment("ONCEBOX_BENCH_PEERS");
   const std::string pgmq = environment("ONCEBOX_PGMQ_SQL");
   if (peers.empty()) {
@@ -325,6 +351,7 @@ void run(Report& report, int rounds) {
     run_dispatcher(server, true, rates);
     run_dispatcher(server, false, rates);
     run_singles(server, rates);
+    for (const auto pause : {3ms, 15ms}) run_latency(server, pause, latencies);
     if (!peers.empty()) run_node_peers(server, peers, rates);
     if (!pgmq.empty()) run_pgmq(server, pgmq, rates);
   }
@@ -345,7 +372,9 @@ void run(Report& report, int rounds) {
   for (const std::string name : {"graphile-worker", "pg-boss", "pgmq"}) {
     compare_with_peer(name, rates, report);
   }
-  run_latency(server, report);
+  report_latencies(latencies, report);
+  const std::string peer_latency = "graphile-worker/enqueue-to-handler/pause=3ms/p50";
+  if (rates.contains(peer_latency)) report.add_time(peer_latency, median(rates.at(peer_latency)));
   Sizes(server, report).run();
 }
 

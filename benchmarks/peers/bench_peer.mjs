@@ -1,5 +1,5 @@
 // What the scripts of the peers share: the same messages as the other benchmarks have, and one line
-// "<figure> <operations per second>" for each thing that was measured.
+// "<figure> <operations per second>" for each thing that was measured; a time is in microseconds.
 
 export const payload = {
   type: "payment.received",

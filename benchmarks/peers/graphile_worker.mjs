@@ -78,6 +78,35 @@ await runner.stop();
 await empty();
 await measure("enqueue-dedupe", options.count, () => enqueue(options.count, true));
 
+// From the call to the first line of the handler, one job at a time.
+async function latency(samples) {
+  let handled;
+  const times = [];
+  const runner = await run({
+    preset: { worker: { concurrentJobs: 1, maxPoolSize: 5 } },
+    pgPool: pool,
+    logger,
+    noHandleSignals: true,
+    taskList: { noop: async () => handled() },
+  });
+  const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+  await pause(300);
+  for (let i = 0; i < samples; ++i) {
+    await pause(3);
+    const done = new Promise((resolve) => (handled = resolve));
+    const started = performance.now();
+    await utils.addJob("noop", payload);
+    await done;
+    times.push((performance.now() - started) * 1000);
+  }
+  await runner.stop();
+  times.sort((a, b) => a - b);
+  console.log(`enqueue-to-handler/pause=3ms/p50 ${times[samples >> 1].toFixed(1)}`);
+}
+
+await empty();
+await latency(200);
+
 await utils.release();
 await pool.end();
 process.exit(0);
