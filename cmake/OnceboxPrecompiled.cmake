@@ -1,6 +1,6 @@
 # Precompiled headers: what most files include and nobody edits. Headers of this project stay out,
 # so that a change to one of them compiles again only what includes it. A precompiled header hides
-# a missing #include; that is why the preset dev does without.
+# a missing #include, and so does a unity build; that is why the preset release does without either.
 
 # oncebox_reuse_precompiled(<target> library|test)
 #
