@@ -15,6 +15,7 @@ namespace oncebox::server {
 namespace {
 
 constexpr Duration kMaxTimeout = std::chrono::hours{1};
+constexpr Duration kMaxStreamTimeout = std::chrono::hours{24};
 constexpr std::size_t kMaxBodyBytes = std::size_t{1} << 30;
 constexpr std::size_t kMaxThreads = 1'024;
 
@@ -32,6 +33,7 @@ void validate_limits(const HttpLimits& limits) {
   require_in_range("limits.max_connections", limits.max_connections, std::size_t{1},
                    std::size_t{1'000'000});
   require_in_range("limits.request_timeout", limits.request_timeout, Duration{1}, kMaxTimeout);
+  require_in_range("limits.stream_timeout", limits.stream_timeout, Duration{1}, kMaxStreamTimeout);
   require_in_range("limits.idle_timeout", limits.idle_timeout, Duration{1}, kMaxTimeout);
   require_in_range("limits.write_timeout", limits.write_timeout, Duration{1}, kMaxTimeout);
   require_in_range("limits.max_waiting_claims", limits.max_waiting_claims, std::size_t{0},

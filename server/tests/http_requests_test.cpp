@@ -1,3 +1,5 @@
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 #include "http/answers.hpp"
@@ -373,6 +375,23 @@ TEST_F(HttpStreams, ASinkHearsThatTheClientIsTooSlow) {
   start();
   RawClient client = connect();
   client.send("POST /streamed HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nab");
+  sink->broken.wait();
+  EXPECT_EQ(client.receive().status, 408);
+}
+
+TEST_F(HttpStreams, PartsThatKeepComingDoNotMoveTheDeadlineOfTheWhole) {
+  options.limits.stream_timeout = Duration{100};
+  start();
+  RawClient client = connect();
+  client.send("POST /streamed HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+  const std::jthread sender([&](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any never;
+    std::unique_lock lock(mutex);
+    while (!stop.stop_requested() && client.send("2\r\nab\r\n")) {
+      never.wait_for(lock, stop, std::chrono::milliseconds{5}, [] { return false; });
+    }
+  });
   sink->broken.wait();
   EXPECT_EQ(client.receive().status, 408);
 }

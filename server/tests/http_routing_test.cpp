@@ -277,6 +277,7 @@ TEST(ServerOptions, NameTheOptionThatDoesNotFit) {
       {"limits.max_line_bytes", [](auto& o) { o.limits.max_line_bytes = 0; }},
       {"limits.max_connections", [](auto& o) { o.limits.max_connections = 0; }},
       {"limits.request_timeout", [](auto& o) { o.limits.request_timeout = Duration{0}; }},
+      {"limits.stream_timeout", [](auto& o) { o.limits.stream_timeout = Duration{0}; }},
       {"limits.idle_timeout", [](auto& o) { o.limits.idle_timeout = Duration{-1}; }},
       {"limits.write_timeout", [](auto& o) { o.limits.write_timeout = std::chrono::hours{2}; }},
       {"retention.done", [](auto& o) { o.retention.done = Duration{-1}; }},

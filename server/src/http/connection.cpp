@@ -142,6 +142,7 @@ void Connection::on_body_wanted(HttpExchange& exchange) noexcept {
   if (exchange_.get() != &exchange || has_answer_ || state_ != State::handling) return;
   if (sink) {
     sink_ = std::move(sink);
+    stream_deadline_ = now() + service_.limits().stream_timeout;
     if (std::exchange(expects_continue_, false) && input_.empty()) output_ += kContinue;
   }
   sink_wants_more_ = true;
@@ -244,8 +245,10 @@ void Connection::wait_for(Awaited awaited) {
       read_deadline_ = now() + service_.limits().idle_timeout;
       break;
     case Awaited::rest_of_request:
-    case Awaited::piece:
       read_deadline_ = now() + service_.limits().request_timeout;
+      break;
+    case Awaited::piece:
+      read_deadline_ = std::min(now() + service_.limits().request_timeout, stream_deadline_);
       break;
     case Awaited::goodbye:
       read_deadline_ = now() + std::min<Duration>(kLingerTime, service_.limits().request_timeout);

@@ -146,6 +146,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t sent_ = 0;
   std::size_t write_step_ = 0;  ///< once this is sent the client gets more time
   EventLoop::Time read_deadline_ = EventLoop::Time::max();
+  EventLoop::Time stream_deadline_ = EventLoop::Time::max();  ///< of the body of a sink
   EventLoop::Time write_deadline_ = EventLoop::Time::max();
 
   std::shared_ptr<HttpExchange> exchange_;

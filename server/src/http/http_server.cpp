@@ -45,8 +45,8 @@ asio::ip::address read_address(const std::string& host) {
 
 /// Often enough for the shortest deadline, and seldom enough to cost nothing.
 std::chrono::milliseconds tick_of(const HttpLimits& limits) {
-  const auto shortest =
-      std::min({limits.request_timeout, limits.idle_timeout, limits.write_timeout});
+  const auto shortest = std::min(
+      {limits.request_timeout, limits.stream_timeout, limits.idle_timeout, limits.write_timeout});
   return std::clamp<std::chrono::milliseconds>(shortest / 8, std::chrono::milliseconds{5},
                                                std::chrono::milliseconds{500});
 }

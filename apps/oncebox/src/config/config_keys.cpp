@@ -303,6 +303,8 @@ std::vector<ConfigKey> limit_keys() {
       duration_key("limits.request_timeout",
                    "For a request to come in whole; a streamed body has it for each part.",
                    Time([](Config& c) -> auto& { return c.server.limits.request_timeout; })),
+      duration_key("limits.stream_timeout", "For a streamed body to come in whole.",
+                   Time([](Config& c) -> auto& { return c.server.limits.stream_timeout; })),
       duration_key("limits.idle_timeout", "For a connection without a request.",
                    Time([](Config& c) -> auto& { return c.server.limits.idle_timeout; })),
       duration_key("limits.write_timeout", "For a client to take its answer.",

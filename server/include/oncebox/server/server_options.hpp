@@ -46,8 +46,9 @@ struct HttpLimits {
   std::size_t max_body_bytes = 8 << 20;
   std::size_t max_line_bytes = 2 << 20;  ///< one message of a streamed body
   std::size_t max_connections = 4'096;
-  /// For a request to come in whole; a streamed body has it for each chunk.
+  /// For a request to come in whole; a streamed body has it for each part.
   Duration request_timeout = std::chrono::seconds{30};
+  Duration stream_timeout = std::chrono::hours{1};    ///< for a streamed body to come in whole
   Duration idle_timeout = std::chrono::seconds{75};   ///< between requests
   Duration write_timeout = std::chrono::seconds{30};  ///< for a client to take its answer
   std::size_t max_waiting_claims = 1'024;
