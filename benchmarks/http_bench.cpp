@@ -3,9 +3,9 @@
 // idle connections take.
 //
 // Conditions: wrk with 64 connections on the same machine, messages of about 200 bytes with new
-// ids; SQLite and PostgreSQL flush every commit. All take turns in one run, each round on new files
-// and tables; the figures are medians. The first argument sets the number of rounds, the second the
-// seconds that each turn takes.
+// ids; SQLite and PostgreSQL flush every commit; nobody logs requests. All take turns in one run,
+// each round on new files and tables; the figures are medians. The first argument sets the number
+// of rounds, the second the seconds that each turn takes.
 //
 // ONCEBOX_BENCH_PEERS is the folder with the scripts of benchmarks/peers and their packages, which
 // `./dev bench` installs.
@@ -82,7 +82,8 @@ class HttpBench {
 
   ServedProcess oncebox(const std::string& store) {
     const std::string port_file = folder_.new_file();
-    return {{ONCEBOX_PROGRAM, "serve", "--port", "0", "--port-file", port_file, "--store", store},
+    return {{ONCEBOX_PROGRAM, "serve", "--port", "0", "--port-file", port_file, "--store", store,
+             "--log-level", "warning"},
             port_file,
             ServedProcess::PortFrom::file};
   }

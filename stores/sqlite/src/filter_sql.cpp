@@ -17,10 +17,10 @@ namespace {
 std::vector<std::string_view> stages_of(Status status) {
   switch (status) {
     case Status::seen:
-      return {"stage = 0 AND stage IN (0, 2, 6)"};
+      return {"stage = 0 AND (stage IN (0, 2) OR stage = 6)"};
     case Status::processing:
-      return {"stage = 1", "stage = 2 AND stage IN (0, 2, 6)", "stage = 3",
-              "stage = 6 AND stage IN (0, 2, 6)"};
+      return {"stage = 1", "stage = 2 AND (stage IN (0, 2) OR stage = 6)", "stage = 3",
+              "stage = 6 AND (stage IN (0, 2) OR stage = 6)"};
     case Status::done:
       return {"stage = 4 AND stage IN (4, 5)"};
     case Status::dead:

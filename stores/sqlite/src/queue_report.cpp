@@ -87,7 +87,7 @@ void count_others(Connection& reader, std::string_view queue, ByTopic& topics) {
   Statement counts = prepare(reader, queue, R"sql(
 SELECT t.name, s.stage, count(*)
   FROM oncebox_{queue}_state s LEFT JOIN oncebox_topic t ON t.id = s.topic
- WHERE s.stage IN (0, 2, 6) GROUP BY s.topic, s.stage)sql");
+ WHERE (s.stage IN (0, 2) OR s.stage = 6) GROUP BY s.topic, s.stage)sql");
   while (counts.step()) {
     TopicStats& stats = topics[counts.optional_text(0)];
     const auto count = static_cast<std::size_t>(counts.integer(2));

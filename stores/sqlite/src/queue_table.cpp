@@ -89,12 +89,12 @@ SELECT id FROM oncebox_{queue}_state
  WHERE stage = 5 AND stage IN (4, 5) AND finished_at <= ?1 ORDER BY finished_at LIMIT ?2)sql"))),
       partition_first(connection.prepare(for_queue(queue, R"sql(
 SELECT id, enqueue_order FROM oncebox_{queue}_state
- WHERE partition_key = ?1 AND stage = ?2 AND partition_key IS NOT NULL AND stage IN (1, 2, 3)
+ WHERE partition_key = ?1 AND stage = ?2 AND partition_key IS NOT NULL AND stage BETWEEN 1 AND 3
  ORDER BY enqueue_order LIMIT 1)sql"))),
       partition_exposed(connection.prepare(for_queue(queue, R"sql(
 UPDATE oncebox_{queue}_state SET stage = 2
  WHERE partition_key = ?1 AND stage = 1
-   AND partition_key IS NOT NULL AND stage IN (1, 2, 3))sql"))),
+   AND partition_key IS NOT NULL AND stage BETWEEN 1 AND 3)sql"))),
       set_stage(connection.prepare(
           for_queue(queue, "UPDATE oncebox_{queue}_state SET stage = ?2 WHERE id = ?1"))) {}
 

@@ -83,6 +83,10 @@ TEST_F(SqliteStoreTest, ClaimsGoByAnIndex) {
   EXPECT_NE(plan("SELECT id FROM oncebox_inbox_message WHERE segment = 1 AND key = x'00'")
                 .find("INDEX oncebox_inbox_message_key"),
             std::string::npos);
+  EXPECT_NE(plan("SELECT id FROM oncebox_inbox_state WHERE partition_key = 'p' AND stage = 1 "
+                 "AND partition_key IS NOT NULL AND stage BETWEEN 1 AND 3")
+                .find("INDEX oncebox_inbox_partition"),
+            std::string::npos);
   for (const Status status : {Status::seen, Status::processing, Status::done, Status::dead}) {
     const FilterSql filter({.statuses = {status}}, "inbox");
     const std::string text = plan("SELECT s.id FROM oncebox_inbox_state s " + filter.where());
@@ -91,6 +95,62 @@ TEST_F(SqliteStoreTest, ClaimsGoByAnIndex) {
       const bool scans_table = line.starts_with("SCAN") && line.find("INDEX") == std::string::npos;
       EXPECT_FALSE(scans_table) << text;
     }
+  }
+}
+
+TEST_F(SqliteStoreTest, NoIndexMakesATableForEveryRow) {
+  const SqliteStore store(options());
+  Connection connection({.path = path()});
+  Statement program = connection.prepare(
+      "EXPLAIN INSERT INTO oncebox_inbox_state (id, stage, topic, rank, eligible_at, "
+      "enqueue_order, attempt, deliveries, lapses, content_version, claimed_version, duplicates, "
+      "last_seen_at, backoff_until, revivals) VALUES (1, 1, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, "
+      "0)");
+  while (program.step()) EXPECT_NE(program.text(1), "OpenEphemeral");
+}
+
+TEST_F(SqliteStoreTest, FileOfVersion1IsBroughtUpToDateWithWhatIsInIt) {
+  RecordProperty("requirement", "IBX-116,IBX-117");
+  const auto indexes = [&] {
+    std::string text;
+    Connection connection({.path = path()});
+    Statement statement = connection.prepare(
+        "SELECT sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL ORDER BY name");
+    while (statement.step()) text += std::string(statement.text(0)) + "\n";
+    return text;
+  };
+  Message first = message("first");
+  first.partition_key = "p";
+  Message second = message("second");
+  second.partition_key = "p";
+  {
+    SqliteStore store(options());
+    store.inbox().enqueue(std::vector{first, second});
+  }
+  const std::string current = indexes();
+  {
+    Connection connection({.path = path()});
+    for (const std::string queue : {"inbox", "outbox"}) {
+      const std::string state = "oncebox_" + queue + "_state";
+      connection.execute("DROP INDEX oncebox_" + queue + "_other");
+      connection.execute("CREATE INDEX oncebox_" + queue + "_other ON " + state +
+                         " (stage, topic) WHERE stage IN (0, 2, 6)");
+      connection.execute("DROP INDEX oncebox_" + queue + "_partition");
+      connection.execute("CREATE INDEX oncebox_" + queue + "_partition ON " + state +
+                         " (partition_key, stage, enqueue_order)"
+                         " WHERE partition_key IS NOT NULL AND stage IN (1, 2, 3)");
+    }
+  }
+  set_version(1);
+  SqliteStore store(options());
+  EXPECT_EQ(indexes(), current);
+  const OwnerToken owner = OwnerToken::generate();
+  for (const Message& expected : {first, second}) {
+    const auto claimed = store.inbox().claim({.owner = owner, .limit = 10});
+    ASSERT_EQ(claimed.size(), 1U) << "one of a partition at a time";
+    EXPECT_EQ(claimed.front().message.key, expected.key);
+    EXPECT_EQ(store.inbox().settle({.delivery = delivery_of(claimed.front())}),
+              SettleOutcome::settled);
   }
 }
 
