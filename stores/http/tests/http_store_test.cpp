@@ -287,6 +287,7 @@ TEST(HttpStoreFailures, NothingElseIsRepeatedOnceItWasSent) {
   const std::vector<std::function<void(Store&)>> calls = {
       claim,
       [](Store& store) { store.inbox().observe({.key = kKey}); },
+      [](Store& store) { store.inbox().mark({.key = kKey, .as = MarkAs::processing}); },
       [](Store& store) { store.inbox().settle({.delivery = {kKey, kOwner, {}}}); },
       [](Store& store) { store.inbox().reap(); },
       [](Store& store) { store.keys().begin({.key = "k"}); },
@@ -300,9 +301,10 @@ TEST(HttpStoreFailures, NothingElseIsRepeatedOnceItWasSent) {
   for (std::size_t place = 0; place < calls.size(); ++place) {
     for (const Reaction& reaction :
          {Reaction{.kind = Kind::hang_up}, Reaction{.kind = Kind::cut_off},
-          problem(502, "outcome_unknown"), answer("<html>", 502), answer("no JSON")}) {
+          problem(502, "outcome_unknown"), answer("<html>", 502), answer("<html>", 503),
+          answer("no JSON")}) {
       EXPECT_EQ(outcome_of({reaction}, calls[place]), (Outcome{ErrorCode::outcome_unknown, 1}))
-          << place << " " << reaction.body;
+          << place << " " << reaction.status << " " << reaction.body;
     }
   }
 }
