@@ -74,15 +74,15 @@ bool is_before_sending(CURLcode code) {
 }
 
 ErrorCode error_code(CURLcode code, const Transfer& transfer, bool connected) {
-  // By an earlier try, which libcurl then repeated.
-  if (transfer.was_sent_whole && transfer.effect != Effect::reads) {
-    return ErrorCode::outcome_unknown;
-  }
+  const bool has_effect = transfer.effect != Effect::reads;
+  const bool is_sent_whole = transfer.sent == transfer.body.size();
+  // A body is asked for once there is a connection. When it went out whole and the code is about
+  // a connection, that is the one on which libcurl would have repeated it.
+  const bool body_went_out = transfer.was_sent_whole || (is_sent_whole && !transfer.body.empty());
+  if (has_effect && body_went_out) return ErrorCode::outcome_unknown;
   if (is_local_fault(code)) return ErrorCode::invalid_argument;
   if (is_before_sending(code) || !connected) return ErrorCode::unavailable;
-  const bool may_have_changed =
-      transfer.effect != Effect::reads && transfer.sent == transfer.body.size();
-  if (may_have_changed) return ErrorCode::outcome_unknown;
+  if (has_effect && is_sent_whole) return ErrorCode::outcome_unknown;
   return code == CURLE_OPERATION_TIMEDOUT ? ErrorCode::timeout : ErrorCode::unavailable;
 }
 

@@ -319,6 +319,25 @@ TEST(HttpStoreFailures, AKeptConnectionThatIsClosedUnderAClaimDoesNotRepeatIt) {
             (Outcome{ErrorCode::outcome_unknown, 2}));
 }
 
+TEST(HttpStoreFailures, WhatWasSentIsInDoubtAlsoWhenItsRepetitionFindsNobody) {
+  // libcurl itself would send it again, and cannot connect. That this changed nothing says nothing
+  // of the first time, when the service got it whole.
+  const std::vector<std::pair<std::string_view, std::function<void(Store&)>>> calls = {
+      {kAccepted, enqueue}, {kEmptyClaim, claim}};
+  for (const auto& [body, call] : calls) {
+    for (const int max_retries : {0, 2}) {
+      ScriptedServer server(in_order({answer(body), {.kind = Kind::hang_up_for_good}}));
+      Options options = options_for(server);
+      options.max_retries = max_retries;
+      HttpStore store(options);
+      call(store);
+      const std::string text = expect_error(ErrorCode::outcome_unknown, [&] { call(store); });
+      EXPECT_NE(text.find("connect to"), std::string::npos) << text;
+      EXPECT_EQ(server.requests().size(), 2U);
+    }
+  }
+}
+
 TEST(HttpStoreFailures, AKeptConnectionThatWasClosedMeanwhileIsNotUsed) {
   ScriptedServer server(in_order({answer(kEmptyClaim)}));
   HttpStore store(options_for(server));

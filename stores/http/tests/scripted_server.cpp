@@ -138,7 +138,7 @@ class ScriptedServer::Impl {
   }
 
   // True when the connection goes on.
-  static bool react(int fd, const Reaction& reaction) {
+  [[nodiscard]] bool react(int fd, const Reaction& reaction) const {
     switch (reaction.kind) {
       case Reaction::Kind::answer:
         send_all(fd, head_of(reaction.status,
@@ -152,6 +152,10 @@ class ScriptedServer::Impl {
       case Reaction::Kind::stream:
         send_all(fd, head_of(reaction.status, "Connection: close\r\n") + reaction.body);
         return true;
+      case Reaction::Kind::hang_up_for_good:
+        // First, so that whoever notices the end and comes back finds nobody.
+        shutdown(listener_, SHUT_RDWR);
+        [[fallthrough]];
       case Reaction::Kind::hang_up:
         shutdown(fd, SHUT_RDWR);
         return false;

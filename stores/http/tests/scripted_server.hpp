@@ -22,10 +22,11 @@ struct ReceivedRequest {
 struct Reaction {
   enum class Kind {
     answer,
-    hang_up,  ///< closes the connection without an answer
-    hang,     ///< neither answers nor closes
-    stream,   ///< sends the body without an end, and hangs
-    cut_off,  ///< promises a longer answer than it sends, and closes
+    hang_up,           ///< closes the connection without an answer
+    hang_up_for_good,  ///< the same, and takes no new connection from then on
+    hang,              ///< neither answers nor closes
+    stream,            ///< sends the body without an end, and hangs
+    cut_off,           ///< promises a longer answer than it sends, and closes
   };
 
   Kind kind = Kind::answer;
