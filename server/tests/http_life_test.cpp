@@ -108,6 +108,57 @@ TEST_F(HttpLife, AnExchangeMayOutliveTheServer) {
   exchange.reset();
 }
 
+/// An answer that tells when it could not be delivered.
+Response telling_response(Arrivals<int>& undelivered) {
+  Response response = json_response("given");
+  response.undelivered = [&undelivered] { undelivered.add(1); };
+  return response;
+}
+
+TEST_F(HttpLife, AnAnswerThatNobodyWaitsForIsUndelivered) {
+  start();
+  Arrivals<int> undelivered;
+  RawClient leaving = connect();
+  leaving.send(get_text("/held"));
+  ExchangePtr exchange = held.wait();
+  leaving.reset();
+  EXPECT_EQ(observer.requests.wait().status, 499);
+  exchange->send(telling_response(undelivered));
+  held.clear();
+  exchange.reset();
+  undelivered.wait();
+
+  RawClient cut_off = connect();
+  cut_off.send(get_text("/held"));
+  exchange = held.wait();
+  server_.reset();
+  exchange->send(telling_response(undelivered));
+  held.clear();
+  exchange.reset();
+  EXPECT_EQ(undelivered.count(), 2U);
+}
+
+TEST_F(HttpLife, AnAnswerThatWasSentIsNotUndelivered) {
+  start();
+  Arrivals<int> undelivered;
+  {
+    RawClient staying = connect();
+    staying.send(get_text("/held"));
+    held.wait()->send(telling_response(undelivered));
+    EXPECT_EQ(staying.receive().body, "given");
+    // Of this one no more will be heard, but it listens.
+    RawClient silent = connect();
+    silent.send(get_text("/held"));
+    silent.half_close();
+    held.wait(1)->send(telling_response(undelivered));
+    EXPECT_EQ(silent.receive().body, "given");
+  }
+  observer.wait_for_connections(0);
+  held.clear();
+  server_.reset();
+  EXPECT_EQ(undelivered.count(), 0U);
+}
+
 TEST_F(HttpLife, AServerThatWasNeverStartedEnds) {
   authenticator.emplace(options.auth, logger);
   const HttpServer server(options, router, *authenticator, logger, observer);
