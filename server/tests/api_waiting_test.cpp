@@ -35,12 +35,13 @@ class WaitingClaimsTest : public ::testing::TestWithParam<StoreKind> {
     EXPECT_TRUE(eventually([&] { return waiting() > before; })) << "it does not wait";
     return exchange;
   }
-  [[nodiscard]] double waiting() {
+  [[nodiscard]] double metric(const std::string& name) {
     const std::string text = under_test_.metrics().expose();
-    const std::string name = "\noncebox_waiting_claims ";
-    const std::size_t at = text.find(name);
-    return at == text.npos ? 0 : std::stod(text.substr(at + name.size()));
+    const std::string line = "\n" + name + " ";
+    const std::size_t at = text.find(line);
+    return at == text.npos ? 0 : std::stod(text.substr(at + line.size()));
   }
+  [[nodiscard]] double waiting() { return metric("oncebox_waiting_claims"); }
   void enqueue(const std::string& id, const std::string& topic = "t", std::string more = "") {
     const Response response =
         under_test_.call(post("/v1/messages", R"({"source":"s","messageId":")" + id +
@@ -144,6 +145,47 @@ TEST_P(WaitingClaimsTest, AClaimWhoseClientIsGoneTakesNothing) {
   EXPECT_EQ(messages_in(other->wait()), 1U);
   EXPECT_EQ(messages_in(gone->wait()), 0U) << "it may have closed only its own side";
   EXPECT_EQ(find("m")->history.deliveries, 1);
+}
+
+TEST_P(WaitingClaimsTest, WhatCouldNotBeDeliveredIsGivenToTheNextClaim) {
+  const auto unlucky = wait_claim();
+  enqueue("m");
+  const Response lost = unlucky->wait();
+  EXPECT_EQ(messages_in(lost), 1U);
+  const auto next = wait_claim();
+  ASSERT_TRUE(lost.undelivered);
+  lost.undelivered();
+  EXPECT_EQ(messages_in(next->wait()), 1U);
+  EXPECT_EQ(find("m")->history.deliveries, 2);
+  EXPECT_EQ(find("m")->history.attempt, 0) << "nobody has tried it";
+
+  // The lease is another's now, and stays so.
+  lost.undelivered();
+  const std::string lost_leases =
+      "oncebox_messages_settled_total"
+      R"({outcome="lease_lost",queue="inbox",store="main",verdict="release"})";
+  EXPECT_TRUE(eventually([&] { return metric(lost_leases) == 1; }));
+  EXPECT_TRUE(find("m")->lease);
+}
+
+TEST_P(WaitingClaimsTest, AClaimThatNeedNotWaitIsGivenBackToo) {
+  enqueue("m1");
+  enqueue("m2");
+  const Response lost = begin_claim()->wait();
+  EXPECT_EQ(messages_in(lost), 2U);
+  ASSERT_TRUE(lost.undelivered);
+  lost.undelivered();
+  EXPECT_TRUE(eventually([&] { return !find("m1")->lease && !find("m2")->lease; }));
+  EXPECT_EQ(messages_in(begin_claim("{}")->wait()), 2U);
+}
+
+TEST_P(WaitingClaimsTest, WhatCouldNotBeDeliveredAfterTheEndWaitsForItsLease) {
+  enqueue("m");
+  const Response lost = begin_claim("{}")->wait();
+  under_test_.destroy();
+  ASSERT_TRUE(lost.undelivered);
+  lost.undelivered();
+  EXPECT_TRUE(find("m")->lease);
 }
 
 TEST_P(WaitingClaimsTest, APausedTopicIsNotHandedOutAndAResumedOneWakes) {
