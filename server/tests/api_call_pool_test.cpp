@@ -3,12 +3,14 @@
 #include <atomic>
 #include <future>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "api/call_pool.hpp"
 #include "api/timer_queue.hpp"
+#include "api_fixture.hpp"
+#include "faulty_store.hpp"
 #include "oncebox/error.hpp"
-#include "test_exchange.hpp"
 
 namespace oncebox::server {
 
@@ -61,6 +63,39 @@ TEST(CallPoolTest, RunsWhatWaitsWhenItStopsAndTakesNothingAfter) {
   EXPECT_EQ(ran, 500);
 }
 
+TEST(CallPoolTest, DropsWhatWaitsWhenItIsToldTo) {
+  std::promise<void> open;
+  std::promise<void> running;
+  std::promise<void> ended;
+  CallPool pool(1, 100);
+  pool.submit([&, gate = open.get_future().share()] {
+    running.set_value();
+    gate.wait();
+    ended.set_value();
+  });
+  running.get_future().wait();
+  // More than could be dropped one within the other.
+  constexpr int kCalls = 200'000;
+  std::atomic<int> ran = 0;
+  const auto owned = std::make_shared<int>();
+  for (int i = 0; i < kCalls; ++i) pool.submit_own([&ran, owned] { ++ran; });
+  EXPECT_EQ(owned.use_count(), kCalls + 1);
+  pool.discard();
+  EXPECT_EQ(owned.use_count(), 1) << "whoever waits for a dropped call is told by its end";
+  try {
+    pool.submit([&] { ++ran; });
+    ADD_FAILURE() << "a call was taken after the end";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unavailable);
+  }
+  pool.submit_own([&] { ++ran; });
+  open.set_value();
+  pool.stop();
+  EXPECT_EQ(ended.get_future().wait_for(Duration{0}), std::future_status::ready)
+      << "the call that ran was waited for";
+  EXPECT_EQ(ran, 0);
+}
+
 TEST(CallPoolTest, AnswersWithWhatACallReturnsOrThrows) {
   CallPool pool(1, 10);
   const auto good = std::make_shared<TestExchange>(Request{.path = "/"});
@@ -69,6 +104,38 @@ TEST(CallPoolTest, AnswersWithWhatACallReturnsOrThrows) {
   pool.answer(bad, [](const Request&) -> Response { throw Error(ErrorCode::timeout, "late"); });
   EXPECT_EQ(good->wait().body, "/");
   EXPECT_EQ(bad->wait().status, 504);
+}
+
+TEST(CallPoolOfTheApi, WhatWaitsForAStoreThatHangsDoesNotHoldUpTheEnd) {
+  const SystemClock clock;
+  StuckStore stuck(clock);
+  ServerOptions options = quiet_options();
+  options.call_threads = 1;
+  ApiUnderTest under_test(options, {{"main", stuck.store()}}, clock);
+  const auto running = under_test.begin(get("/v1/messages/s/m"));
+  stuck.wait_for_first_find();
+  auto looking = under_test.begin(get("/v1/messages/s/m"));
+  auto sending =
+      under_test.begin(post("/v1/messages", R"([{"source":"s","messageId":"m","topic":"t"}])"));
+  under_test.api().drain();
+  EXPECT_FALSE(looking->answered());
+  EXPECT_FALSE(sending->answered());
+
+  const std::vector<std::weak_ptr<TestExchange>> waiting = {looking->weak_from_this(),
+                                                            sending->weak_from_this()};
+  looking.reset();
+  sending.reset();
+  EXPECT_FALSE(waiting[0].expired()) << "their calls own them";
+  EXPECT_FALSE(waiting[1].expired()) << "their calls own them";
+  std::jthread ending([&] { under_test.destroy(); });
+  // While the store hangs.
+  EXPECT_TRUE(eventually([&] { return waiting[0].expired() && waiting[1].expired(); }));
+  EXPECT_FALSE(running->answered());
+  stuck.let_go();
+  ending.join();
+  EXPECT_EQ(running->wait().status, 404) << "it had begun, and nothing that it used was gone";
+  EXPECT_EQ(stuck.finds(), 1);
+  EXPECT_EQ(stuck.store().inbox().find(MessageKey{"s", "m"}), std::nullopt);
 }
 
 TEST(TimerQueueTest, CallsBackInTheOrderOfTheTimes) {

@@ -272,29 +272,95 @@ TEST_P(OverHttp, ManyConnectionsShareTheStore) {
   EXPECT_EQ(ask(post("/v1/messages/count", "")).at("count"), kClients * kEach);
 }
 
-TEST(OverHttpEnding, ACallThatOutlivesItsServersPatienceDoesNoHarm) {
-  const SystemClock clock;
-  NullLogger logger;
-  std::promise<void> open;
-  std::promise<void> held;
-  const auto gate = open.get_future().share();
-  FaultyStore store(clock, [&](std::string_view call) {
-    if (call == "find") {
-      held.set_value();
-      gate.wait();
+/// A server with one thread for a store that hangs: one call runs, and as many wait as may.
+class OverHttpEnding : public ::testing::Test {
+ protected:
+  static constexpr int kWaiting = 5;
+
+  static ServerOptions options() {
+    ServerOptions few = http_options();
+    few.call_threads = 1;
+    few.max_queued_calls = kWaiting;
+    return few;
+  }
+
+  OverHttpEnding() { server_->start(); }
+
+  /// Makes a call in a thread of its own; its status is 0 when there is no answer.
+  std::future<int> begin(const TestCall& call) {
+    return std::async(std::launch::async, [this, call, port = server_->port()] {
+      try {
+        HttpClient client(port);
+        const int status = client.call(call).status;
+        if (status == 503) ++refused_;
+        return status;
+      } catch (const std::runtime_error&) {
+        return 0;
+      }
+    });
+  }
+  /// Has one call run and the others wait. There is one too many, and once that is refused all
+  /// have come.
+  void fill() {
+    running_ = begin(get("/v1/messages/s/m"));
+    stuck_.wait_for_first_find();
+    for (int i = 0; i <= kWaiting; ++i) {
+      const std::string id = std::to_string(i);
+      waiting_.push_back(begin(post(
+          "/v1/outbox/messages", R"([{"source":"s","messageId":")" + id + R"(","topic":"t"}])")));
     }
-    return testing::Fault::none;
-  });
-  auto server = std::make_unique<Server>(http_options(), std::vector<NamedStore>{{"main", store}},
-                                         logger, clock);
-  server->start();
-  HttpClient client(server->port());
-  client.begin(get("/v1/messages/s/m"));
-  held.get_future().wait();
-  EXPECT_EQ(server->stop(Duration{1}).unanswered, 1U);
-  EXPECT_THROW((void)client.finish(), std::runtime_error);
-  std::jthread ending([&] { server.reset(); });
-  open.set_value();
+    ASSERT_TRUE(eventually([this] { return refused_ == 1; }));
+  }
+  [[nodiscard]] static bool is_listening(std::uint16_t port) {
+    try {
+      const HttpClient client(port);
+      return true;
+    } catch (const std::runtime_error&) {
+      return false;
+    }
+  }
+  [[nodiscard]] bool is_stored(std::size_t place) {
+    return stuck_.store().outbox().find(MessageKey{"s", std::to_string(place)}).has_value();
+  }
+
+  const SystemClock clock_;
+  NullLogger logger_;
+  StuckStore stuck_{clock_};
+  std::unique_ptr<Server> server_ = std::make_unique<Server>(
+      options(), std::vector<NamedStore>{{"main", stuck_.store()}}, logger_, clock_);
+  std::atomic<int> refused_ = 0;
+  std::future<int> running_;
+  std::vector<std::future<int>> waiting_;
+};
+
+TEST_F(OverHttpEnding, CallsThatWaitAreAnsweredWithinTheDrain) {
+  fill();
+  DrainResult drained{.unanswered = 99};
+  const std::uint16_t port = server_->port();
+  std::jthread stopping([&] { drained = server_->stop(kPatience); });
+  EXPECT_TRUE(eventually([&] { return !is_listening(port); })) << "it does not drain";
+  stuck_.let_go();
+  stopping.join();
+  EXPECT_TRUE(drained.complete());
+  EXPECT_EQ(running_.get(), 404);
+  for (std::size_t place = 0; place < waiting_.size(); ++place) {
+    const int status = waiting_[place].get();
+    EXPECT_TRUE(status == 200 || status == 503) << status;
+    EXPECT_EQ(is_stored(place), status == 200) << place;
+  }
+}
+
+TEST_F(OverHttpEnding, CallsThatOutliveTheDrainAreCutOffAndDoNoHarm) {
+  fill();
+  EXPECT_EQ(server_->stop(Duration{1}).unanswered, kWaiting + 1U);
+  EXPECT_EQ(running_.get(), 0);
+  for (std::size_t place = 0; place < waiting_.size(); ++place) {
+    const int status = waiting_[place].get();
+    EXPECT_TRUE(status == 0 || status == 503) << status;
+    EXPECT_FALSE(is_stored(place)) << place;
+  }
+  std::jthread ending([&] { server_.reset(); });
+  stuck_.let_go();
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <future>
+#include <string_view>
 #include <utility>
 
 #include "oncebox/memory/memory_store.hpp"
@@ -33,6 +35,34 @@ class FaultyStore final : public Store {
   memory::MemoryStore below_;
   testing::FaultInjectingQueueStore inbox_;
   std::atomic<HealthStatus> health_ = HealthStatus::healthy;
+};
+
+/// A store in whose inbox nothing is found until it is let go: whoever looks waits.
+class StuckStore {
+ public:
+  explicit StuckStore(const Clock& clock)
+      : store_(clock, [this](std::string_view call) {
+          if (call == "find") hold();
+          return testing::Fault::none;
+        }) {}
+
+  [[nodiscard]] Store& store() noexcept { return store_; }
+  void wait_for_first_find() const { first_came_.wait(); }
+  void let_go() { open_.set_value(); }
+  [[nodiscard]] int finds() const noexcept { return finds_; }
+
+ private:
+  void hold() {
+    if (finds_++ == 0) first_.set_value();
+    opened_.wait();
+  }
+
+  std::promise<void> first_;
+  const std::shared_future<void> first_came_ = first_.get_future().share();
+  std::promise<void> open_;
+  const std::shared_future<void> opened_ = open_.get_future().share();
+  std::atomic<int> finds_ = 0;
+  FaultyStore store_;
 };
 
 }  // namespace oncebox::server
