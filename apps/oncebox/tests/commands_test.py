@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import subprocess
+import time
 import unittest
 
 from program import MANY, PATIENCE_S, ProgramTest
@@ -159,6 +160,28 @@ class SendLines(ProgramTest):
         self.assertEqual((record["source"], record["headers"]), ("s", {"a": "b"}))
         self.assertRegex(record["messageId"], r"^[0-9a-f-]{36}$")
 
+    def wait_for_messages(self, ids):
+        """Waits until these are stored, and no others."""
+        give_up_at = time.monotonic() + PATIENCE_S
+        stored = None
+        while stored != ids:
+            self.assertLess(time.monotonic(), give_up_at, stored)
+            stored = [message["messageId"] for message in self.json_lines("list", "--all")]
+
+    def test_lines_of_a_slow_writer_are_stored_as_they_come(self):
+        sending = self.start("send", "--ndjson", "-", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        # Whatever has come of the next line does not keep back the one before.
+        for text, stored in [
+            ('{"messageId": "1", "topic": "x"}\n', ["1"]),
+            ('{"messageId": "2", "topic": "x"}\n{"messageId": "3",', ["1", "2"]),
+            ('"topic": "x"}\n{"messageId": "4", "topic": "x"}\n', ["1", "2", "3", "4"]),
+        ]:
+            sending.stdin.write(text.encode())
+            sending.stdin.flush()
+            self.wait_for_messages(stored)
+        out, _ = sending.communicate(timeout=PATIENCE_S)
+        self.assertEqual((out, sending.returncode), (b"sent 4 messages: 4 accepted\n", 0))
+
     def test_a_progress_bar_is_drawn_on_a_terminal_only(self):
         line = '{"topic": "x", "payload": "y"}\n'
         self.write("lines", line * 2000)
@@ -217,6 +240,21 @@ class DeadMessages(ProgramTest):
         self.assertEqual(self.out("dead", "purge", "--error", "with d5"), "purged 1\n")
         self.assertEqual(self.json("dead", "purge", "--all")["count"], 4)
         self.assertEqual([m["messageId"] for m in self.json_lines("list", "--all")], ["alive"])
+
+    def test_a_selection_that_says_two_things_changes_nothing(self):
+        both = "of the filters only --source goes with ids"
+        for command in ("purge", "revive"):
+            for arguments, said in [
+                (["--finished-before", "30d", "d0"], both),
+                (["d0", "--topic", "mail"], both),
+                (["d0", "--all"], "ids and --all or --limit exclude each other"),
+                (["d0", "--limit", "1"], "ids and --all or --limit exclude each other"),
+                (["--all", "--limit", "0"], "the limit"),
+                (["--topic", "mail", "-n", "0"], "the limit"),
+            ]:
+                with self.subTest(command=command, arguments=arguments):
+                    self.assertIn(said, self.err("dead", command, *arguments, code=2))
+        self.assertEqual(self.dead(), ["d0", "d1", "d2", "d3", "d4", "d5"])
 
 
 class KeysAndTheRest(ProgramTest):
