@@ -111,6 +111,14 @@ class Work(ProgramTest):
         error = self.record("1")["lastError"]
         self.assertEqual(error, "x" * 2048)
 
+    def test_a_store_that_cannot_be_reached_ends_it_with_code_69(self):
+        script = self.script("run", "touch ran")
+        for url in ("http://127.0.0.1:1", "postgresql://nobody@127.0.0.1:1/x"):
+            for options in ([], ["--drain"]):
+                with self.subTest(url=url, options=options):
+                    self.err("work", *options, "--url", url, "--", script, code=69)
+        self.assertFalse((self.folder / "ran").exists())
+
     def test_a_command_that_does_not_read_its_payload_is_fine(self):
         self.write("large", "x" * (4 << 20))
         self.out("send", "-t", "x", "--file", "large")
