@@ -130,7 +130,9 @@ void work_on_full_disk(const std::string& disk, Ledger& ledger) {
   const std::string ballast = disk + "/ballast";
   const std::string filler = disk + "/filler";
   const auto note = [&](const char* word) { ledger.add({.word = word}); };
-  constexpr std::size_t kBallastBytes = std::size_t{1} << 20;
+  // So much that the log has room for everything that is still to be done, also one by one: there
+  // is none to copy it into the database.
+  constexpr std::size_t kBallastBytes = std::size_t{6} << 20;
   write_file(ballast, kBallastBytes);
 
   const std::string database = disk + "/oncebox.db";
@@ -155,7 +157,7 @@ void work_on_full_disk(const std::string& disk, Ledger& ledger) {
 }
 
 void fill(const std::string& folder, Ledger& ledger) {
-  constexpr std::size_t kDiskBytes = std::size_t{4} << 20;
+  constexpr std::size_t kDiskBytes = std::size_t{8} << 20;
   const std::string disk = folder + "/disk";
   std::filesystem::create_directory(disk);
   mount_small_disk(disk, kDiskBytes);
