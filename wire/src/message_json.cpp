@@ -172,7 +172,7 @@ void write_record(JsonWriter& writer, const MessageRecord& record, ListPayloads 
         .field("lockedUntil", record.lease->locked_until);
   }
   writer.field("eligibleAt", record.eligible_at).field("finishedAt", record.finished_at);
-  if (record.revivals.count > 0) {
+  if (record.revivals != Revivals{}) {
     writer.key("revivals")
         .begin_object()
         .field("count", record.revivals.count)
