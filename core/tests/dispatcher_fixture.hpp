@@ -17,47 +17,9 @@
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/testing/fake_clock.hpp"
 #include "oncebox/testing/fault_injecting_queue_store.hpp"
+#include "watched.hpp"
 
 namespace oncebox {
-
-/// How long a test waits for what must happen: never reached unless something is broken.
-inline constexpr std::chrono::seconds kPatience{60};
-
-/// A value that threads change and wait for.
-template <class T>
-class Watched {
- public:
-  explicit Watched(T value = {}) : value_(std::move(value)) {}
-
-  template <class Change>
-  void change(Change apply) {
-    {
-      const std::lock_guard lock(mutex_);
-      apply(value_);
-    }
-    changed_.notify_all();
-  }
-
-  /// Whether the condition came to hold.
-  template <class Condition>
-  [[nodiscard]] bool wait(Condition holds) const {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kPatience, [&] { return holds(value_); });
-  }
-  [[nodiscard]] bool wait_for(const T& expected) const {
-    return wait([&](const T& value) { return value == expected; });
-  }
-
-  [[nodiscard]] T get() const {
-    const std::lock_guard lock(mutex_);
-    return value_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  T value_;
-};
 
 /// Closed at first. Handlers wait in it until the test opens it.
 class Gate {

@@ -22,6 +22,8 @@ inline constexpr Duration kReapInterval = std::chrono::seconds{30};
 inline constexpr Duration kFinishWithin = std::chrono::seconds{30};
 inline constexpr Duration kInterruptWithin = std::chrono::seconds{1};
 
+inline constexpr Duration kDiscoveryInterval = std::chrono::minutes{5};
+
 inline constexpr Duration kKeyLease = std::chrono::seconds{60};
 inline constexpr Duration kKeyRetention = std::chrono::days{30};
 

@@ -2,25 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <span>
 
 #include "observe/metrics.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/store_set.hpp"
 
 namespace oncebox::server {
 
 namespace {
-
-constexpr std::size_t kMaxStoreNameBytes = 64;
-
-bool is_store_name(std::string_view name) {
-  const auto fits = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_';
-  };
-  return !name.empty() && name.size() <= kMaxStoreNameBytes && std::ranges::all_of(name, fits);
-}
 
 InboxOptions inbox_options(const NamedStore& store, const ServerOptions& options) {
   return {.name = store.name, .enqueue = options.enqueue};
@@ -46,10 +36,7 @@ HostedStores::HostedStores(const std::vector<NamedStore>& stores, const ServerOp
     throw Error(ErrorCode::invalid_argument, "stores: at least one is needed");
   }
   for (const NamedStore& store : stores) {
-    if (!is_store_name(store.name)) {
-      throw Error(ErrorCode::invalid_argument,
-                  "stores: a name is 1 to 64 letters, digits, '-' and '_'");
-    }
+    require_store_name(store.name);
     for (const auto& other : stores_) {
       if (other->name() != store.name) continue;
       throw Error(ErrorCode::invalid_argument,

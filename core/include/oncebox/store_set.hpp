@@ -1,0 +1,143 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/defaults.hpp"
+#include "oncebox/log.hpp"
+#include "oncebox/store.hpp"
+
+namespace oncebox {
+
+/// A store that should be open, and what opens it. The name identifies it for ever: in routing
+/// keys, paths, log lines, metrics and health. The URL may hold secrets and is shown nowhere.
+struct StoreLocation {
+  std::string name;  ///< see `require_store_name`
+  std::string url;
+
+  friend bool operator==(const StoreLocation&, const StoreLocation&) = default;
+};
+
+/// Throws `invalid_argument` unless the name has 1 to 64 letters, digits, `-` and `_`.
+void require_store_name(std::string_view name);
+
+/// Tells all stores that should be open now. Throws when it cannot tell. Called by one thread at a
+/// time, outside every lock.
+using StoreDiscovery = std::function<std::vector<StoreLocation>()>;
+
+/// Opens a store; `open_store` with the URL, as a rule. Throws when it cannot be reached. Called by
+/// several threads at once.
+using OpenStore = std::function<std::unique_ptr<Store>(const StoreLocation& location)>;
+
+/// A store of a set. It stays open as long as somebody holds it, also after the set has let it go.
+class MemberStore {
+ public:
+  MemberStore(std::string name, std::unique_ptr<Store> store);
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] Store& store() noexcept { return *store_; }
+
+ private:
+  const std::string name_;
+  const std::unique_ptr<Store> store_;
+};
+
+using MemberStorePtr = std::shared_ptr<MemberStore>;
+
+/// Hears of the stores that come and go. The calls come one after the other, from a thread of the
+/// set or from one that refreshes it, and hold up the set: they only take note.
+class StoreSetListener {
+ public:
+  virtual ~StoreSetListener() = default;
+  virtual void on_opened(const MemberStorePtr& member) noexcept = 0;
+  /// The set has let it go. It is closed when everybody else has finished with it and let it go.
+  virtual void on_removed(const MemberStorePtr& member) noexcept = 0;
+};
+
+struct StoreSetOptions {
+  Duration refresh_interval = defaults::kDiscoveryInterval;
+  /// When to try again to open a store that could not be reached: so long after the first failure,
+  /// and twice as long after each further one, up to the other.
+  Duration first_retry = std::chrono::seconds{1};
+  Duration max_retry = std::chrono::minutes{1};
+  std::size_t parallel_opens = 8;  ///< stores that are opened, or asked for their health, at once
+};
+
+/// What a refresh changed, by name.
+struct RefreshResult {
+  std::vector<std::string> added;     ///< new in the set, open or not
+  std::vector<std::string> removed;   ///< no longer in the set
+  std::vector<std::string> reopened;  ///< to be found at another URL now
+  std::vector<std::string> down;      ///< in the set, and could not be opened so far
+
+  friend bool operator==(const RefreshResult&, const RefreshResult&) = default;
+};
+
+struct MemberHealth {
+  std::string name;
+  Health health;
+};
+
+struct StoreSetHealth {
+  Health discovery;                   ///< degraded while the set is the one of an earlier discovery
+  std::vector<MemberHealth> members;  ///< by name
+};
+
+/// Many stores in one process, each by its name; they may come and go while it runs.
+///
+/// **Discovery.** It runs when the set is made, then every `refresh_interval`, and on demand. New
+/// stores are opened, those that are gone are let go, one whose URL has changed is opened anew, and
+/// all the others stay the objects that they are. A discovery that fails, or names a store twice,
+/// changes nothing.
+///
+/// **Failures.** A store that cannot be opened stands in nobody's way: it is tried again, ever less
+/// often, and is `unavailable` in health and to who asks for it.
+///
+/// **Threads.** Every call but the destructor may be made from any thread at any time.
+class StoreSet {
+ public:
+  /// A set that discovery keeps up to date. A first discovery that fails leaves it empty, until one
+  /// succeeds. The logger is borrowed. Throws `out_of_range` for an option that makes no sense.
+  StoreSet(StoreDiscovery discovery, OpenStore open, const StoreSetOptions& options,
+           Logger& logger);
+  /// A set that stays as it is. Throws `invalid_argument` for a bad name or one that is there
+  /// twice.
+  StoreSet(std::vector<StoreLocation> locations, OpenStore open, const StoreSetOptions& options,
+           Logger& logger);
+  ~StoreSet();
+  StoreSet(const StoreSet&) = delete;
+  StoreSet& operator=(const StoreSet&) = delete;
+
+  /// Discovers now, and opens what is to be opened, once for all who ask at the same time. Throws
+  /// what the discovery threw.
+  RefreshResult refresh();
+
+  /// The store of this name. Throws `not_found` when the set has none, and `unavailable` while it
+  /// cannot be opened.
+  [[nodiscard]] MemberStorePtr find(std::string_view name) const;
+  /// All that are open, by name.
+  [[nodiscard]] std::vector<MemberStorePtr> members() const;
+  /// The names of all, open or not, in order.
+  [[nodiscard]] std::vector<std::string> names() const;
+  /// How often a name has come or gone, so that who keeps the names knows when to ask again.
+  [[nodiscard]] std::uint64_t changes_of_names() const noexcept;
+
+  /// Asks every store. Does not throw for one that is down.
+  [[nodiscard]] StoreSetHealth health();
+
+  /// Tells the listener of all that are open, and from now on of what changes, until it is gone.
+  void listen(const std::shared_ptr<StoreSetListener>& listener);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace oncebox

@@ -1,0 +1,371 @@
+// Many stores in one process, which come and go.
+
+#include "oncebox/store_set.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "expect_error.hpp"
+#include "oncebox/memory/memory_store.hpp"
+#include "watched.hpp"
+
+namespace oncebox {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr Duration kNever = std::chrono::hours{20};
+
+/// Databases that a test starts and stops, and the place that lists them.
+class World {
+ public:
+  void list(std::vector<StoreLocation> locations) {
+    listed_.change([&](auto& all) { all = std::move(locations); });
+  }
+  void break_listing(bool broken) { listing_is_broken_ = broken; }
+  void stop(const std::string& url) {
+    down_.change([&](auto& urls) { urls.insert(url); });
+  }
+  void start(const std::string& url) {
+    down_.change([&](auto& urls) { urls.erase(url); });
+  }
+
+  [[nodiscard]] StoreDiscovery discovery() {
+    return [this] {
+      discoveries.change([](int& count) { ++count; });
+      if (listing_is_broken_) throw Error(ErrorCode::unavailable, "no list today");
+      return listed_.get();
+    };
+  }
+  [[nodiscard]] OpenStore open() {
+    return [this](const StoreLocation& location) {
+      opens.change([&](auto& urls) { ++urls[location.url]; });
+      if (down_.get().contains(location.url)) {
+        throw Error(ErrorCode::unavailable, "nobody answers");
+      }
+      return std::make_unique<memory::MemoryStore>();
+    };
+  }
+  /// How often this URL was opened, or tried.
+  [[nodiscard]] int opens_of(const std::string& url) const { return opens.get()[url]; }
+
+  Watched<int> discoveries;
+  Watched<std::map<std::string, int>> opens;
+
+ private:
+  Watched<std::vector<StoreLocation>> listed_;
+  Watched<std::set<std::string>> down_;
+  std::atomic<bool> listing_is_broken_ = false;
+};
+
+/// What it heard, in order: "+a" for opened, "-a" for removed.
+class NotingListener final : public StoreSetListener {
+ public:
+  void on_opened(const MemberStorePtr& member) noexcept override { note("+" + member->name()); }
+  void on_removed(const MemberStorePtr& member) noexcept override { note("-" + member->name()); }
+
+  Watched<std::vector<std::string>> heard;
+
+ private:
+  void note(std::string what) {
+    heard.change([&](auto& all) { all.push_back(std::move(what)); });
+  }
+};
+
+class StoreSetTest : public ::testing::Test {
+ protected:
+  [[nodiscard]] StoreSet make(const StoreSetOptions& options = {.refresh_interval = kNever,
+                                                                .first_retry = kNever,
+                                                                .max_retry = kNever}) {
+    return {world_.discovery(), world_.open(), options, logger_};
+  }
+  [[nodiscard]] std::string logged() { return log_.str(); }
+
+  World world_;
+  std::ostringstream log_;
+  SystemClock clock_;
+  TextLogger logger_{log_, clock_, LogLevel::info};
+};
+
+TEST_F(StoreSetTest, EachDatabaseHasItsOwnStoreUnderItsName) {
+  RecordProperty("requirement", "IBX-085,IBX-089");
+  world_.list({{"b", "url-b"}, {"a", "url-a"}});
+  const StoreSet stores = make();
+  EXPECT_THAT(stores.names(), ElementsAre("a", "b"));
+  ASSERT_EQ(stores.members().size(), 2U);
+  EXPECT_EQ(stores.find("a")->name(), "a");
+  EXPECT_NE(&stores.find("a")->store(), &stores.find("b")->store());
+  expect_error(ErrorCode::not_found, [&] { (void)stores.find("c"); });
+}
+
+TEST_F(StoreSetTest, AStaticSetStaysAsItIs) {
+  RecordProperty("requirement", "IBX-085");
+  StoreSet stores(std::vector<StoreLocation>{{"a", "url-a"}}, world_.open(), {}, logger_);
+  const MemberStorePtr before = stores.find("a");
+  EXPECT_EQ(stores.refresh(), RefreshResult{});
+  EXPECT_EQ(stores.find("a"), before);
+  EXPECT_EQ(world_.opens_of("url-a"), 1);
+}
+
+TEST_F(StoreSetTest, NamesAreCheckedBeforeAnythingIsOpened) {
+  const auto make_static = [&](std::vector<StoreLocation> locations) {
+    const StoreSet stores(std::move(locations), world_.open(), {}, logger_);
+  };
+  for (const std::string& name :
+       std::vector<std::string>{"", "a b", "a/b", "ä", std::string(65, 'a')}) {
+    expect_error(ErrorCode::invalid_argument, [&] { make_static({{name, "url"}}); });
+  }
+  expect_error(ErrorCode::invalid_argument, [&] { make_static({{"a", "1"}, {"a", "2"}}); });
+  EXPECT_TRUE(world_.opens.get().empty());
+}
+
+TEST_F(StoreSetTest, NewOnesAppearGoneOnesLeaveAndTheOthersStay) {
+  RecordProperty("requirement", "IBX-095,IBX-096,IBX-097");
+  world_.list({{"kept", "k"}, {"gone", "g"}});
+  StoreSet stores = make();
+  const MemberStorePtr kept = stores.find("kept");
+  world_.list({{"kept", "k"}, {"new", "n"}});
+  const RefreshResult result = stores.refresh();
+  EXPECT_THAT(result.added, ElementsAre("new"));
+  EXPECT_THAT(result.removed, ElementsAre("gone"));
+  EXPECT_THAT(result.reopened, IsEmpty());
+  EXPECT_THAT(stores.names(), ElementsAre("kept", "new"));
+  EXPECT_EQ(stores.find("kept"), kept);
+  EXPECT_EQ(world_.opens_of("k"), 1);
+}
+
+TEST_F(StoreSetTest, OneThatMovedIsOpenedAnew) {
+  RecordProperty("requirement", "IBX-097");
+  world_.list({{"a", "old"}});
+  StoreSet stores = make();
+  const MemberStorePtr before = stores.find("a");
+  world_.list({{"a", "new"}});
+  EXPECT_THAT(stores.refresh().reopened, ElementsAre("a"));
+  EXPECT_NE(stores.find("a"), before);
+  EXPECT_EQ(world_.opens_of("new"), 1);
+}
+
+TEST_F(StoreSetTest, OneThatMovedToWhereNobodyAnswersIsNotServedFromItsOldPlace) {
+  world_.list({{"a", "old"}});
+  StoreSet stores = make();
+  world_.stop("new");
+  world_.list({{"a", "new"}});
+  EXPECT_THAT(stores.refresh().down, ElementsAre("a"));
+  expect_error(ErrorCode::unavailable, [&] { (void)stores.find("a"); });
+}
+
+TEST_F(StoreSetTest, WhoHoldsAStoreThatWasRemovedCanFinishWithIt) {
+  RecordProperty("requirement", "IBX-096");
+  world_.list({{"a", "a"}});
+  StoreSet stores = make();
+  MemberStorePtr held = stores.find("a");
+  world_.list({});
+  stores.refresh();
+  expect_error(ErrorCode::not_found, [&] { (void)stores.find("a"); });
+  EXPECT_EQ(held->store().health().status, HealthStatus::healthy);
+  EXPECT_EQ(held.use_count(), 1) << "it is closed when the last holder lets it go";
+}
+
+TEST_F(StoreSetTest, ADiscoveryThatFailsKeepsTheLastGoodSetAndSaysSo) {
+  RecordProperty("requirement", "IBX-093");
+  world_.list({{"a", "a"}});
+  StoreSet stores = make();
+  const MemberStorePtr before = stores.find("a");
+  world_.break_listing(true);
+  expect_error(ErrorCode::unavailable, [&] { stores.refresh(); });
+  EXPECT_EQ(stores.find("a"), before);
+  EXPECT_EQ(stores.health().discovery.status, HealthStatus::degraded);
+  EXPECT_THAT(stores.health().discovery.detail, HasSubstr("no list today"));
+  EXPECT_THAT(logged(), HasSubstr("warning discovery failed, the stores stay as they are"));
+
+  world_.break_listing(false);
+  world_.list({{"a", "a"}, {"a", "b"}});
+  expect_error(ErrorCode::invalid_argument, [&] { stores.refresh(); });
+  EXPECT_EQ(stores.find("a"), before);
+
+  world_.list({{"a", "a"}});
+  stores.refresh();
+  EXPECT_EQ(stores.health().discovery.status, HealthStatus::healthy);
+}
+
+TEST_F(StoreSetTest, AFirstDiscoveryThatFailsComesAgainSoon) {
+  world_.break_listing(true);
+  world_.list({{"a", "a"}});
+  const auto listener = std::make_shared<NotingListener>();
+  StoreSet stores =
+      make({.refresh_interval = kNever, .first_retry = Duration{1}, .max_retry = Duration{1}});
+  stores.listen(listener);
+  EXPECT_THAT(stores.names(), IsEmpty());
+  EXPECT_EQ(stores.health().discovery.status, HealthStatus::unavailable);
+  world_.break_listing(false);
+  EXPECT_TRUE(listener->heard.wait_for({"+a"}));
+}
+
+TEST_F(StoreSetTest, DiscoveryRunsPeriodically) {
+  RecordProperty("requirement", "IBX-093");
+  const StoreSet stores = make({.refresh_interval = Duration{1}});
+  EXPECT_TRUE(world_.discoveries.wait([](int count) { return count >= 5; }));
+}
+
+TEST_F(StoreSetTest, DiscoveryRunsEveryFiveMinutesByDefault) {
+  RecordProperty("requirement", "IBX-094");
+  EXPECT_EQ(StoreSetOptions{}.refresh_interval, std::chrono::minutes{5});
+}
+
+TEST_F(StoreSetTest, OneThatIsDownStandsInNobodysWay) {
+  world_.list({{"a", "a"}, {"b", "b"}});
+  world_.stop("a");
+  StoreSet stores = make();
+  EXPECT_EQ(stores.find("b")->name(), "b");
+  expect_error(ErrorCode::unavailable, [&] { (void)stores.find("a"); });
+  const StoreSetHealth health = stores.health();
+  ASSERT_EQ(health.members.size(), 2U);
+  EXPECT_EQ(health.members[0].name, "a");
+  EXPECT_EQ(health.members[0].health.status, HealthStatus::unavailable);
+  EXPECT_EQ(health.members[0].health.detail, "nobody answers");
+  EXPECT_EQ(health.members[1].health.status, HealthStatus::healthy);
+  EXPECT_THAT(logged(), HasSubstr("warning store cannot be opened, will be tried again store=a"));
+  world_.start("a");
+  EXPECT_EQ(stores.refresh(), RefreshResult{}) << "who asks need not wait for the next attempt";
+  EXPECT_EQ(stores.find("a")->name(), "a");
+}
+
+TEST_F(StoreSetTest, WhateverGoesWrongWhenOneIsOpenedConcernsThatOneOnly) {
+  const StoreSet stores(
+      std::vector<StoreLocation>{{"fine", ""}, {"none", ""}, {"number", ""}, {"text", ""}},
+      [](const StoreLocation& location) -> std::unique_ptr<Store> {
+        if (location.name == "none") return nullptr;
+        if (location.name == "number") throw 42;
+        if (location.name == "text") throw std::runtime_error("so it is");
+        return std::make_unique<memory::MemoryStore>();
+      },
+      {}, logger_);
+  EXPECT_EQ(stores.members().size(), 1U);
+  for (const char* name : {"none", "number", "text"}) {
+    expect_error(ErrorCode::unavailable, [&] { (void)stores.find(name); });
+  }
+}
+
+TEST_F(StoreSetTest, OneThatIsDownIsTriedAgainByItself) {
+  world_.list({{"a", "a"}});
+  world_.stop("a");
+  const auto listener = std::make_shared<NotingListener>();
+  StoreSet stores =
+      make({.refresh_interval = kNever, .first_retry = Duration{1}, .max_retry = Duration{4}});
+  stores.listen(listener);
+  EXPECT_TRUE(world_.opens.wait([](const auto& opens) { return opens.at("a") >= 4; }));
+  world_.start("a");
+  EXPECT_TRUE(listener->heard.wait_for({"+a"}));
+  EXPECT_EQ(world_.discoveries.get(), 1);
+}
+
+TEST_F(StoreSetTest, SlowOnesAreOpenedBesideEachOther) {
+  std::vector<StoreLocation> locations;
+  for (int i = 0; i < 8; ++i) locations.push_back({"s" + std::to_string(i), "url"});
+  Watched<int> opening;
+  const StoreSet stores(
+      locations,
+      [&](const StoreLocation&) {
+        opening.change([](int& count) { ++count; });
+        EXPECT_TRUE(opening.wait([](int count) { return count == 8; })) << "one after the other";
+        return std::make_unique<memory::MemoryStore>();
+      },
+      {.parallel_opens = 8}, logger_);
+  EXPECT_EQ(stores.members().size(), 8U);
+}
+
+TEST_F(StoreSetTest, ThoseWhoAskAtTheSameTimeShareADiscovery) {
+  RecordProperty("requirement", "IBX-093");
+  Watched<int> begun;
+  Watched<bool> may_end{false};
+  StoreSet stores(
+      [&]() -> std::vector<StoreLocation> {
+        int number = 0;
+        begun.change([&](int& count) { number = ++count; });
+        if (number == 2 && !may_end.wait_for(true)) ADD_FAILURE() << "nobody let it end";
+        return {{"a", "a"}};
+      },
+      world_.open(), {.refresh_interval = kNever}, logger_);
+  Watched<int> asked;
+  {
+    const std::jthread first([&] { stores.refresh(); });
+    ASSERT_TRUE(begun.wait_for(2));
+    std::vector<std::jthread> others;
+    for (int i = 0; i < 10; ++i) {
+      others.emplace_back([&] {
+        asked.change([](int& count) { ++count; });
+        stores.refresh();
+      });
+    }
+    ASSERT_TRUE(asked.wait_for(10));
+    may_end.change([](bool& may) { may = true; });
+  }
+  // As a rule they share the one after; one that was slow to ask may have had another.
+  EXPECT_GE(begun.get(), 3);
+  EXPECT_LT(begun.get(), 12);
+}
+
+TEST_F(StoreSetTest, WhatWasListedBeforeTheCallIsSeenByIt) {
+  StoreSet stores = make();
+  std::vector<std::jthread> others;
+  for (int i = 0; i < 3; ++i) {
+    others.emplace_back([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) stores.refresh();
+    });
+  }
+  for (int i = 0; i < 50; ++i) {
+    const std::string name = "s" + std::to_string(i);
+    world_.list({{name, "url"}});
+    stores.refresh();
+    EXPECT_EQ(stores.find(name)->name(), name);
+  }
+}
+
+TEST_F(StoreSetTest, AListenerHearsWhatIsThereAndWhatChanges) {
+  world_.list({{"a", "a"}, {"b", "b"}});
+  StoreSet stores = make();
+  const auto listener = std::make_shared<NotingListener>();
+  auto forgotten = std::make_shared<NotingListener>();
+  stores.listen(listener);
+  stores.listen(forgotten);
+  forgotten.reset();
+  world_.list({{"b", "elsewhere"}, {"c", "c"}});
+  stores.refresh();
+  const std::vector<std::string> heard = listener->heard.get();
+  EXPECT_EQ(std::vector(heard.begin(), heard.begin() + 2), (std::vector<std::string>{"+a", "+b"}));
+  EXPECT_THAT(std::vector(heard.begin() + 2, heard.end()),
+              ::testing::UnorderedElementsAre("-a", "-b", "+b", "+c"));
+}
+
+TEST_F(StoreSetTest, NoUrlIsShownAnywhere) {
+  world_.list({{"a", "postgresql://me:secret@db"}, {"b", "redis://:secret@db"}});
+  world_.stop("redis://:secret@db");
+  StoreSet stores = make();
+  world_.list({});
+  stores.refresh();
+  EXPECT_THAT(logged(), HasSubstr("store=a"));
+  EXPECT_THAT(logged(), Not(HasSubstr("secret")));
+}
+
+TEST_F(StoreSetTest, OptionsThatMakeNoSenseAreRefused) {
+  for (const StoreSetOptions& options :
+       {StoreSetOptions{.refresh_interval = Duration{0}},
+        StoreSetOptions{.first_retry = Duration{0}},
+        StoreSetOptions{.first_retry = Duration{2}, .max_retry = Duration{1}},
+        StoreSetOptions{.parallel_opens = 0}}) {
+    expect_error(ErrorCode::out_of_range, [&] { const StoreSet stores = make(options); });
+  }
+}
+
+}  // namespace
+}  // namespace oncebox

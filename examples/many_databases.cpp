@@ -1,0 +1,44 @@
+// One process, a database for each tenant, and tenants that come and go.
+
+#include <iostream>
+#include <vector>
+
+#include "oncebox/inbox_router.hpp"
+#include "oncebox/open_store.hpp"
+#include "oncebox/store_set.hpp"
+
+using namespace oncebox;
+
+int main() {
+  // Where a service would ask its control database.
+  std::vector<StoreLocation> tenants{{"acme", "memory:"}, {"zenith", "memory:"}};
+
+  NullLogger logger;
+  Observer observer;
+  const SystemClock clock;
+  StoreSet stores([&] { return tenants; },
+                  [](const StoreLocation& location) { return open_store(location.url); }, {},
+                  logger);
+  InboxRouter inboxes(
+      stores, {}, logger, [&](const std::string&) -> Observer& { return observer; }, clock);
+
+  const auto take_in = [&](const std::string& tenant, const char* id) {
+    try {
+      const auto outcome = inboxes.route(tenant)->enqueue(
+          {.key = {"stripe", id}, .topic = "payment.received", .payload = "{}"});
+      std::cout << tenant << " " << id << ": " << to_string(outcome.status) << "\n";
+    } catch (const Error& error) {
+      std::cout << tenant << " " << id << ": " << error.what() << "\n";
+    }
+  };
+  take_in("acme", "evt_1");
+  take_in("acme", "evt_1");
+  take_in("zenith", "evt_1");
+  take_in("nova", "evt_1");
+
+  tenants = {{"acme", "memory:"}, {"nova", "memory:"}};
+  stores.refresh();  // else within five minutes
+  take_in("acme", "evt_1");
+  take_in("nova", "evt_1");
+  take_in("zenith", "evt_2");
+}
