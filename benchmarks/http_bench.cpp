@@ -1,6 +1,6 @@
 // What the server does in a second, each message durable before its answer, against its own empty
-// handler and against the endpoint that one writes with fastify; and the memory that a thousand
-// idle connections take.
+// handler, against that handler with SQLite used directly, and against the endpoint that one writes
+// with fastify; and the memory that a thousand idle connections take.
 //
 // Conditions: wrk with 64 connections on the same machine, messages of about 200 bytes with new
 // ids; SQLite and PostgreSQL flush every commit; nobody logs requests. All take turns in one run,
@@ -61,6 +61,8 @@ class HttpBench {
   void run() {
     for (int round = 0; round < rounds_; ++round) {
       run_messages("empty-handler/post", empty_handler());
+      run_messages("raw-sqlite/post", raw_sqlite());
+      run_messages("memory/post", oncebox("memory:"));
       run_messages("sqlite/post", oncebox("sqlite:" + folder_.new_file()));
       if (!peers_.empty()) run_messages("fastify+sqlite/post", fastify_sqlite());
       run_messages("postgresql/post", oncebox(new_schema()));
@@ -78,6 +80,12 @@ class HttpBench {
  private:
   ServedProcess empty_handler() {
     return {{ONCEBOX_EMPTY_SERVER}, folder_.new_file(), ServedProcess::PortFrom::output};
+  }
+
+  ServedProcess raw_sqlite() {
+    return {{ONCEBOX_EMPTY_SERVER, folder_.new_file()},
+            folder_.new_file(),
+            ServedProcess::PortFrom::output};
   }
 
   ServedProcess oncebox(const std::string& store) {
@@ -155,7 +163,10 @@ class HttpBench {
     const auto rate = [&](const std::string& name) { return median(series_.at(name).rates); };
     const auto p99 = [&](const std::string& name) { return median(series_.at(name).p99s); };
     report.add("empty-handler/post", rate("empty-handler/post"));
+    report.add("raw-sqlite/post", rate("raw-sqlite/post"), "empty-handler/post");
+    report.add("memory/post", rate("memory/post"), "empty-handler/post");
     report.add("sqlite/post", rate("sqlite/post"), "empty-handler/post");
+    report.add("sqlite/post/against-raw", rate("sqlite/post"), "raw-sqlite/post");
     report.add("postgresql/post", rate("postgresql/post"), "empty-handler/post");
     if (!peers_.empty()) {
       report.add("fastify+sqlite/post", rate("fastify+sqlite/post"));
