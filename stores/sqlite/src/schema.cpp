@@ -124,7 +124,8 @@ CREATE INDEX oncebox_key_keep_until ON oncebox_key (keep_until);
 )sql";
 
 // SQLite looks a value up in a list of three or more by making a table of the list, in every
-// statement that has to decide whether a row is in the index. That was a third of an enqueue.
+// statement that has to decide whether a row is in the index. That was more than a third of the
+// instructions of an enqueue.
 constexpr const char* kIndexesWithoutLists = R"sql(
 DROP INDEX oncebox_{queue}_other;
 CREATE INDEX oncebox_{queue}_other
