@@ -1,12 +1,9 @@
 #include "oncebox/inbox_router.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -72,14 +69,17 @@ class InboxRouter::Impl final : public StoreSetListener {
     if (is_blank(key)) {
       throw Error(ErrorCode::invalid_argument, "a routing key must not be blank");
     }
-    const MemberStorePtr member = stores_.find(name_for(key));
+    // Found under the lock: should it leave the set right after, `on_removed` waits for us, and
+    // then finds its inbox.
     const std::lock_guard lock(mutex_);
-    std::shared_ptr<Routed>& routed = inboxes_[member->name()];
-    if (!routed || routed->member != member) {
-      routed = std::make_shared<Routed>(member, options_.inbox, logger_, observer_(member->name()),
-                                        clock_);
+    const MemberStorePtr member = stores_.find(name_for(key));
+    auto found = inboxes_.find(member.get());
+    if (found == inboxes_.end()) {
+      auto routed = std::make_shared<Routed>(member, options_.inbox, logger_,
+                                             observer_(member->name()), clock_);
+      found = inboxes_.emplace(member.get(), std::move(routed)).first;
     }
-    return {routed, &routed->inbox};
+    return {found->second, &found->second->inbox};
   }
 
  private:
@@ -98,16 +98,15 @@ class InboxRouter::Impl final : public StoreSetListener {
     Inbox inbox;
   };
 
-  [[nodiscard]] std::string name_for(std::string_view key) {
-    if (options_.routing == Routing::by_name) return std::string(key);
-    const std::lock_guard lock(mutex_);
+  [[nodiscard]] std::string_view name_for(std::string_view key) {
+    if (options_.routing == Routing::by_name) return key;
     const std::uint64_t changes = stores_.changes_of_names();
     if (known_changes_ != changes) {
       names_ = stores_.names();
       known_changes_ = changes;
     }
     if (names_.empty()) throw Error(ErrorCode::not_found, "there are no stores to route to");
-    return std::string(choose_by_hash(key, names_));
+    return choose_by_hash(key, names_);
   }
 
   void on_opened(const MemberStorePtr& /*member*/) noexcept override {}
@@ -115,8 +114,8 @@ class InboxRouter::Impl final : public StoreSetListener {
   void on_removed(const MemberStorePtr& member) noexcept override {
     std::shared_ptr<Routed> gone;  // let go outside the lock: it may have to commit first
     const std::lock_guard lock(mutex_);
-    const auto found = inboxes_.find(member->name());
-    if (found == inboxes_.end() || found->second->member != member) return;
+    const auto found = inboxes_.find(member.get());
+    if (found == inboxes_.end()) return;
     gone = std::move(found->second);
     inboxes_.erase(found);
   }
@@ -127,7 +126,7 @@ class InboxRouter::Impl final : public StoreSetListener {
   const ObserverOfStore observer_;
   const Clock& clock_;
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<Routed>, std::less<>> inboxes_;
+  std::unordered_map<const MemberStore*, std::shared_ptr<Routed>> inboxes_;
   std::vector<std::string> names_;
   std::optional<std::uint64_t> known_changes_;
 };

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <set>
+#include <thread>
 
 #include "expect_error.hpp"
 #include "oncebox/memory/memory_store.hpp"
@@ -101,6 +101,55 @@ TEST_F(InboxRouterTest, TheInboxOfAStoreThatIsGoneIsLetGo) {
   EXPECT_TRUE(inbox.expired());
   EXPECT_TRUE(member.expired()) << "nobody keeps it open";
   expect_error(ErrorCode::not_found, [&] { (void)router.route("acme"); });
+}
+
+TEST_F(InboxRouterTest, AStoreThatLeavesWhileItIsRoutedToIsLetGoToo) {
+  RecordProperty("requirement", "IBX-096,IBX-123");
+  InboxRouter router = make();
+  std::vector<std::weak_ptr<MemberStore>> members;
+  Watched<std::string> name;
+  {
+    std::vector<std::jthread> callers;
+    for (int i = 0; i < 3; ++i) {
+      callers.emplace_back([&](const std::stop_token& stop) {
+        while (!stop.stop_requested()) {
+          try {
+            (void)router.route(name.get());
+          } catch (const Error&) {
+            // It is not there yet, or any more.
+          }
+        }
+      });
+    }
+    for (int i = 0; i < 300; ++i) {
+      const std::string next = "s" + std::to_string(i);
+      name.change([&](std::string& current) { current = next; });
+      list({{next, "1"}});
+      members.push_back(stores_.find(next));
+      list({});
+    }
+  }
+  for (const auto& member : members) EXPECT_TRUE(member.expired());
+}
+
+TEST_F(InboxRouterTest, WhatCannotBeMadeIsTriedAgain) {
+  list({{"acme", "1"}});
+  bool is_refused = true;
+  InboxRouter router(
+      stores_, {}, logger_,
+      [&](const std::string& store) -> Observer& {
+        if (is_refused) throw Error(ErrorCode::internal, "no observer today");
+        return observers_[store];
+      },
+      clock_);
+  expect_error(ErrorCode::internal, [&] { (void)router.route("acme"); });
+  is_refused = false;
+  EXPECT_NE(router.route("acme"), nullptr);
+  is_refused = true;
+  list({{"acme", "2"}});
+  expect_error(ErrorCode::internal, [&] { (void)router.route("acme"); });
+  list({});
+  EXPECT_TRUE(stores_.names().empty());
 }
 
 TEST_F(InboxRouterTest, AStoreThatMovedGetsANewInbox) {
