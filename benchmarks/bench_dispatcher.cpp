@@ -1,7 +1,6 @@
 #include "bench_dispatcher.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <semaphore>
 #include <stdexcept>
 #include <thread>
@@ -17,21 +16,6 @@ namespace oncebox::bench {
 namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
-
-// Counts handled messages and tells when the last one has come.
-class Countdown {
- public:
-  explicit Countdown(std::size_t count) : left_(count) {}
-
-  void count() {
-    if (left_.fetch_sub(1) == 1) done_.release();
-  }
-  void wait() { done_.acquire(); }
-
- private:
-  std::atomic<std::size_t> left_;
-  std::binary_semaphore done_{0};
-};
 
 }  // namespace
 

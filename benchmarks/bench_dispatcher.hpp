@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <semaphore>
 #include <vector>
 
 #include "oncebox/queue_store.hpp"
@@ -11,6 +13,21 @@ namespace oncebox::bench {
 
 /// Enqueues messages of `make_messages`, a thousand in a call.
 void enqueue_all(QueueStore& queue, std::size_t count, std::size_t first = 0);
+
+/// Counts handled messages and tells when the last one has come.
+class Countdown {
+ public:
+  explicit Countdown(std::size_t count) : left_(count) {}
+
+  void count() {
+    if (left_.fetch_sub(1) == 1) done_.release();
+  }
+  void wait() { done_.acquire(); }
+
+ private:
+  std::atomic<std::size_t> left_;
+  std::binary_semaphore done_{0};
+};
 
 struct Draining {
   std::size_t workers = 2;

@@ -94,6 +94,37 @@ function(oncebox_add_test name)
   set_tests_properties(${shuffled} PROPERTIES TIMEOUT ${shuffled_timeout} COST 1000 ${properties})
 endfunction()
 
+# oncebox_add_compile_errors(<name> HEADER <file> SOURCES <file>...)
+#
+# Compiles each source as the ctest test <prefix><name>.<source>, which fails unless the compiler
+# says what stands above the source, "// error: …", and nothing else; without such a comment it has
+# to compile. HEADER is what all of them include, and compiled once. Not in sanitizer builds.
+function(oncebox_add_compile_errors name)
+  if(NOT ONCEBOX_BUILD_TESTS OR NOT ONCEBOX_SANITIZE STREQUAL "")
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "HEADER" "SOURCES")
+  _oncebox_require_parsed(oncebox_add_compile_errors "${arg_UNPARSED_ARGUMENTS}")
+
+  # The compiler takes the precompiled form of an included file from beside it.
+  set(header "${CMAKE_CURRENT_BINARY_DIR}/${name}/header.hpp")
+  file(CONFIGURE OUTPUT "${header}" CONTENT "#include \"${arg_HEADER}\"\n")
+  set(compile "${CMAKE_CXX_COMPILER}" -std=c++20 -I "${CMAKE_CURRENT_SOURCE_DIR}/include")
+  set(prefix "${ONCEBOX_TEST_PREFIX}${name}")
+  add_test(NAME ${prefix}.header
+    COMMAND ${compile} -x c++-header "${header}" -o "${header}.gch")
+  set_tests_properties(${prefix}.header PROPERTIES TIMEOUT 120 FIXTURES_SETUP ${prefix}.header)
+  foreach(source IN LISTS arg_SOURCES)
+    cmake_path(GET source STEM stem)
+    add_test(NAME ${prefix}.${stem}
+      COMMAND "${CMAKE_COMMAND}" -D "SOURCE=${CMAKE_CURRENT_SOURCE_DIR}/${source}"
+        -P "${PROJECT_SOURCE_DIR}/cmake/expect_compile_error.cmake"
+        -- ${compile} -fsyntax-only -include "${header}")
+    set_tests_properties(${prefix}.${stem} PROPERTIES
+      TIMEOUT 120 FIXTURES_REQUIRED ${prefix}.header)
+  endforeach()
+endfunction()
+
 # oncebox_add_postgresql_fixture(<name> [BIN <folder of the server's programs>])
 #
 # Adds the ctest tests <prefix><name>.start and .stop, which ctest runs before and after the tests

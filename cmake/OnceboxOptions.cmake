@@ -25,6 +25,10 @@ option(ONCEBOX_WITH_SQLITE "Build the SQLite store" ON)
 option(ONCEBOX_WITH_POSTGRESQL "Build the PostgreSQL store" ON)
 option(ONCEBOX_WITH_HTTP "Build the store behind a server, over HTTP" ON)
 
+# The same for a transport.
+option(ONCEBOX_WITH_WEBHOOK "Build the publisher that posts webhooks" ON)
+
+option(ONCEBOX_WITH_DISCOVERY "Build the lists of stores in files that are watched" ON)
 option(ONCEBOX_BUILD_SERVER "Build the server and the command-line tool" ON)
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES AND PROJECT_IS_TOP_LEVEL)

@@ -1,12 +1,10 @@
 #pragma once
 
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
-#include <stdexcept>
+#include <optional>
 #include <string>
-#include <system_error>
 
+#include "example_folder.hpp"
 #include "oncebox/open_store.hpp"
 
 /// The store of an example: at the URL on the command line, or else in a SQLite file that is
@@ -15,25 +13,13 @@ class ExampleStore {
  public:
   ExampleStore(int argc, char** argv)
       : store_(oncebox::open_store(argc > 1 ? std::string(argv[1]) : "sqlite:" + new_file())) {}
-  ~ExampleStore() {
-    store_.reset();
-    std::error_code ignored;
-    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
-  }
-  ExampleStore(const ExampleStore&) = delete;
-  ExampleStore& operator=(const ExampleStore&) = delete;
 
   oncebox::Store& operator*() const { return *store_; }
   oncebox::Store* operator->() const { return store_.get(); }
 
  private:
-  std::string new_file() {
-    std::string name = (std::filesystem::temp_directory_path() / "oncebox-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
-    folder_ = name;
-    return (folder_ / "example.db").string();
-  }
+  std::string new_file() { return folder_.emplace() / "example.db"; }
 
-  std::filesystem::path folder_;
-  std::unique_ptr<oncebox::Store> store_;
+  std::optional<ExampleFolder> folder_;
+  std::unique_ptr<oncebox::Store> store_;  // goes before its folder
 };

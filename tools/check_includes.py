@@ -15,16 +15,18 @@ import project_files
 MAY_INCLUDE = [
     ("core", []),
     ("wire", ["core"]),
+    ("discovery", ["core"]),
     ("testing", ["core"]),
     ("stores/sql", ["core"]),
     ("stores/conformance", ["core", "testing"]),
     ("stores/open", ["core", "stores/*"]),
     ("stores/http", ["core", "wire"]),
     ("stores/*", ["core", "stores/sql"]),
+    ("transports/webhook", ["core", "wire"]),
     ("transports/*", ["core"]),
-    ("server", ["core", "wire"]),
-    ("apps/*", ["core", "wire", "server", "stores/*", "transports/*"]),
-    ("examples", ["core", "testing", "stores/*", "transports/*"]),
+    ("server", ["core", "wire", "transports/webhook"]),
+    ("apps/*", ["core", "wire", "server", "discovery", "stores/*", "transports/*"]),
+    ("examples", ["core", "testing", "discovery", "stores/*", "transports/*"]),
     ("benchmarks", ["core", "testing", "stores/*", "transports/*"]),
 ]
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <exception>
 #include <new>
 #include <utility>
@@ -21,6 +22,8 @@ void validate(const GroupCommitOptions& options) {
   require_in_range("max_queued", options.max_queued, 1, kUnbounded);
   require_in_range("max_queued_bytes", options.max_queued_bytes, 1, kUnbounded);
   require_in_range("number of committers", options.committers, 1, kMaxCommitters);
+  require_in_range("idle_time", options.idle_time, std::chrono::milliseconds{1},
+                   std::chrono::milliseconds{std::chrono::hours{24}});
 }
 
 }  // namespace
@@ -66,13 +69,6 @@ CommitTickets CommitTickets::take_front(std::size_t max_items, std::size_t max_b
 CommitQueue::CommitQueue(const GroupCommitOptions& options, CommitBatch commit_batch)
     : options_(options), commit_batch_(std::move(commit_batch)) {
   validate(options_);
-  threads_.reserve(options_.committers);
-  try {
-    while (threads_.size() < options_.committers) threads_.emplace_back([this] { run(); });
-  } catch (...) {
-    stop();
-    throw;
-  }
 }
 
 CommitQueue::~CommitQueue() { stop(); }
@@ -82,6 +78,10 @@ void CommitQueue::push(const CommitTickets& tickets) {
   {
     const std::lock_guard lock(mutex_);
     require_room_for(tickets);
+    if (!have_committer()) {
+      throw Error(ErrorCode::overloaded,
+                  "the system has no thread for the commit; try again later");
+    }
     queued_.append(tickets);
     wake = idle_ > 0 && may_commit();
   }
@@ -96,16 +96,42 @@ void CommitQueue::push_or_commit(const CommitTickets& tickets) {
     if (!leads) {
       // Whoever is committing takes them next, or wakes one who does.
       queued_.append(tickets);
-      if (idle_ > 0 && may_commit()) wake_.notify_one();
+      if (may_commit() && have_committer() && idle_ > 0) wake_.notify_one();
       return;
     }
     ++committing_;
   }
   commit_batch_(tickets);
   // Notified under the lock: who waits for us in `stop` may destroy this object next.
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   --committing_;
+  while (!queued_.empty() && may_commit() && !have_committer()) {
+    const CommitTickets batch = queued_.take_front(options_.max_batch, options_.max_batch_bytes);
+    ++committing_;
+    lock.unlock();
+    commit_batch_(batch);
+    lock.lock();
+    --committing_;
+  }
   if (stopped_ || (!queued_.empty() && idle_ > 0)) wake_.notify_all();
+}
+
+bool CommitQueue::have_committer() {
+  ended_.clear();  // they have let go of the lock for good
+  if (idle_ > 0 || threads_.size() == options_.committers) return true;
+  try {
+    const auto self = threads_.emplace(threads_.end());
+    try {
+      *self = std::jthread([this, self] { run(self); });
+    } catch (...) {
+      threads_.erase(self);
+      throw;
+    }
+  } catch (const std::exception&) {
+    return !threads_.empty();
+  }
+  ++idle_;
+  return true;
 }
 
 void CommitQueue::require_room_for(const CommitTickets& tickets) const {
@@ -127,17 +153,15 @@ void CommitQueue::require_room_for(const CommitTickets& tickets) const {
 }
 
 void CommitQueue::stop() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopped_ = true;
-  }
-  wake_.notify_all();
-  {
-    const std::lock_guard lock(joining_);
-    threads_.clear();
-  }
+  const std::lock_guard joining(joining_);
+  Threads threads;
   std::unique_lock lock(mutex_);
-  wake_.wait(lock, [this] { return committing_ == 0; });
+  stopped_ = true;
+  wake_.notify_all();
+  wake_.wait(lock, [this] { return committing_ == 0 && queued_.empty(); });
+  threads.splice(threads.end(), threads_);
+  threads.splice(threads.end(), ended_);
+  lock.unlock();
 }
 
 std::size_t CommitQueue::size() const {
@@ -145,28 +169,34 @@ std::size_t CommitQueue::size() const {
   return queued_.size();
 }
 
-void CommitQueue::run() noexcept {
-  for (CommitTickets batch = next_batch(); !batch.empty(); batch = next_batch()) {
-    commit_batch_(batch);
-    const std::lock_guard lock(mutex_);
-    --committing_;
-  }
+std::size_t CommitQueue::threads() const {
+  const std::lock_guard lock(mutex_);
+  return threads_.size();
 }
 
-CommitTickets CommitQueue::next_batch() {
-  CommitTickets batch;
-  bool more_for_others = false;
-  {
-    std::unique_lock lock(mutex_);
-    ++idle_;
-    wake_.wait(lock, [this] { return queued_.empty() ? stopped_ : may_commit(); });
+// Counted as idle by who started it.
+void CommitQueue::run(Threads::iterator self) noexcept {
+  const auto has_work = [this] { return queued_.empty() ? stopped_ : may_commit(); };
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (!wake_.wait_for(lock, options_.idle_time, has_work)) {
+      if (!queued_.empty()) continue;
+      --idle_;
+      ended_.splice(ended_.end(), threads_, self);
+      return;
+    }
     --idle_;
-    batch = queued_.take_front(options_.max_batch, options_.max_batch_bytes);
-    if (!batch.empty()) ++committing_;
-    more_for_others = !queued_.empty() && idle_ > 0 && may_commit();
+    const CommitTickets batch = queued_.take_front(options_.max_batch, options_.max_batch_bytes);
+    if (batch.empty()) return;
+    ++committing_;
+    if (!queued_.empty() && may_commit() && have_committer()) wake_.notify_one();
+    lock.unlock();
+    commit_batch_(batch);
+    lock.lock();
+    --committing_;
+    ++idle_;
+    if (stopped_) wake_.notify_all();
   }
-  if (more_for_others) wake_.notify_one();
-  return batch;
 }
 
 // CommitWaiter ----------------------------------------------------------------------------------

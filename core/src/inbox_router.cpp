@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "oncebox/error.hpp"
+#include "set_follower.hpp"
 
 namespace oncebox {
 
@@ -55,7 +56,7 @@ std::string_view choose_by_hash(std::string_view key, std::span<const std::strin
   return chosen;
 }
 
-class InboxRouter::Impl final : public StoreSetListener {
+class InboxRouter::Impl {
  public:
   Impl(StoreSet& stores, const InboxRouterOptions& options, Logger& logger,
        ObserverOfStore observer, const Clock& clock)
@@ -63,14 +64,19 @@ class InboxRouter::Impl final : public StoreSetListener {
         options_(options),
         logger_(logger),
         observer_(std::move(observer)),
-        clock_(clock) {}
+        clock_(clock) {
+    stores.listen(follower_);
+  }
+  ~Impl() { follower_->close(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   [[nodiscard]] std::shared_ptr<Inbox> route(std::string_view key) {
     if (is_blank(key)) {
       throw Error(ErrorCode::invalid_argument, "a routing key must not be blank");
     }
-    // Found under the lock: should it leave the set right after, `on_removed` waits for us, and
-    // then finds its inbox.
+    // Found under the lock: should it leave the set right after, `let_go` waits for us, and then
+    // finds its inbox.
     const std::lock_guard lock(mutex_);
     const MemberStorePtr member = stores_.find(name_for(key));
     auto found = inboxes_.find(member.get());
@@ -109,9 +115,7 @@ class InboxRouter::Impl final : public StoreSetListener {
     return choose_by_hash(key, names_);
   }
 
-  void on_opened(const MemberStorePtr& /*member*/) noexcept override {}
-
-  void on_removed(const MemberStorePtr& member) noexcept override {
+  void let_go(const MemberStorePtr& member) {
     std::shared_ptr<Routed> gone;  // let go outside the lock: it may have to commit first
     const std::lock_guard lock(mutex_);
     const auto found = inboxes_.find(member.get());
@@ -129,13 +133,14 @@ class InboxRouter::Impl final : public StoreSetListener {
   std::unordered_map<const MemberStore*, std::shared_ptr<Routed>> inboxes_;
   std::vector<std::string> names_;
   std::optional<std::uint64_t> known_changes_;
+  // Last: a set that tells uses the members above.
+  const std::shared_ptr<SetFollower> follower_ = std::make_shared<SetFollower>(SetFollower::Calls{
+      [](const MemberStorePtr&) {}, [this](const MemberStorePtr& member) { let_go(member); }});
 };
 
 InboxRouter::InboxRouter(StoreSet& stores, const InboxRouterOptions& options, Logger& logger,
                          ObserverOfStore observer, const Clock& clock)
-    : impl_(std::make_shared<Impl>(stores, options, logger, std::move(observer), clock)) {
-  stores.listen(impl_);
-}
+    : impl_(std::make_unique<Impl>(stores, options, logger, std::move(observer), clock)) {}
 
 InboxRouter::~InboxRouter() = default;
 

@@ -168,4 +168,9 @@ void bring_back(MessageState& state, TimePoint eligible_at, std::string reason,
   if (!reason.empty()) state.revivals.last_reason = std::move(reason);
 }
 
+void take_edit(MessageState& state, ContentHash hash) noexcept {
+  state.hash = std::move(hash);
+  ++state.history.content_version;
+}
+
 }  // namespace oncebox

@@ -50,6 +50,22 @@ std::vector<EnqueueOutcome> ObservedQueueStore::do_enqueue(std::span<const Messa
                                                            const EnqueueOptions& options) {
   auto outcomes =
       timed("enqueue", messages.size(), [&] { return below_.enqueue(messages, options); });
+  observe_enqueue(messages, outcomes);
+  return outcomes;
+}
+
+std::vector<EnqueueOutcome> ObservedQueueStore::enqueue_with(Transaction& transaction,
+                                                             QueueKind queue,
+                                                             std::span<const Message> messages,
+                                                             const EnqueueOptions& options) {
+  auto outcomes = timed("enqueue", messages.size(),
+                        [&] { return transaction.enqueue(queue, messages, options); });
+  observe_enqueue(messages, outcomes);
+  return outcomes;
+}
+
+void ObservedQueueStore::observe_enqueue(std::span<const Message> messages,
+                                         std::span<const EnqueueOutcome> outcomes) {
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const Message& message = messages[i];
     const EnqueueOutcome& outcome = outcomes[i];
@@ -69,7 +85,6 @@ std::vector<EnqueueOutcome> ObservedQueueStore::do_enqueue(std::span<const Messa
                    {"outcome", to_string(outcome.status)}});
     }
   }
-  return outcomes;
 }
 
 std::vector<ObserveOutcome> ObservedQueueStore::do_observe(
@@ -118,16 +133,27 @@ void ObservedQueueStore::observe_claim(std::span<const ClaimedMessage> claimed,
 std::vector<SettleOutcome> ObservedQueueStore::do_settle(std::span<const Settlement> settlements) {
   auto outcomes = timed("settle", settlements.size(), [&] { return below_.settle(settlements); });
   for (std::size_t i = 0; i < settlements.size(); ++i) {
-    observer_.on_settle(settlements[i], outcomes[i]);
-    if (outcomes[i] == SettleOutcome::settled) continue;
-    const Delivery& delivery = settlements[i].delivery;
-    logger_.log(LogLevel::info, "delivery not settled",
-                {{"store", store_name_},
-                 {"source", delivery.key.source},
-                 {"message_id", delivery.key.message_id},
-                 {"outcome", to_string(outcomes[i])}});
+    observe_settlement(settlements[i], outcomes[i]);
   }
   return outcomes;
+}
+
+// Not timed as a call of the store: most of it is the handler's.
+SettleOutcome ObservedQueueStore::acknowledge_with(const Delivery& delivery, const Work& work) {
+  const SettleOutcome outcome = below_.transactional()->acknowledge_with(delivery, work);
+  observe_settlement({delivery, Ack{}}, outcome);
+  return outcome;
+}
+
+void ObservedQueueStore::observe_settlement(const Settlement& settlement, SettleOutcome outcome) {
+  observer_.on_settle(settlement, outcome);
+  if (outcome == SettleOutcome::settled) return;
+  const Delivery& delivery = settlement.delivery;
+  logger_.log(LogLevel::info, "delivery not settled",
+              {{"store", store_name_},
+               {"source", delivery.key.source},
+               {"message_id", delivery.key.message_id},
+               {"outcome", to_string(outcome)}});
 }
 
 std::vector<ExtendOutcome> ObservedQueueStore::do_extend(

@@ -118,16 +118,30 @@ std::size_t QueueOperator::revive_matching(const MessageFilter& filter,
   return do_revive_matching(filter, options, limit);
 }
 
-std::vector<PurgeOutcome> QueueOperator::purge(std::span<const MessageKey> keys) {
-  require_in_range("number of items in one call", keys.size(), 0, limits::kMaxBatchItems);
-  if (keys.empty()) return {};
-  return do_purge(keys);
+std::vector<ReviveOutcome> QueueOperator::revive_edited(std::span<const EditedMessage> edits,
+                                                        const ReviveOptions& options) {
+  require_in_range("number of items in one call", edits.size(), 0, limits::kMaxBatchItems);
+  require_in_range("delay of a revival", options.delay, Duration{0}, limits::kMaxDelay);
+  if (edits.empty()) return {};
+  return do_revive_edited(edits, options);
 }
 
-std::size_t QueueOperator::purge_matching(const MessageFilter& filter, std::size_t limit) {
+std::vector<PastContent> QueueOperator::past_contents(const MessageKey& key) {
+  return do_past_contents(key);
+}
+
+std::vector<PurgeOutcome> QueueOperator::purge(std::span<const MessageKey> keys,
+                                               const PurgeOptions& options) {
+  require_in_range("number of items in one call", keys.size(), 0, limits::kMaxBatchItems);
+  if (keys.empty()) return {};
+  return do_purge(keys, options);
+}
+
+std::size_t QueueOperator::purge_matching(const MessageFilter& filter, std::size_t limit,
+                                          const PurgeOptions& options) {
   require_dead_filter(filter);
   require_in_range("purge limit", limit, 1, limits::kMaxBatchItems);
-  return do_purge_matching(filter, limit);
+  return do_purge_matching(filter, limit, options);
 }
 
 CleanupResult QueueOperator::cleanup(const CleanupRequest& request) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "message_batch.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 
@@ -36,13 +37,17 @@ std::span<const T> batch_of_one(const T& item) {
 
 }  // namespace
 
-std::vector<EnqueueOutcome> QueueStore::enqueue(std::span<const Message> messages,
-                                                const EnqueueOptions& options) {
+void require_valid_batch(std::span<const Message> messages) {
   require_batch_size(messages.size());
   for (const Message& message : messages) {
     if (message.due_at) require_in_range("due time", *message.due_at);
     if (message.expires_at) require_in_range("expiry", *message.expires_at);
   }
+}
+
+std::vector<EnqueueOutcome> QueueStore::enqueue(std::span<const Message> messages,
+                                                const EnqueueOptions& options) {
+  require_valid_batch(messages);
   if (messages.empty()) return {};
   return do_enqueue(messages, options);
 }

@@ -18,6 +18,7 @@
 
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
+#include "oncebox/store_url.hpp"
 
 namespace oncebox {
 
@@ -29,14 +30,6 @@ using SteadyTime = SteadyClock::time_point;
 constexpr std::size_t kMaxStoreNameBytes = 64;
 constexpr std::size_t kMaxParallelOpens = 64;
 constexpr Duration kMaxInterval = std::chrono::days{1};
-
-StoreSetOptions checked(const StoreSetOptions& options) {
-  require_in_range("refresh_interval", options.refresh_interval, Duration{1}, kMaxInterval);
-  require_in_range("first_retry", options.first_retry, Duration{1}, kMaxInterval);
-  require_in_range("max_retry", options.max_retry, options.first_retry, kMaxInterval);
-  require_in_range("parallel_opens", options.parallel_opens, std::size_t{1}, kMaxParallelOpens);
-  return options;
-}
 
 /// The locations by name.
 std::map<std::string, std::string> by_name(std::vector<StoreLocation> locations) {
@@ -50,6 +43,15 @@ std::map<std::string, std::string> by_name(std::vector<StoreLocation> locations)
     urls.emplace(std::move(location.name), std::move(location.url));
   }
   return urls;
+}
+
+StoreSetOptions checked(const StoreSetOptions& options) {
+  require_in_range("refresh_interval", options.refresh_interval, Duration{1}, kMaxInterval);
+  require_in_range("first_retry", options.first_retry, Duration{1}, kMaxInterval);
+  require_in_range("max_retry", options.max_retry, options.first_retry, kMaxInterval);
+  require_in_range("parallel_opens", options.parallel_opens, std::size_t{1}, kMaxParallelOpens);
+  (void)by_name(options.always);
+  return options;
 }
 
 /// Calls `work(item)`, which does not throw, for each item, on up to `threads` threads; on fewer
@@ -96,8 +98,8 @@ void require_store_name(std::string_view name) {
               "the name of a store is 1 to 64 letters, digits, '-' and '_'");
 }
 
-MemberStore::MemberStore(std::string name, std::unique_ptr<Store> store)
-    : name_(std::move(name)), store_(std::move(store)) {}
+MemberStore::MemberStore(std::string name, std::string server, std::unique_ptr<Store> store)
+    : name_(std::move(name)), server_(std::move(server)), store_(std::move(store)) {}
 
 class StoreSet::Impl {
  public:
@@ -122,6 +124,11 @@ class StoreSet::Impl {
   RefreshResult refresh() {
     std::unique_lock lock(mutex_);
     const std::uint64_t mine = ++requested_;
+    if (has_turn_) {
+      lock.unlock();
+      logger_.log(LogLevel::debug, "refresh asked for while one is under way", {});
+      lock.lock();
+    }
     turn_ended_.wait(lock, [&] { return refreshed_ >= mine || !has_turn_; });
     if (refreshed_ < mine) {
       const std::uint64_t all = requested_;  // who has asked by now is answered by this one
@@ -175,7 +182,22 @@ class StoreSet::Impl {
     return all;
   }
 
+  [[nodiscard]] std::vector<MemberState> states() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<MemberState> all;
+    all.reserve(members_.size());
+    for (const auto& [name, member] : members_) {
+      all.push_back({name, member.open, member.open ? std::string() : member.failure});
+    }
+    return all;
+  }
+
   [[nodiscard]] std::uint64_t changes_of_names() const noexcept { return changes_of_names_; }
+
+  [[nodiscard]] Health discovery_health() const {
+    const std::lock_guard lock(mutex_);
+    return discovery_health_;
+  }
 
   [[nodiscard]] StoreSetHealth health() {
     struct Asked {
@@ -279,9 +301,12 @@ class StoreSet::Impl {
   RefreshResult discover_and_open() {
     std::map<std::string, std::string> wanted;
     try {
-      wanted = by_name(discovery_());
+      std::vector<StoreLocation> all = options_.always;
+      for (StoreLocation& found : discovery_()) all.push_back(std::move(found));
+      wanted = by_name(std::move(all));
     } catch (...) {
       note_discovery(reason());
+      open_always();
       throw;
     }
     note_discovery(std::nullopt);
@@ -301,6 +326,12 @@ class StoreSet::Impl {
       if (!member.open) result.down.push_back(name);
     }
     return result;
+  }
+
+  void open_always() {
+    RefreshResult ignored;
+    for (const auto& [name, url] : by_name(options_.always)) adopt(name, url, ignored);
+    open(Which::due);
   }
 
   void note_discovery(const std::optional<std::string>& failure) {
@@ -362,17 +393,22 @@ class StoreSet::Impl {
 
   enum class Which { all, due };
 
-  /// Those that are not open.
+  /// Those that are not open. What was not tried before goes first: it need not wait for what
+  /// hangs.
   void open(Which which) {
     std::vector<StoreLocation> closed;
+    std::vector<StoreLocation> failed_before;
     {
       const std::lock_guard lock(mutex_);
       const SteadyTime now = SteadyClock::now();
       for (const auto& [name, member] : members_) {
         const bool is_wanted = which == Which::all || member.retry_at <= now;
-        if (!member.open && is_wanted) closed.push_back({name, member.url});
+        if (member.open || !is_wanted) continue;
+        const bool is_new = member.backoff == Duration::zero();
+        (is_new ? closed : failed_before).push_back({name, member.url});
       }
     }
+    closed.insert(closed.end(), failed_before.begin(), failed_before.end());
     for_each_in_parallel(std::span(closed), options_.parallel_opens,
                          [this](const StoreLocation& location) { try_open(location); });
   }
@@ -382,7 +418,8 @@ class StoreSet::Impl {
     try {
       std::unique_ptr<Store> store = open_(location);
       if (!store) throw Error(ErrorCode::internal, "what opens stores gave none");
-      const auto member = std::make_shared<MemberStore>(location.name, std::move(store));
+      const auto member = std::make_shared<MemberStore>(
+          location.name, database_server(location.url), std::move(store));
       const std::lock_guard telling(listening_);
       {
         const std::lock_guard lock(mutex_);
@@ -468,9 +505,13 @@ std::vector<MemberStorePtr> StoreSet::members() const { return impl_->members();
 
 std::vector<std::string> StoreSet::names() const { return impl_->names(); }
 
+std::vector<MemberState> StoreSet::states() const { return impl_->states(); }
+
 std::uint64_t StoreSet::changes_of_names() const noexcept { return impl_->changes_of_names(); }
 
 StoreSetHealth StoreSet::health() { return impl_->health(); }
+
+Health StoreSet::discovery_health() const { return impl_->discovery_health(); }
 
 void StoreSet::listen(const std::shared_ptr<StoreSetListener>& listener) {
   impl_->listen(listener);

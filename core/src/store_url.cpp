@@ -136,4 +136,20 @@ std::string StoreUrl::without_taken() const {
   return text;
 }
 
+std::string database_server(std::string_view url) {
+  try {
+    const StoreUrl parts(url);
+    std::string_view hosts = parts.location();
+    if (!hosts.starts_with("//")) return parts.scheme();
+    hosts.remove_prefix(2);
+    if (const auto user_end = hosts.rfind('@'); user_end != std::string_view::npos) {
+      hosts.remove_prefix(user_end + 1);
+    }
+    hosts = hosts.substr(0, hosts.find('/'));
+    return fmt::format("{}://{}", parts.scheme(), hosts);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 }  // namespace oncebox

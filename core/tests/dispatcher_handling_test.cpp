@@ -236,5 +236,12 @@ TEST_F(DispatcherHandlingTest, OnePatternHasOneHandler) {
   EXPECT_EQ(handlers_.registrations().size(), 1U);
 }
 
+TEST_F(DispatcherHandlingTest, AStoreWithoutTransactionsRefusesHandlersThatWantOne) {
+  handlers_.on("order.*", [](const ClaimedMessage&, Transaction&, HandlerContext&) {});
+  expect_error(ErrorCode::unsupported, [&] { Dispatcher(store_.inbox(), handlers_); });
+  expect_error(ErrorCode::invalid_argument,
+               [&] { handlers_.on("other", std::shared_ptr<TransactionalHandler>()); });
+}
+
 }  // namespace
 }  // namespace oncebox

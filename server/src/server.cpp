@@ -1,10 +1,13 @@
 #include "oncebox/server/server.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "api/api.hpp"
+#include "api/borrowed_stores.hpp"
 #include "api/call_pool.hpp"
-#include "api/hosted_store.hpp"
 #include "http/answers.hpp"
 #include "http/authenticator.hpp"
 #include "http/http_server.hpp"
@@ -54,24 +57,35 @@ ServerOptions validated(const ServerOptions& options) {
   return options;
 }
 
+/// Those who name no default store mean the first one.
+ServerOptions with_default(ServerOptions options, const std::vector<NamedStore>& stores) {
+  if (options.default_store.empty() && !stores.empty()) options.default_store = stores[0].name;
+  return options;
+}
+
+/// Throws `not_found` when one of these stores is missing that never will be there.
+void require_known_stores(const ServerOptions& options, const StoreSet& stores) {
+  const std::vector<std::string> names = stores.names();
+  const auto require = [&](const std::string& name, const std::string& what) {
+    if (name.empty() || std::ranges::find(names, name) != names.end()) return;
+    throw Error(ErrorCode::not_found, what + ": there is no store of this name");
+  };
+  require(options.default_store, "default_store");
+  for (const WebhookOptions& webhook : options.webhooks) {
+    require(webhook.store, "webhook \"" + webhook.name + "\": store");
+  }
+}
+
 }  // namespace
 
 class Server::Impl {
  public:
   Impl(const ServerOptions& options, const std::vector<NamedStore>& stores, Logger& logger,
        const Clock& clock)
-      : options_(validated(options)),
-        logger_(logger),
-        stores_(stores, options_, logger, metrics_, clock),
-        authenticator_(options_.auth, logger),
-        api_(options_, stores_, metrics_, logger, clock),
-        webhooks_(options_.webhooks, stores_, metrics_, logger, clock),
-        http_(options_, router_, authenticator_, logger, transport_metrics_) {
-    api_.add_routes(router_);
-    webhooks_.add_routes(router_);
-    add_openapi_routes(router_);
-    add_probe_routes();
-  }
+      : Impl(with_default(options, stores), borrowed_set(stores, logger), nullptr, logger, clock) {}
+
+  Impl(const ServerOptions& options, StoreSet& stores, Logger& logger, const Clock& clock)
+      : Impl(options, nullptr, &stores, logger, clock) {}
 
   ~Impl() {
     stop(Duration::zero());
@@ -95,7 +109,8 @@ class Server::Impl {
   bool reload() {
     const bool has_tokens = reload("tokens", [this] { authenticator_.reload(); });
     const bool has_certificates = reload("certificates", [this] { http_.reload_certificates(); });
-    return has_tokens && has_certificates;
+    const bool has_stores = reload("stores", [this] { (void)stores_.refresh(); });
+    return has_tokens && has_certificates && has_stores;
   }
 
   DrainResult stop(Duration within) {
@@ -109,6 +124,26 @@ class Server::Impl {
   }
 
  private:
+  /// One of the two sets is not null.
+  Impl(const ServerOptions& options, std::unique_ptr<StoreSet> own, StoreSet* borrowed,
+       Logger& logger, const Clock& clock)
+      : options_(validated(options)),
+        logger_(logger),
+        own_stores_(std::move(own)),
+        stores_(own_stores_ ? *own_stores_ : *borrowed),
+        authenticator_(options_.auth, logger),
+        api_(options_, stores_, metrics_, logger, clock),
+        webhooks_(
+            options_.webhooks, [this](std::string_view name) { return api_.find_store(name); },
+            metrics_, logger, clock),
+        http_(options_, router_, authenticator_, logger, transport_metrics_) {
+    if (own_stores_) require_known_stores(options_, stores_);
+    api_.add_routes(router_);
+    webhooks_.add_routes(router_);
+    add_openapi_routes(router_);
+    add_probe_routes();
+  }
+
   template <class Reload>
   bool reload(std::string_view what, Reload reload) {
     try {
@@ -129,7 +164,8 @@ class Server::Impl {
   Logger& logger_;
   Metrics metrics_;
   TransportMetrics transport_metrics_{metrics_};
-  HostedStores stores_;
+  const std::unique_ptr<StoreSet> own_stores_;
+  StoreSet& stores_;
   Router router_;
   Authenticator authenticator_;
   Api api_;
@@ -179,7 +215,11 @@ Response Server::Impl::answer_readiness(const Request& request) {
                             request);
   }
   const Api::Readiness readiness = api_.readiness();
-  if (readiness.ready) return json_response(R"({"status":"ready"})");
+  if (readiness.ready && !readiness.degraded) return json_response(R"({"status":"ready"})");
+  if (readiness.ready) {
+    return json_response(
+        fmt::format(R"({{"status":"degraded","storesDown":{}}})", readiness.stores_down));
+  }
   // Everybody may ask: what the driver says of hosts and users is for the log.
   Response response = problem_response({.status = 503,
                                         .code = "unavailable",
@@ -189,6 +229,9 @@ Response Server::Impl::answer_readiness(const Request& request) {
   response.cause = readiness.detail;
   return response;
 }
+
+Server::Server(const ServerOptions& options, StoreSet& stores, Logger& logger, const Clock& clock)
+    : impl_(std::make_unique<Impl>(options, stores, logger, clock)) {}
 
 Server::Server(const ServerOptions& options, std::vector<NamedStore> stores, Logger& logger,
                const Clock& clock)

@@ -7,7 +7,9 @@
 
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
+#include "oncebox/store_set.hpp"
 #include "oncebox/topic_pattern.hpp"
+#include "oncebox/webhook/webhook_signer.hpp"
 #include "webhooks/webhooks.hpp"
 
 namespace oncebox::server {
@@ -21,6 +23,19 @@ constexpr std::size_t kMaxThreads = 1'024;
 
 [[noreturn]] void refuse(std::string_view option, std::string_view why) {
   throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", option, why));
+}
+
+/// Puts the section before the name in what `check` throws.
+template <class Check>
+void with_prefix(std::string_view section, Check check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    constexpr std::string_view kArticle = "the ";
+    std::string_view text = error.what();
+    if (text.starts_with(kArticle)) text.remove_prefix(kArticle.size());
+    throw Error(error.code(), fmt::format("{}{}", section, text));
+  }
 }
 
 void validate_limits(const HttpLimits& limits) {
@@ -58,9 +73,11 @@ void validate_retention(const RetentionOptions& retention) {
     require_in_range("retention.dead", *retention.dead, Duration{0}, limits::kMaxRetention);
   }
   require_in_range("retention.keys", retention.keys, Duration{1}, limits::kMaxRetention);
+  require_in_range("retention.audit", retention.audit, Duration{0}, limits::kMaxRetention);
   require_in_range("retention.interval", retention.interval, Duration{1}, std::chrono::days{1});
   require_in_range("retention.reap_interval", retention.reap_interval, Duration{1},
                    std::chrono::days{1});
+  require_in_range("retention.batch", retention.batch, 1, limits::kMaxBatchItems);
 }
 
 /// `https://shop.example` or `*`: what a browser sends, and no path behind it.
@@ -78,11 +95,34 @@ void validate_origin(const std::string& origin) {
 
 }  // namespace
 
+void NoticeOptions::validate() const {
+  when.validate();
+  require_in_range("timeout", timeout, Duration{1}, kMaxTimeout);
+  require_in_range("attempts", attempts, 1, 100);
+  require_in_range("max_queued", max_queued, 1, 100'000);
+  if (url.empty() != secret.empty())
+    refuse(url.empty() ? "url" : "secret", "goes with the other one");
+  if (url.empty()) return;
+  if (!url.starts_with("https://") && !url.starts_with("http://")) {
+    refuse("url", "begins with https:// or http://");
+  }
+  (void)webhook::decode_standard_secret(secret);
+}
+
 void ServerOptions::validate() const {
   if (listen.host.empty()) refuse("listen.host", "is empty");
   validate_tls(tls);
   validate_limits(limits);
   validate_retention(retention);
+  if (!default_store.empty()) {
+    try {
+      require_store_name(default_store);
+    } catch (const Error& error) {
+      refuse("default_store", error.what());
+    }
+  }
+  with_prefix("watchdog.", [this] { watchdog.validate(); });
+  with_prefix("notices.", [this] { notices.validate(); });
   for (const std::string& origin : cors_origins) validate_origin(origin);
   validate_webhooks(webhooks);
   for (const std::string& topic : paused_topics) {

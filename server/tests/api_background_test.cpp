@@ -84,13 +84,14 @@ TEST_P(Housekeeping, AllowsAsManyDeliveriesAsTheClaimsDo) {
 }
 
 TEST(HousekeepingFaults, AFailingStoreIsLoggedAndTriedAgain) {
+  RecordProperty("requirement", "IBX-113");
   testing::FakeClock clock;
   std::atomic<int> reaps = 0;
   FaultyStore store(clock, [&](std::string_view call) {
     return call == "reap" && ++reaps == 1 ? testing::Fault::before : testing::Fault::none;
   });
   ApiUnderTest under_test(busy_options(), {{"main", store}}, clock);
-  EXPECT_TRUE(under_test.logger().wait_for("housekeeping failed"));
+  EXPECT_TRUE(under_test.logger().wait_for("housekeeping failed, will be tried again store=main"));
   EXPECT_TRUE(eventually([&] { return reaps > 1; }));
 }
 
@@ -216,12 +217,32 @@ TEST(EventSamples, OfManyTopicsTheBusiestAreTold) {
   EXPECT_EQ(told.at("total").at("done"), 5'000) << "the total is that of all";
 }
 
+TEST(EventFaults, WorkThatCameBeforeTheStoreCouldBeListenedToIsToldToo) {
+  const SystemClock clock;
+  StuckStore stuck(clock);
+  ServerOptions options = quiet_options();
+  options.call_threads = 1;
+  ApiUnderTest under_test(options, {{"main", stuck.store()}}, clock);
+  const auto holding = under_test.begin(get("/v1/messages/s/m"));
+  stuck.wait_for_first_find();
+  const auto first = under_test.begin(get("/v1/events"));
+  const auto second = under_test.begin(get("/v1/events"));
+  stuck.store().inbox().enqueue(Message{.key = {"s", "m"}, .topic = "t"});
+  stuck.let_go();
+  for (const auto& exchange : {first, second}) {
+    EXPECT_TRUE(exchange->stream()->wait([](const std::string& text) {
+      return contains(text, R"(event: work
+data: {"store":"main","queue":"inbox"})");
+    }));
+  }
+}
+
 TEST(EventFaults, AStoreThatDoesNotAnswerIsLoggedOnceAndLeftOut) {
   testing::FakeClock clock;
   FaultyStore store(clock, [](std::string_view) { return testing::Fault::none; });
   store.set_health(HealthStatus::unavailable);
   ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
-  EXPECT_TRUE(under_test.logger().wait_for("the store does not answer"));
+  EXPECT_TRUE(under_test.logger().wait_for("the store does not answer store=main"));
   const auto exchange = under_test.begin(get("/v1/events"));
   EXPECT_TRUE(exchange->stream()->wait(
       [](const std::string& text) { return contains(text, R"("queues":[])"); }));

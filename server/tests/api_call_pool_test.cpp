@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <future>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -106,6 +109,129 @@ TEST(CallPoolTest, AnswersWithWhatACallReturnsOrThrows) {
   EXPECT_EQ(bad->wait().status, 504);
 }
 
+/// Holds up calls until it is opened, and counts them.
+class Holdup {
+ public:
+  /// A call that waits.
+  [[nodiscard]] auto call() {
+    return [this] {
+      std::unique_lock lock(mutex_);
+      ++running_;
+      changed_.notify_all();
+      changed_.wait(lock, [this] { return open_; });
+    };
+  }
+  void wait_for(int running) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return running_ >= running; }));
+  }
+  void open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  [[nodiscard]] int running() {
+    const std::lock_guard lock(mutex_);
+    return running_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int running_ = 0;
+  bool open_ = false;
+};
+
+TEST(CallLaneTest, AStoreThatHangsLeavesThreadsForOthersOfItsServerAndThoseForOtherServers) {
+  Holdup holdup;
+  CallPool pool(16, 1'000);
+  CallLane hanging(pool, "db://one");
+  for (int i = 0; i < 40; ++i) hanging.submit(holdup.call());
+  holdup.wait_for(12);
+  // Others of the same server hang, too.
+  CallLane second(pool, "db://one");
+  CallLane third(pool, "db://one");
+  CallLane fourth(pool, "db://one");
+  for (CallLane* lane : {&second, &third, &fourth}) lane->submit(holdup.call());
+  holdup.wait_for(14);
+  // And another server has to have its turn.
+  std::promise<void> answered;
+  CallLane good(pool, "db://two");
+  good.submit([&] { answered.set_value(); });
+  EXPECT_EQ(answered.get_future().wait_for(kPatience), std::future_status::ready);
+  EXPECT_EQ(holdup.running(), 14);
+  holdup.open();
+  pool.stop();
+  EXPECT_EQ(holdup.running(), 43) << "nothing was forgotten";
+}
+
+TEST(CallLaneTest, WhatWaitsForAStoreThatHangsLeavesPlacesForOthers) {
+  Holdup holdup;
+  CallPool pool(2, 8);
+  CallLane hanging(pool, "db://one");
+  hanging.submit(holdup.call());
+  holdup.wait_for(1);
+  int taken = 0;
+  try {
+    for (;; ++taken) hanging.submit(holdup.call());
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::overloaded);
+  }
+  EXPECT_EQ(taken, 6);
+  std::promise<void> answered;
+  CallLane good(pool, "db://two");
+  good.submit([&] { answered.set_value(); });
+  EXPECT_EQ(answered.get_future().wait_for(kPatience), std::future_status::ready);
+  holdup.open();
+}
+
+TEST(CallLaneTest, LanesTakeTurns) {
+  std::promise<void> open;
+  std::promise<void> running;
+  std::string order;
+  CallPool pool(1, 100);
+  pool.submit([&, gate = open.get_future().share()] {
+    running.set_value();
+    gate.wait();
+  });
+  running.get_future().wait();
+  CallLane a(pool, "db://one");
+  CallLane b(pool, "db://one");
+  for (int i = 0; i < 3; ++i) a.submit([&] { order += 'a'; });
+  for (int i = 0; i < 2; ++i) b.submit([&] { order += 'b'; });
+  open.set_value();
+  pool.stop();
+  EXPECT_EQ(order, "ababa");
+}
+
+TEST(CallPoolOfTheApi, ATenantThatHangsIsRefusedAndTheOthersAreAnswered) {
+  const SystemClock clock;
+  StuckStore stuck(clock);
+  memory::MemoryStore good(clock);
+  ServerOptions options = quiet_options();
+  options.call_threads = 4;
+  options.max_queued_calls = 8;
+  ApiUnderTest under_test(options, {{"good", good}, {"bad", stuck.store()}}, clock);
+  std::vector<std::shared_ptr<TestExchange>> hanging;
+  Response refused;
+  while (refused.status != 503) {
+    const auto exchange = under_test.begin(get("/v1/stores/bad/messages/s/m"));
+    if (exchange->answered()) {
+      refused = exchange->wait();
+    } else {
+      hanging.push_back(exchange);
+    }
+  }
+  EXPECT_EQ(problem_code(refused), "overloaded");
+  EXPECT_TRUE(refused.fields.get("Retry-After"));
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(under_test.call(get("/v1/messages/s/m")).status, 404) << i;
+  }
+  EXPECT_EQ(under_test.call(post("/v1/messages/claim", "{}")).status, 200);
+  stuck.let_go();
+  for (const auto& exchange : hanging) EXPECT_EQ(exchange->wait().status, 404);
+}
+
 TEST(CallPoolOfTheApi, WhatWaitsForAStoreThatHangsDoesNotHoldUpTheEnd) {
   const SystemClock clock;
   StuckStore stuck(clock);
@@ -156,13 +282,17 @@ TEST(TimerQueueTest, CallsBackInTheOrderOfTheTimes) {
 }
 
 TEST(TimerQueueTest, ACancelledTimerIsNotCalled) {
+  std::promise<void> may_go_on;
   std::promise<void> later;
-  std::atomic<bool> called = false;
+  bool called = false;
   TimerQueue timers;
-  const SteadyTime now = steady_clock::now();
-  const TimerQueue::Timer timer = timers.at(now + Duration{20}, [&] { called = true; });
-  timers.at(now + Duration{30}, [&] { later.set_value(); });
+  // One callback at a time: while this one waits no other is called, however long it takes.
+  timers.at(steady_clock::now(), [&, gate = may_go_on.get_future().share()] { gate.wait(); });
+  const SteadyTime due = steady_clock::now();
+  const TimerQueue::Timer timer = timers.at(due, [&] { called = true; });
+  timers.at(due + Duration{1}, [&] { later.set_value(); });
   timers.cancel(timer);
+  may_go_on.set_value();
   later.get_future().wait();
   EXPECT_FALSE(called);
 }

@@ -33,6 +33,7 @@ Request request_of(const TestCall& call) {
   }
   for (const TestField& field : call.fields) request.fields.add(field.name, field.value);
   request.id = "test-request";
+  request.principal.name = call.principal;
   return request;
 }
 
@@ -63,9 +64,14 @@ std::string problem_detail(const Response& response) {
   return json_of(response).at("detail").as_string().c_str();
 }
 
-void LineLogger::write(LogLevel, std::string_view text, std::span<const LogField>) noexcept {
+void LineLogger::write(LogLevel, std::string_view text, std::span<const LogField> fields) noexcept {
+  std::string line(text);
+  for (const LogField& field : fields) {
+    const auto* value = std::get_if<std::string_view>(&field.value());
+    if (field.name() == "store" && value != nullptr) line += " store=" + std::string(*value);
+  }
   const std::lock_guard lock(mutex_);
-  lines_.emplace_back(text);
+  lines_.push_back(std::move(line));
   changed_.notify_all();
 }
 
@@ -77,10 +83,17 @@ bool LineLogger::wait_for(std::string_view beginning) const {
   });
 }
 
-ApiUnderTest::ApiUnderTest(const ServerOptions& options, const std::vector<NamedStore>& stores,
+ApiUnderTest::ApiUnderTest(ServerOptions options, const std::vector<NamedStore>& stores,
                            const Clock& clock)
-    : stores_(std::make_unique<HostedStores>(stores, options, logger_, metrics_, clock)),
-      api_(std::make_unique<Api>(options, *stores_, metrics_, logger_, clock)) {
+    : own_stores_(borrowed_set(stores, logger_)) {
+  options.default_store = stores.front().name;
+  api_ = std::make_unique<Api>(options, *own_stores_, metrics_, logger_, clock);
+  api_->add_routes(router_);
+  api_->start();
+}
+
+ApiUnderTest::ApiUnderTest(const ServerOptions& options, StoreSet& stores, const Clock& clock)
+    : api_(std::make_unique<Api>(options, stores, metrics_, logger_, clock)) {
   api_->add_routes(router_);
   api_->start();
 }
@@ -131,6 +144,7 @@ ServerOptions quiet_options() {
   options.call_threads = 4;
   options.retention.interval = std::chrono::hours{24};
   options.retention.reap_interval = std::chrono::hours{24};
+  options.watchdog.interval = std::chrono::hours{1};
   return options;
 }
 

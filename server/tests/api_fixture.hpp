@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/api.hpp"
+#include "api/borrowed_stores.hpp"
 #include "observe/metrics.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/testing/fake_clock.hpp"
@@ -32,6 +33,7 @@ struct TestCall {
   std::string target;
   std::string body = {};
   std::vector<TestField> fields = {{"Content-Type", "application/json"}};
+  std::string principal = "anonymous";
 };
 
 [[nodiscard]] TestCall get(std::string target);
@@ -62,8 +64,9 @@ class LineLogger final : public Logger {
 /// The API over one or more stores, without sockets.
 class ApiUnderTest {
  public:
-  ApiUnderTest(const ServerOptions& options, const std::vector<NamedStore>& stores,
-               const Clock& clock);
+  /// The first store is the default one.
+  ApiUnderTest(ServerOptions options, const std::vector<NamedStore>& stores, const Clock& clock);
+  ApiUnderTest(const ServerOptions& options, StoreSet& stores, const Clock& clock);
 
   /// Makes a call, whose answer comes when it comes.
   std::shared_ptr<TestExchange> begin(const TestCall& call);
@@ -73,7 +76,6 @@ class ApiUnderTest {
   [[nodiscard]] Api& api() { return *api_; }
   [[nodiscard]] const Router& router() const { return router_; }
   [[nodiscard]] LineLogger& logger() { return logger_; }
-  [[nodiscard]] HostedStores& stores() { return *stores_; }
   [[nodiscard]] Metrics& metrics() { return metrics_; }
 
   /// The server stops.
@@ -83,7 +85,7 @@ class ApiUnderTest {
   LineLogger logger_;
   Metrics metrics_;
   Router router_;
-  std::unique_ptr<HostedStores> stores_;
+  std::unique_ptr<StoreSet> own_stores_;
   std::unique_ptr<Api> api_;
 };
 

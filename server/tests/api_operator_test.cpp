@@ -235,28 +235,83 @@ TEST_P(ConfiguredPauses, HoldForTheInboxesFromTheStart) {
   EXPECT_TRUE(claim().at("messages").as_array().empty());
 }
 
-TEST(Readiness, IsThatOfTheStoresAndAskedForAtMostOnceASecond) {
+TEST(Readiness, IsThatOfTheDefaultStoreAndAskedForAtMostOnceASecond) {
+  const testing::FakeClock clock;
+  FaultyStore store(clock, [](std::string_view) { return testing::Fault::none; });
+  memory::MemoryStore good(clock);
+  store.set_health(HealthStatus::unavailable);
+  ApiUnderTest under_test(quiet_options(), {{"main", store}, {"good", good}}, clock);
+  const auto asked = std::chrono::steady_clock::now();
+  const Api::Readiness first = under_test.api().readiness();
+  EXPECT_FALSE(first.ready);
+  EXPECT_EQ(first.detail, "store main: told so");
+  store.set_health(HealthStatus::degraded);
+  const bool ready = under_test.api().readiness().ready;
+  if (std::chrono::steady_clock::now() - asked < std::chrono::seconds{1}) {
+    EXPECT_FALSE(ready) << "the last answer is fresh enough";
+  }
+  EXPECT_TRUE(eventually([&] { return under_test.api().readiness().ready; }))
+      << "degraded is still of use";
+}
+
+TEST(Readiness, AnotherStoreThatIsDownOnlyDegradesIt) {
   const testing::FakeClock clock;
   memory::MemoryStore good(clock);
   FaultyStore bad(clock, [](std::string_view) { return testing::Fault::none; });
   bad.set_health(HealthStatus::unavailable);
   ApiUnderTest under_test(quiet_options(), {{"good", good}, {"bad", bad}}, clock);
-  const Api::Readiness first = under_test.api().readiness();
-  EXPECT_FALSE(first.ready);
-  EXPECT_EQ(first.detail, "store bad: told so");
-  bad.set_health(HealthStatus::degraded);
-  EXPECT_FALSE(under_test.api().readiness().ready) << "the last answer is fresh enough";
-  EXPECT_TRUE(eventually([&] { return under_test.api().readiness().ready; }))
-      << "degraded is still of use";
+  // Known once the statistics have asked it.
+  ASSERT_TRUE(eventually([&] { return under_test.api().readiness().stores_down == 1; }));
+  const Api::Readiness readiness = under_test.api().readiness();
+  EXPECT_TRUE(readiness.ready);
+  EXPECT_TRUE(readiness.degraded);
+  EXPECT_EQ(readiness.detail, "store bad: told so");
 }
 
-TEST(HostedStoresTest, NamesAreCheckedAndUnique) {
+/// A memory store that does not tell how it is until it is let go.
+class SilentStore final : public ForwardingStore {
+ public:
+  explicit SilentStore(const Clock& clock)
+      : ForwardingStore(std::make_unique<memory::MemoryStore>(clock)) {}
+
+  [[nodiscard]] Health health() noexcept override {
+    opened_.wait();
+    return {};
+  }
+  void let_go() { promise_.set_value(); }
+
+ private:
+  std::promise<void> promise_;
+  const std::shared_future<void> opened_ = promise_.get_future().share();
+};
+
+TEST(Readiness, DoesNotWaitForATenantThatHangs) {
+  const testing::FakeClock clock;
+  memory::MemoryStore good(clock);
+  SilentStore silent(clock);
+  ApiUnderTest under_test(quiet_options(), {{"good", good}, {"silent", silent}}, clock);
+  EXPECT_TRUE(under_test.api().readiness().ready);
+  silent.let_go();
+}
+
+TEST(Readiness, ADefaultStoreThatHangsIsNotReady) {
+  const testing::FakeClock clock;
+  SilentStore silent(clock);
+  memory::MemoryStore good(clock);
+  ApiUnderTest under_test(quiet_options(), {{"silent", silent}, {"good", good}}, clock);
+  const Api::Readiness readiness = under_test.api().readiness();
+  EXPECT_FALSE(readiness.ready);
+  EXPECT_EQ(readiness.detail, "store silent: it does not answer");
+  silent.let_go();
+  EXPECT_TRUE(eventually([&] { return under_test.api().readiness().ready; }));
+}
+
+TEST(BorrowedStores, NamesAreCheckedAndUnique) {
   const testing::FakeClock clock;
   memory::MemoryStore store(clock);
   NullLogger logger;
-  Metrics metrics;
   const auto host = [&](const std::vector<NamedStore>& stores) {
-    const HostedStores hosted(stores, quiet_options(), logger, metrics, clock);
+    (void)borrowed_set(stores, logger);
   };
   EXPECT_THROW(host({}), Error);
   EXPECT_THROW(host({{"", store}}), Error);

@@ -1,4 +1,5 @@
 #include "observe/metrics.hpp"
+#include "observe/recovery_metrics.hpp"
 
 #include <gtest/gtest.h>
 
@@ -48,7 +49,7 @@ std::size_t count_lines(const std::string& exposed, const std::string& start) {
 /// What a service does in its life, with a real store, so that every family has a member.
 class MetricsTest : public ::testing::Test {
  protected:
-  MetricsTest() : inbox_(store_, {}, logger_, metrics_.observer("main", "inbox"), clock_) {}
+  MetricsTest() : inbox_(store_, {}, logger_, main_->inbox(), clock_) {}
 
   static Message message(const std::string& id, const std::string& topic = "order.created") {
     return {.key = {"shop", id}, .topic = topic, .payload = "{}"};
@@ -72,21 +73,34 @@ class MetricsTest : public ::testing::Test {
     clock_.advance(10s);
     inbox_.queue().reap({});
     inbox_.observe({"shop", "1"});
-    metrics_.on_stats("main", "inbox", store_.inbox_operator().stats(), clock_.now());
+    main_->on_stats("inbox", store_.inbox_operator().stats(), clock_.now());
     metrics_.on_request("POST", "/v1/messages", 200, 300us, 120, 60);
     metrics_.on_connections(2);
     metrics_.on_connections(-1);
     metrics_.on_refused_connection();
     metrics_.on_webhook("stripe", "accepted");
-    metrics_.on_waiting_claims(1);
-    metrics_.on_keys("main", "begin", "acquired");
-    metrics_.on_store_health("main", true);
+    main_->on_waiting_claims(1);
+    main_->on_keys("begin", "acquired");
+    metrics_.on_stores(std::vector<StoreUp>{{"main", true}});
+    metrics_.recovery().on_housekeeping(housekeeping(7));
+    metrics_.recovery().on_findings(
+        std::vector<Finding>{{.code = FindingCode::ready_late, .store = "main"}});
+    metrics_.recovery().on_notice("main", "sent");
+  }
+
+  static std::vector<StoreHousekeeping> housekeeping(std::uint64_t removed) {
+    return {{.store = "main",
+             .inbox = {.done_removed = removed},
+             .keys_removed = 2,
+             .failures = 1,
+             .last_run = TimePoint{1'500ms}}};
   }
 
   testing::FakeClock clock_;
   memory::MemoryStore store_{clock_};
   NullLogger logger_;
   Metrics metrics_;
+  std::shared_ptr<StoreMetrics> main_ = metrics_.of_store("main");
   Inbox inbox_;
 };
 
@@ -99,6 +113,23 @@ TEST_F(MetricsTest, NamesAndTypesAreThoseOfTheGoldenFile) {
     if (line.starts_with("# TYPE ")) types += line.substr(7) + "\n";
   }
   EXPECT_EQ(types, read_file(ONCEBOX_METRIC_NAMES));
+}
+
+TEST_F(MetricsTest, HousekeepingAndFindingsAreThoseOfTheStoresThatThereAre) {
+  live();
+  metrics_.recovery().on_housekeeping(housekeeping(9));
+  const std::string removed =
+      R"(oncebox_housekeeping_removed_total{queue="inbox",state="done",store="main"})";
+  const std::string late = R"(oncebox_watchdog_findings{code="ready_late",store="main"})";
+  EXPECT_EQ(value_of(metrics_.expose(), removed), 9);
+  EXPECT_EQ(value_of(metrics_.expose(),
+                     R"(oncebox_housekeeping_last_run_timestamp_seconds{store="main"})"),
+            1.5);
+  EXPECT_EQ(value_of(metrics_.expose(), late), 1);
+  metrics_.recovery().on_housekeeping({});
+  metrics_.recovery().on_findings({});
+  EXPECT_EQ(value_of(metrics_.expose(), removed), -1);
+  EXPECT_EQ(value_of(metrics_.expose(), late), -1);
 }
 
 TEST_F(MetricsTest, PromtoolHasNothingToComplainAbout) {
@@ -161,7 +192,7 @@ TEST_F(MetricsTest, CountsWhatAQueueDoes) {
 }
 
 TEST_F(MetricsTest, AFailedCallOfTheStoreIsCountedAndHasNoBatch) {
-  Observer& observer = metrics_.observer("main", "outbox");
+  Observer& observer = main_->outbox();
   observer.on_store_call("enqueue", 5, 1ms, true);
   const std::string exposed = metrics_.expose();
   const std::string labels = R"({call="enqueue",queue="outbox",store="main"})";
@@ -182,7 +213,7 @@ TEST_F(MetricsTest, RequestsAreCountedByRouteMethodAndClassOfStatus) {
 }
 
 TEST_F(MetricsTest, TopicsBeyondTheLimitCountTogether) {
-  Observer& observer = metrics_.observer("main", "inbox");
+  Observer& observer = main_->inbox();
   for (int i = 0; i < 1'000; ++i) {
     observer.on_enqueue(message("1", "topic." + std::to_string(i)), {});
   }
@@ -208,7 +239,7 @@ TEST_F(MetricsTest, DepthOfTopicsBeyondTheLimitIsAddedUp) {
                             .ready = 2,
                             .oldest_ready_at = clock_.now() - std::chrono::seconds(i)});
   }
-  metrics_.on_stats("main", "inbox", stats, clock_.now());
+  main_->on_stats("inbox", stats, clock_.now());
   const std::string exposed = metrics_.expose();
   const std::string other = R"(store="main",topic="other"})";
   EXPECT_EQ(value_of(exposed, R"(oncebox_queue_messages{queue="inbox",state="ready",)" + other),
@@ -218,8 +249,8 @@ TEST_F(MetricsTest, DepthOfTopicsBeyondTheLimitIsAddedUp) {
 }
 
 TEST_F(MetricsTest, ATopicThatIsGoneHasNoMessages) {
-  metrics_.on_stats("main", "inbox", {{{.topic = Topic("gone"), .ready = 7}}}, clock_.now());
-  metrics_.on_stats("main", "inbox", {}, clock_.now());
+  main_->on_stats("inbox", {{{.topic = Topic("gone"), .ready = 7}}}, clock_.now());
+  main_->on_stats("inbox", {}, clock_.now());
   EXPECT_EQ(value_of(metrics_.expose(),
                      "oncebox_queue_messages{queue=\"inbox\",state=\"ready\",store=\"main\","
                      "topic=\"gone\"}"),
@@ -227,10 +258,76 @@ TEST_F(MetricsTest, ATopicThatIsGoneHasNoMessages) {
 }
 
 TEST_F(MetricsTest, ATopicCannotForgeALine) {
-  metrics_.observer("main", "inbox").on_enqueue(message("1", "a\"} 1\nforged_total 7\n#\\"), {});
+  main_->inbox().on_enqueue(message("1", "a\"} 1\nforged_total 7\n#\\"), {});
   const std::string exposed = metrics_.expose();
   EXPECT_EQ(count_lines(exposed, "forged_total"), 0u);
   EXPECT_EQ(count_lines(exposed, "oncebox_messages_enqueued_total{"), 1u);
+}
+
+TEST_F(MetricsTest, AStoreThatIsGoneLosesItsSeries) {
+  const auto lines_of_tenant = [this] {
+    std::istringstream lines(metrics_.expose());
+    int count = 0;
+    for (std::string line; std::getline(lines, line);) {
+      count += line.find("store=\"tenant\"") != line.npos ? 1 : 0;
+    }
+    return count;
+  };
+  const std::vector<StoreUp> both{{"main", true}, {"tenant", false}};
+  metrics_.on_stores(both);
+  EXPECT_EQ(lines_of_tenant(), 1);
+  auto first = metrics_.of_store("tenant");
+  auto second = metrics_.of_store("tenant");
+  EXPECT_EQ(lines_of_tenant(), 1) << "what is not used has no series";
+  first->inbox().on_enqueue(message("1"), {});
+  first->inbox().on_claim(1, 1);
+  first->on_keys("begin", "acquired");
+  second->on_stats("outbox", {{{.topic = Topic("t"), .ready = 7}}}, clock_.now());
+  const int used = lines_of_tenant();
+  EXPECT_GT(used, 30);
+  first.reset();
+  EXPECT_EQ(lines_of_tenant(), used) << "somebody has it still";
+  second.reset();
+  EXPECT_EQ(lines_of_tenant(), 1);
+  metrics_.on_stores({both.data(), 1});
+  EXPECT_EQ(lines_of_tenant(), 0);
+  metrics_.of_store("tenant")->inbox().on_claim(1, 1);
+  EXPECT_EQ(lines_of_tenant(), 0);
+}
+
+TEST_F(MetricsTest, ManyStoresThatNobodyUsesCostALineEach) {
+  std::vector<std::shared_ptr<StoreMetrics>> stores;
+  std::vector<std::string> names;
+  for (int i = 0; i < 1'000; ++i) names.push_back("tenant" + std::to_string(i));
+  std::vector<StoreUp> up;
+  const std::size_t before = count_lines(metrics_.expose(), "");
+  for (const std::string& name : names) {
+    stores.push_back(metrics_.of_store(name));
+    stores.back()->inbox().on_store_call("reap", 0, 1ms, false);
+    stores.back()->inbox().on_reap({});
+    stores.back()->on_stats("inbox", {}, clock_.now());
+    up.push_back({name, true});
+  }
+  metrics_.on_stores(up);
+  EXPECT_LE(count_lines(metrics_.expose(), ""), before + 1'000 + 2);
+}
+
+TEST_F(MetricsTest, StoresAndTopicsBeyondTheLimitCountTogether) {
+  std::vector<std::shared_ptr<StoreMetrics>> stores;
+  for (int i = 0; i < 2'500; ++i) {
+    stores.push_back(metrics_.of_store("tenant" + std::to_string(i)));
+    for (int topic = 0; topic < 10; ++topic) {
+      stores.back()->inbox().on_enqueue(message("1", "t" + std::to_string(topic)), {});
+    }
+  }
+  const std::string exposed = metrics_.expose();
+  const std::size_t series = count_lines(exposed, "oncebox_messages_enqueued_total{");
+  EXPECT_LE(series, 10'000U + 2'001U);
+  EXPECT_GT(series, 10'000U);
+  EXPECT_GT(value_of(exposed,
+                     "oncebox_messages_enqueued_total{queue=\"inbox\",status=\"accepted\","
+                     "store=\"other\",topic=\"other\"}"),
+            0);
 }
 
 TEST_F(MetricsTest, KnowsTheProcess) {
@@ -246,7 +343,7 @@ TEST_F(MetricsTest, KnowsTheProcess) {
 }
 
 TEST_F(MetricsTest, CountsFromManyThreadsWithoutLosingOne) {
-  Observer& observer = metrics_.observer("main", "inbox");
+  Observer& observer = main_->inbox();
   {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 4; ++t) {
@@ -274,7 +371,7 @@ TEST_F(MetricsTest, CountsFromManyThreadsWithoutLosingOne) {
 /// All that one request with one message makes the service count. The bound is loose, for busy
 /// machines and sanitizers; `NanosecondsOfARequest` in the report is the figure.
 TEST_F(MetricsTest, CountingARequestCostsLittle) {
-  Observer& observer = metrics_.observer("main", "inbox");
+  Observer& observer = main_->inbox();
   const Message one = message("1");
   constexpr int kTurns = 20'000;
   const auto turn = [&] {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "api/api.hpp"
+#include "api/borrowed_stores.hpp"
 #include "observe/metrics.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "webhooks/webhooks.hpp"
@@ -40,9 +41,9 @@ Operations routed_operations() {
   Metrics metrics;
   memory::MemoryStore store;
   const ServerOptions options;
-  HostedStores stores({{"main", store}}, options, logger, metrics, clock);
-  Api api(options, stores, metrics, logger, clock);
-  Webhooks webhooks({}, stores, metrics, logger, clock);
+  const auto stores = borrowed_set({{"main", store}}, logger);
+  Api api(options, *stores, metrics, logger, clock);
+  Webhooks webhooks({}, nullptr, metrics, logger, clock);
   Router router;
   api.add_routes(router);
   webhooks.add_routes(router);

@@ -15,6 +15,7 @@ namespace oncebox::server {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class ServerTest : public ::testing::Test {
@@ -128,12 +129,44 @@ TEST_F(ServerTest, ReadsItsTokensAgain) {
             200);
 }
 
+TEST_F(ServerTest, LinesAboutARequestCarryTheNameOfItsStore) {
+  RecordProperty("requirement", "IBX-113");
+  options.webhooks = {{.name = "hook", .scheme = WebhookScheme::none}};
+  start();
+  const auto line_of = [this](const std::string& route) {
+    for (std::size_t number = 0;; ++number) {
+      std::string line = logger.lines.wait(number);
+      if (line.find("route=" + route) != line.npos) return line;
+    }
+  };
+  post("/v1/messages", R"({"source":"shop","messageId":"1","topic":"t"})");
+  EXPECT_THAT(line_of("/v1/messages "), HasSubstr("store=main"));
+  get("/v1/stores/main/messages/shop/1");
+  EXPECT_THAT(line_of("/v1/stores/{store}/messages"), HasSubstr("store=main"));
+  post("/v1/webhooks/hook", "{}");
+  EXPECT_THAT(line_of("/v1/webhooks"), HasSubstr("store=main"));
+  get("/v1/stores/nobody/stats");
+  EXPECT_THAT(line_of("/v1/stores/{store}/stats"), Not(HasSubstr("store=")));
+  get("/healthz");
+  EXPECT_THAT(line_of("/healthz"), Not(HasSubstr("store=")));
+}
+
 TEST_F(ServerTest, RefusesOptionsThatDoNotFit) {
   options.limits.max_connections = 0;
   EXPECT_THROW(start(), Error);
   options.limits.max_connections = 10;
   options.listen.host = "0.0.0.0";
   EXPECT_THROW(start(), Error);
+}
+
+TEST_F(ServerTest, RefusesStoresThatWillNeverBeThere) {
+  options.default_store = "nowhere";
+  EXPECT_THROW(start(), Error);
+  options.default_store = "";
+  options.webhooks = {{.name = "hook", .store = "nowhere", .scheme = WebhookScheme::none}};
+  EXPECT_THROW(start(), Error);
+  options.webhooks.front().store = "main";
+  EXPECT_NO_THROW(start());
 }
 
 TEST_F(ServerTest, ListensOnceForAnAddress) {

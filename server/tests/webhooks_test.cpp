@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "api/borrowed_stores.hpp"
 #include "http/answers.hpp"
 #include "observe/metrics.hpp"
 #include "oncebox/error.hpp"
@@ -46,10 +48,19 @@ struct Sent {
 class WebhooksTest : public ::testing::Test {
  protected:
   void configure(std::vector<WebhookOptions> webhooks) {
-    stores_ = std::make_unique<HostedStores>(
-        std::vector<NamedStore>{{"main", main_}, {"second", second_}}, server_options_, logger_,
-        metrics_, clock_);
-    webhooks_ = std::make_unique<Webhooks>(webhooks, *stores_, metrics_, logger_, clock_);
+    stores_ = borrowed_set({{"main", main_}, {"second", second_}}, logger_);
+    for (const MemberStorePtr& store : stores_->members()) {
+      hosted_[store->name()] =
+          std::make_shared<HostedStore>(store, server_options_, logger_, metrics_, clock_);
+    }
+    webhooks_ = std::make_unique<Webhooks>(
+        webhooks,
+        [this](std::string_view name) {
+          const auto found = hosted_.find(name.empty() ? "main" : std::string(name));
+          if (found != hosted_.end()) return found->second;
+          throw Error(ErrorCode::not_found, "there is no store of this name");
+        },
+        metrics_, logger_, clock_);
     router_ = {};
     webhooks_->add_routes(router_);
   }
@@ -99,7 +110,8 @@ class WebhooksTest : public ::testing::Test {
   TextLogger logger_{log_, clock_, LogLevel::debug};
   Metrics metrics_;
   ServerOptions server_options_;
-  std::unique_ptr<HostedStores> stores_;
+  std::unique_ptr<StoreSet> stores_;
+  std::map<std::string, HostedStorePtr> hosted_;
   std::unique_ptr<Webhooks> webhooks_;
   Router router_;
 };
@@ -257,9 +269,16 @@ TEST_F(WebhooksTest, AnUnknownNameIsNotFound) {
   EXPECT_EQ(send({kHello}, "nobody").status, 404);
 }
 
+TEST_F(WebhooksTest, WhenItsStoreIsNotThereTheSenderMayTryAgain) {
+  configure_unchecked({.store = "later"});
+  const Response response = send({kHello});
+  EXPECT_EQ(response.status, 503);
+  EXPECT_TRUE(response.fields.get("Retry-After"));
+}
+
 TEST_F(WebhooksTest, AnOverloadedInboxIsTriedAgainLater) {
   configure_unchecked({});
-  stores_->default_store().inbox().stop();
+  hosted_.at("main")->inbox().stop();
   const Response response = send({kHello});
   EXPECT_EQ(response.status, 503);
   EXPECT_TRUE(response.fields.get("Retry-After"));
@@ -275,7 +294,7 @@ TEST_F(WebhooksTest, OutcomesAreCounted) {
   (void)send({kHello, {proof}});
   (void)send({"tampered", {proof}});
   (void)send({kHello, {proof, {"X-Id", std::string(300, 'x')}}});
-  stores_->default_store().inbox().stop();
+  hosted_.at("main")->inbox().stop();
   (void)send({kHello, {proof}});
   const std::string exposed = metrics_.expose();
   for (const std::string& outcome : std::initializer_list<std::string>{
@@ -314,7 +333,6 @@ TEST_F(WebhooksTest, OptionsThatCannotWorkAreNamed) {
   EXPECT_TRUE(has(id_error("{header:}"), "header's name"));
   EXPECT_TRUE(has(id_error("{name"), "{ without a }"));
   EXPECT_TRUE(has(id_error("name}"), "} without a {"));
-  EXPECT_TRUE(has(error_with([](auto& options) { options.store = "nowhere"; }), "store"));
   EXPECT_TRUE(has(error_with([](auto& options) { options.name = "a/b"; }), "name"));
   EXPECT_TRUE(has(error_with([](auto& options) { options.source = "{"; }), "source"));
   EXPECT_TRUE(

@@ -4,6 +4,8 @@
 #include <array>
 
 #include "fuzz_input.hpp"
+#include "oncebox/wire/audit_json.hpp"
+#include "oncebox/wire/edit_json.hpp"
 #include "oncebox/wire/encoding.hpp"
 #include "oncebox/wire/key_json.hpp"
 #include "oncebox/wire/message_json.hpp"
@@ -64,6 +66,11 @@ std::string rewrite_cleanup(std::string_view body) {
   return wire::write_cleanup(wire::read_cleanup(body, {}));
 }
 
+std::string rewrite_edit(std::string_view body) {
+  const wire::EditCall call = wire::read_edit(body);
+  return wire::write_edit(call.edits, call.options);
+}
+
 std::string read_contract(std::string_view body) {
   using namespace std::chrono_literals;
   fuzz::may_refuse([&] { (void)wire::read_try_begin(body, 1h); });
@@ -89,7 +96,7 @@ std::string read_encodings(std::string_view text) {
   return {};
 }
 
-constexpr std::array<Rewrite, 32> kBodies = {
+constexpr std::array<Rewrite, 36> kBodies = {
     rewrite_message,
     rewrite_messages,
     rewrite_record,
@@ -121,7 +128,11 @@ constexpr std::array<Rewrite, 32> kBodies = {
     rewrite<wire::read_key_failures, wire::write_key_failures>,
     rewrite<wire::read_key_extensions, wire::write_key_extensions>,
     rewrite<wire::read_key_records, wire::write_key_records>,
-    only_read<wire::read_topic_pattern>,
+    only_read<wire::read_topic_call>,
+    rewrite_edit,
+    rewrite<wire::read_past_contents, wire::write_past_contents>,
+    rewrite<wire::read_audit_page, wire::write_audit_page>,
+    rewrite<wire::read_audit_cleanup, wire::write_audit_cleanup>,
 };
 
 }  // namespace

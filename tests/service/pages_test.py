@@ -24,7 +24,11 @@ EXPECTED = {
     "docs/http-api.md": [
         '"Accepted"', '"order-1"', '"Settled"', '"Done"', '"DuplicateDone"',
         '"Accepted"', '"order-2"', '"Settled"', "the amount is negative", '"count":1', '"count":1',
+        '"complete":true', '"lastsSeconds"',
+        '"Accepted"', '"Marked"', '"Revived"', "the sign was wrong",
+        '"ReviveEdited"',
         '"accepted":2',
+        '"state":"Open"', '"added":[]',
         '"Acquired"', '"Processed"', '"Processed"',
     ],
 }

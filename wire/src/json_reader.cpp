@@ -77,6 +77,12 @@ Duration JsonValue::duration() const {
   return Duration(static_cast<Duration::rep>(std::llround(*seconds * 1000)));
 }
 
+double JsonValue::number() const {
+  const std::optional<double> number = is_number(json_) ? parse_double(json_) : std::nullopt;
+  if (!number) place_.fail("a number was expected");
+  return *number;
+}
+
 std::int64_t JsonValue::integer(std::int64_t min, std::int64_t max) const {
   if (!is_number(json_)) place_.fail("a whole number was expected");
   const std::optional<std::int64_t> number = parse_integer<std::int64_t>(json_);

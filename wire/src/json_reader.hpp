@@ -80,6 +80,7 @@ class JsonValue {
   [[nodiscard]] Duration duration() const;
   [[nodiscard]] std::int64_t integer(std::int64_t min, std::int64_t max) const;
   [[nodiscard]] std::uint64_t unsigned_integer() const;
+  [[nodiscard]] double number() const;
 
   /// Any of our types that has one JSON form.
   template <class Type>
@@ -115,6 +116,8 @@ Type JsonValue::as() const {
     return duration();
   } else if constexpr (std::is_same_v<Type, std::uint64_t>) {
     return unsigned_integer();
+  } else if constexpr (std::is_same_v<Type, double>) {
+    return number();
   } else if constexpr (std::is_integral_v<Type>) {
     return static_cast<Type>(
         integer(std::numeric_limits<Type>::min(), std::numeric_limits<Type>::max()));

@@ -61,6 +61,14 @@ class JsonWriter {
     out_.append(digits, end);
     return *this;
   }
+  /// A finite number, in as few digits as are needed to read it back.
+  JsonWriter& value(double number) {
+    separate();
+    char digits[32];
+    const auto end = std::to_chars(std::begin(digits), std::end(digits), number).ptr;
+    out_.append(digits, end);
+    return *this;
+  }
   /// In seconds, exactly.
   JsonWriter& value(Duration duration);
   JsonWriter& value(TimePoint time) { return value(std::string_view(format_rfc3339(time))); }

@@ -23,19 +23,16 @@ constexpr std::array<std::string_view, 1> kStatsTopicsField = {"topics"};
 constexpr std::array<std::string_view, 9> kTopicStatsFields = {
     "topic", "seen", "ready", "waiting", "leased", "done", "dead", "oldestReadyAt", "oldestDeadAt",
 };
-constexpr std::array<std::string_view, 5> kDeadFields = {"keys", "filter", "all", "limit",
-                                                         "dryRun"};
+constexpr std::array<std::string_view, 7> kDeadFields = {"keys",  "filter", "group", "all",
+                                                         "limit", "dryRun", "reason"};
 constexpr auto kReviveFields =
-    joined(kDeadFields, std::array<std::string_view, 2>{"delaySeconds", "reason"});
-constexpr std::array<std::string_view, 4> kCleanupFields = {
-    "doneRetentionSeconds",
-    "deadRetentionSeconds",
-    "limit",
-    "keys",
+    joined(kDeadFields, std::array<std::string_view, 2>{"delaySeconds", "perSecond"});
+constexpr std::array<std::string_view, 5> kCleanupFields = {
+    "doneRetentionSeconds", "deadRetentionSeconds", "limit", "keys", "reason",
 };
 constexpr std::array<std::string_view, 3> kCleanedUpFields = {"doneRemoved", "deadRemoved",
                                                               "keysRemoved"};
-constexpr std::array<std::string_view, 1> kTopicField = {"topic"};
+constexpr std::array<std::string_view, 2> kTopicCallFields = {"topic", "reason"};
 
 // A word, or an array of words.
 std::vector<Status> read_statuses(const ObjectReader& fields) {
@@ -109,11 +106,14 @@ DeadSelection read_dead_selection(const ObjectReader& fields) {
   const std::optional<JsonValue> keys = fields.find("keys");
   const std::optional<JsonValue> filter = fields.find("filter");
   const bool all = fields.get_or("all", false);
+  if (fields.find("group") && !keys && !filter && !all) return MessageFilter{};
   if (static_cast<int>(keys.has_value()) + static_cast<int>(filter.has_value()) +
           static_cast<int>(all) !=
       1) {
-    fields.place().fail("say which messages are meant, by one of keys, filter, and all: true");
+    fields.place().fail(
+        "say which messages are meant, by one of keys, filter, group, and all: true");
   }
+  if (fields.find("group") && !filter) fields.place().fail("only a filter goes with a group");
   if (all) return MessageFilter{};
   if (filter) {
     MessageFilter conditions = read_filter(*filter);
@@ -125,18 +125,29 @@ DeadSelection read_dead_selection(const ObjectReader& fields) {
   });
 }
 
+std::optional<DeadGroupId> read_group(const ObjectReader& fields) {
+  const std::optional<JsonValue> group = fields.find("group");
+  if (!group) return std::nullopt;
+  return reading_at(group->place(), [&] { return DeadGroupId::parse(group->text()); });
+}
+
 // Writes what revive and purge share, and leaves the object open.
-void write_dead_call(JsonWriter& writer, const DeadSelection& which, std::size_t limit,
-                     bool dry_run) {
+template <class Call>
+void write_dead_call(JsonWriter& writer, const Call& call) {
   writer.begin_object();
-  const MessageFilter* const filter = std::get_if<MessageFilter>(&which);
-  if (filter != nullptr && is_empty(*filter)) {
+  const MessageFilter* const filter = std::get_if<MessageFilter>(&call.which);
+  if (call.group) writer.field("group", call.group->str());
+  if (filter == nullptr || !is_empty(*filter)) {
+    write_selection(writer, call.which);
+  } else if (!call.group) {
     writer.field("all", true);
-  } else {
-    write_selection(writer, which);
   }
-  writer.field("limit", limit);
-  if (dry_run) writer.field("dryRun", true);
+  writer.field("limit", call.limit);
+  if (call.dry_run) writer.field("dryRun", true);
+}
+
+void write_reason(JsonWriter& writer, const std::string& reason) {
+  if (!reason.empty()) writer.field("reason", clip_text(reason, limits::kMaxReasonBytes));
 }
 
 template <class Outcome>
@@ -229,6 +240,8 @@ ReviveCall read_revive(std::string_view json) {
     ReviveCall call{.which = read_dead_selection(fields)};
     call.options.delay = fields.get_or("delaySeconds", call.options.delay);
     call.options.reason = fields.get_or("reason", call.options.reason);
+    call.pace.per_second = fields.get<double>("perSecond");
+    call.group = read_group(fields);
     call.limit = fields.get_or("limit", call.limit);
     call.dry_run = fields.get_or("dryRun", call.dry_run);
     return call;
@@ -237,17 +250,18 @@ ReviveCall read_revive(std::string_view json) {
 
 std::string write_revive(const ReviveCall& call) {
   JsonWriter writer;
-  write_dead_call(writer, call.which, call.limit, call.dry_run);
+  write_dead_call(writer, call);
+  if (call.pace.per_second) writer.field("perSecond", *call.pace.per_second);
   if (call.options.delay > Duration{0}) writer.field("delaySeconds", call.options.delay);
-  if (!call.options.reason.empty()) {
-    writer.field("reason", clip_text(call.options.reason, limits::kMaxReasonBytes));
-  }
+  write_reason(writer, call.options.reason);
   return std::move(writer.end_object()).take();
 }
 
 PurgeCall read_purge(std::string_view json) {
   return read_object(json, kDeadFields, Direction::request, [](const ObjectReader& fields) {
     PurgeCall call{.which = read_dead_selection(fields)};
+    call.options.reason = fields.get_or("reason", call.options.reason);
+    call.group = read_group(fields);
     call.limit = fields.get_or("limit", call.limit);
     call.dry_run = fields.get_or("dryRun", call.dry_run);
     return call;
@@ -256,7 +270,8 @@ PurgeCall read_purge(std::string_view json) {
 
 std::string write_purge(const PurgeCall& call) {
   JsonWriter writer;
-  write_dead_call(writer, call.which, call.limit, call.dry_run);
+  write_dead_call(writer, call);
+  write_reason(writer, call.options.reason);
   return std::move(writer.end_object()).take();
 }
 
@@ -282,6 +297,16 @@ std::string write_matched(std::size_t count, bool dry_run) {
   return std::move(writer).take();
 }
 
+std::string write_paced(const RevivalResult& result, bool dry_run) {
+  JsonWriter writer;
+  writer.begin_object()
+      .field("count", result.count)
+      .field("dryRun", dry_run)
+      .field("lastsSeconds", result.lasts)
+      .end_object();
+  return std::move(writer).take();
+}
+
 CleanupCall read_cleanup(std::string_view json, const CleanupRequest& defaults) {
   return read_object(json, kCleanupFields, Direction::request, [&](const ObjectReader& fields) {
     CleanupCall call{.queue = defaults};
@@ -290,6 +315,7 @@ CleanupCall read_cleanup(std::string_view json, const CleanupRequest& defaults) 
       call.queue.dead_retention = fields.get<Duration>("deadRetentionSeconds");
     }
     call.queue.limit = fields.get_or("limit", defaults.limit);
+    call.queue.reason = fields.get_or("reason", defaults.reason);
     call.keys = fields.get_or("keys", call.keys);
     return call;
   });
@@ -305,8 +331,9 @@ std::string write_cleanup(const CleanupCall& call) {
   } else {
     writer.null();
   }
-  writer.field("limit", call.queue.limit).field("keys", call.keys).end_object();
-  return std::move(writer).take();
+  writer.field("limit", call.queue.limit).field("keys", call.keys);
+  write_reason(writer, call.queue.reason);
+  return std::move(writer.end_object()).take();
 }
 
 std::string write_cleaned_up(const CleanedUp& result) {
@@ -327,9 +354,10 @@ CleanedUp read_cleaned_up(std::string_view json) {
   });
 }
 
-TopicPattern read_topic_pattern(std::string_view json) {
-  return read_object(json, kTopicField, Direction::request, [](const ObjectReader& fields) {
-    return read_pattern(fields.require("topic"), Direction::request);
+TopicCall read_topic_call(std::string_view json) {
+  return read_object(json, kTopicCallFields, Direction::request, [](const ObjectReader& fields) {
+    return TopicCall{.topic = read_pattern(fields.require("topic"), Direction::request),
+                     .reason = fields.get_or("reason", std::string())};
   });
 }
 

@@ -6,10 +6,13 @@
 #include <string_view>
 
 #include "json_reader.hpp"
+#include "oncebox/audit_trail.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/idempotency_store.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_types.hpp"
+#include "oncebox/store.hpp"
+#include "oncebox/watchdog.hpp"
 
 /// The words by which enums go over the wire: the one place where they are spelled.
 namespace oncebox::wire {
@@ -43,6 +46,21 @@ inline constexpr std::array kWords<EnqueueStatus> = {
     Word<EnqueueStatus>{EnqueueStatus::revived, "Revived"},
     Word<EnqueueStatus>{EnqueueStatus::rejected, "Rejected"},
     Word<EnqueueStatus>{EnqueueStatus::quarantined, "Quarantined"},
+};
+
+template <>
+inline constexpr std::array kWords<HealthStatus> = {
+    Word<HealthStatus>{HealthStatus::healthy, "Healthy"},
+    Word<HealthStatus>{HealthStatus::degraded, "Degraded"},
+    Word<HealthStatus>{HealthStatus::unavailable, "Unavailable"},
+};
+
+template <>
+inline constexpr std::array kWords<FindingCode> = {
+    Word<FindingCode>{FindingCode::lease_stuck, "LeaseStuck"},
+    Word<FindingCode>{FindingCode::ready_late, "ReadyLate"},
+    Word<FindingCode>{FindingCode::store_lagging, "StoreLagging"},
+    Word<FindingCode>{FindingCode::topic_poison, "TopicPoison"},
 };
 
 template <>
@@ -87,6 +105,7 @@ inline constexpr std::array kWords<ReviveOutcome> = {
     Word<ReviveOutcome>{ReviveOutcome::revived, "Revived"},
     Word<ReviveOutcome>{ReviveOutcome::not_dead, "NotDead"},
     Word<ReviveOutcome>{ReviveOutcome::unknown, "Unknown"},
+    Word<ReviveOutcome>{ReviveOutcome::no_content, "NoContent"},
 };
 
 template <>
@@ -94,6 +113,31 @@ inline constexpr std::array kWords<PurgeOutcome> = {
     Word<PurgeOutcome>{PurgeOutcome::purged, "Purged"},
     Word<PurgeOutcome>{PurgeOutcome::not_dead, "NotDead"},
     Word<PurgeOutcome>{PurgeOutcome::unknown, "Unknown"},
+};
+
+template <>
+inline constexpr std::array kWords<AuditAction> = {
+    Word<AuditAction>{AuditAction::revive, "Revive"},
+    Word<AuditAction>{AuditAction::revive_edited, "ReviveEdited"},
+    Word<AuditAction>{AuditAction::purge, "Purge"},
+    Word<AuditAction>{AuditAction::cleanup, "Cleanup"},
+    Word<AuditAction>{AuditAction::pause, "Pause"},
+    Word<AuditAction>{AuditAction::resume, "Resume"},
+};
+
+template <>
+inline constexpr std::array kWords<AuditedPart> = {
+    Word<AuditedPart>{AuditedPart::inbox, "Inbox"},
+    Word<AuditedPart>{AuditedPart::outbox, "Outbox"},
+    Word<AuditedPart>{AuditedPart::keys, "Keys"},
+    Word<AuditedPart>{AuditedPart::audit_trail, "AuditTrail"},
+};
+
+template <>
+inline constexpr std::array kWords<AuditStatus> = {
+    Word<AuditStatus>{AuditStatus::succeeded, "Succeeded"},
+    Word<AuditStatus>{AuditStatus::failed, "Failed"},
+    Word<AuditStatus>{AuditStatus::unknown, "Unknown"},
 };
 
 template <>

@@ -225,8 +225,10 @@ TEST(CleanupJson, IsWrittenAndRead) {
 }
 
 TEST(PauseJson, IsWrittenAndRead) {
-  EXPECT_EQ(read_topic_pattern(R"({"topic":"order.*"})"), TopicPattern("order.*"));
-  EXPECT_EQ(read_topic_pattern(R"({"topic":{"exact":"odd*"}})"), TopicPattern(Topic("odd*")));
+  const TopicCall call = read_topic_call(R"({"topic":"order.*","reason":"too slow"})");
+  EXPECT_EQ(call.topic, TopicPattern("order.*"));
+  EXPECT_EQ(call.reason, "too slow");
+  EXPECT_EQ(read_topic_call(R"({"topic":{"exact":"odd*"}})").topic, TopicPattern(Topic("odd*")));
   EXPECT_EQ(write_paused(std::vector<TopicPattern>{"order.*", "a"}),
             R"({"paused":["order.*","a"]})");
   EXPECT_EQ(write_paused({}), R"({"paused":[]})");

@@ -42,7 +42,7 @@ std::string path_text(std::span<const std::string> path) {
 
 std::string usage_line(std::span<const std::string> path, const Command& command) {
   std::string line = path_text(path);
-  if (!command.commands.empty()) line += " COMMAND";
+  if (!command.commands.empty()) line += command.run ? " [COMMAND]" : " COMMAND";
   if (!command.options.empty()) line += " [OPTIONS]";
   for (const Argument& argument : command.arguments) {
     std::string word = argument.value;

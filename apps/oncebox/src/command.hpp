@@ -84,7 +84,8 @@ struct Command {
   std::vector<Example> examples = {};
   std::vector<Command> commands = {};
   Visibility visibility = Visibility::shown;
-  /// Absent for a command that only groups others.
+  /// Absent for a command that only groups others. What does both does this when none of the others
+  /// is named.
   std::function<ExitCode(Console&)> run = {};
 
   [[nodiscard]] bool is_hidden() const noexcept { return visibility == Visibility::hidden; }

@@ -51,7 +51,7 @@ std::vector<std::string> option_words(const Command& command) {
 }
 
 /// For single quotes in a shell.
-std::string quoted(std::string_view text) {
+std::string shell_quoted(std::string_view text) {
   std::string result = "'";
   for (const char character : text) {
     if (character == '\'') {
@@ -79,7 +79,7 @@ std::string bash_completion(const Command& program) {
       values += fmt::format("    {})", fmt::join(cases, " | "));
       if (!option.choices.empty()) {
         values += fmt::format(" words={} ;;\n",
-                              quoted(fmt::format("{}", fmt::join(option.choices, " "))));
+                              shell_quoted(fmt::format("{}", fmt::join(option.choices, " "))));
       } else if (option.completes == Completes::file) {
         values += " files=1 ;;\n";
       } else {
@@ -88,10 +88,11 @@ std::string bash_completion(const Command& program) {
     }
     const Followers after = followers_of(command);
     followers += fmt::format("      '{}')\n        words={}\n", at,
-                             quoted(fmt::format("{}", fmt::join(after.words, " "))));
+                             shell_quoted(fmt::format("{}", fmt::join(after.words, " "))));
     if (after.completes == Completes::file) followers += "        files=1\n";
-    followers += fmt::format("        options={} ;;\n",
-                             quoted(fmt::format("{}", fmt::join(option_words(command), " "))));
+    followers +=
+        fmt::format("        options={} ;;\n",
+                    shell_quoted(fmt::format("{}", fmt::join(option_words(command), " "))));
   });
   return fmt::format(
       R"(# bash completion for oncebox: source <(oncebox completion bash)
@@ -134,11 +135,11 @@ std::string zsh_completion(const Command& program) {
   std::string followers;
   for_each_command(program, [&](std::span<const std::string> path, const Command& command) {
     const std::string at = path_text(path);
-    std::vector<std::string> options{quoted("--help:show the help")};
+    std::vector<std::string> options{shell_quoted("--help:show the help")};
     for (const Option& option : command.options) {
       std::string text = option.text;
       std::replace(text.begin(), text.end(), ':', ' ');
-      options.push_back(quoted(option.long_name() + ":" + text));
+      options.push_back(shell_quoted(option.long_name() + ":" + text));
       if (option.is_switch()) continue;
       std::vector<std::string> cases;
       for (const std::string& name : names_of(option)) {
@@ -214,24 +215,24 @@ complete -c oncebox -f
         fmt::format("complete -c oncebox -n \"__oncebox_at '{}'\"", path_text(path));
     for (const Command& below : command.commands) {
       if (below.is_hidden()) continue;
-      text += fmt::format("{} -a {} -d {}\n", condition, below.name, quoted(below.summary));
+      text += fmt::format("{} -a {} -d {}\n", condition, below.name, shell_quoted(below.summary));
     }
     for (const Argument& argument : command.arguments) {
       if (!argument.choices.empty()) {
         text += fmt::format("{} -a {}\n", condition,
-                            quoted(fmt::format("{}", fmt::join(argument.choices, " "))));
+                            shell_quoted(fmt::format("{}", fmt::join(argument.choices, " "))));
       }
     }
     if (followers_of(command).completes == Completes::file) text += condition + " -F\n";
     for (const Option& option : command.options) {
       text += fmt::format("{} -l {} -d {}", condition, option.long_name().substr(2),
-                          quoted(option.text));
+                          shell_quoted(option.text));
       if (const std::string name = option.short_name(); !name.empty()) {
         text += " -s " + name.substr(1);
       }
       if (!option.is_switch()) text += option.completes == Completes::file ? " -r -F" : " -x";
       if (!option.choices.empty()) {
-        text += " -a " + quoted(fmt::format("{}", fmt::join(option.choices, " ")));
+        text += " -a " + shell_quoted(fmt::format("{}", fmt::join(option.choices, " ")));
       }
       text += '\n';
     }

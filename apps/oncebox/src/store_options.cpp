@@ -2,8 +2,8 @@
 
 #include <cstdlib>
 
+#include "failure.hpp"
 #include "files.hpp"
-#include "oncebox/open_store.hpp"
 #include "oncebox/wire/encoding.hpp"
 #include "values.hpp"
 
@@ -13,26 +13,43 @@ namespace {
 constexpr Choice<QueueChoice> kQueues[] = {{"inbox", QueueChoice::inbox},
                                            {"outbox", QueueChoice::outbox}};
 
-/// A file is named to the store, which reads it again when the token was replaced.
-std::unique_ptr<Store> open_with_token(const StoreOptions& options) {
-  const bool is_server = options.url.starts_with("http:") || options.url.starts_with("https:");
-  if (is_server && !options.token_file.empty()) {
-    (void)read_secret_file(options.token_file);
-    const char separator = options.url.find('?') == std::string::npos ? '?' : '&';
-    return open_store(options.url + separator +
-                      "token_file=" + wire::percent_encode(options.token_file));
-  }
-  const char* token = std::getenv("ONCEBOX_TOKEN");
-  return open_store(options.url, {.token = token != nullptr ? token : ""});
-}
-
 }  // namespace
 
-std::vector<Option> store_options(StoreOptions& options) {
+bool is_server(const std::string& url) {
+  return url.starts_with("http:") || url.starts_with("https:");
+}
+
+// A file of a token is named to the store, which reads it again when the token was replaced.
+std::string whole_url(const StoreOptions& options) {
+  std::string url = options.url;
+  const auto add = [&url](std::string_view name, const std::string& value) {
+    url += url.find('?') == std::string::npos ? '?' : '&';
+    url += name;
+    url += '=' + wire::percent_encode(value);
+  };
+  if (!options.store.empty()) {
+    if (!is_server(url)) {
+      throw Failure(ExitCode::usage, "--store names a store of a server; --url has none");
+    }
+    add("store", options.store);
+  }
+  if (is_server(url) && !options.token_file.empty()) {
+    (void)read_secret_file(options.token_file);
+    add("token_file", options.token_file);
+  }
+  return url;
+}
+
+StoreCredentials own_credentials() {
+  const char* token = std::getenv("ONCEBOX_TOKEN");
+  return {.token = token != nullptr ? token : ""};
+}
+
+std::vector<Option> service_options(StoreOptions& options) {
   return {
       {.names = "-u,--url",
        .value = "URL",
-       .text = "a server (http://...) or a store (sqlite:PATH, postgresql://...)",
+       .text = "a server (http://...)",
        .take = into(options.url),
        .initial = options.url,
        .variable = "ONCEBOX_URL"},
@@ -43,6 +60,16 @@ std::vector<Option> store_options(StoreOptions& options) {
        .completes = Completes::file},
       {.names = "--json", .text = "print JSON for programs", .take = into(options.json)},
   };
+}
+
+std::vector<Option> store_options(StoreOptions& options) {
+  std::vector<Option> all = service_options(options);
+  all.front().text = "a server (http://...) or a store (sqlite:PATH, postgresql://...)";
+  all.insert(all.begin() + 1, {.names = "--store",
+                               .value = "NAME",
+                               .text = "the store of a server, instead of its default one",
+                               .take = into(options.store)});
+  return all;
 }
 
 std::vector<Option> queue_options(StoreOptions& options) {
@@ -56,10 +83,14 @@ std::vector<Option> queue_options(StoreOptions& options) {
 }
 
 OpenStore::OpenStore(const StoreOptions& options)
-    : store_(open_with_token(options)), queue_(options.queue) {}
+    : store_(open_store(whole_url(options), own_credentials())), queue_(options.queue) {}
 
 QueueStore& OpenStore::queue() const {
   return queue_ == QueueChoice::inbox ? store_->inbox() : store_->outbox();
+}
+
+AuditedPart OpenStore::audited_part() const noexcept {
+  return queue_ == QueueChoice::inbox ? AuditedPart::inbox : AuditedPart::outbox;
 }
 
 QueueOperator& OpenStore::queue_operator() const {

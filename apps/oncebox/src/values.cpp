@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -117,6 +118,16 @@ int parse_int(std::string_view text) {
   return number;
 }
 
+double parse_decimal(std::string_view text) {
+  double number = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) {
+    refuse_value(text, "a number");
+  }
+  return number;
+}
+
 bool parse_switch(std::string_view text) {
   if (text == "true") return true;
   if (text == "false") return false;
@@ -174,6 +185,10 @@ TakeValue into(std::size_t& target) {
 
 TakeValue into(int& target) {
   return [&target](const std::string& text) { target = parse_int(text); };
+}
+
+TakeValue into(double& target) {
+  return [&target](const std::string& text) { target = parse_decimal(text); };
 }
 
 TakeValue into(Duration& target) {

@@ -27,6 +27,8 @@ namespace oncebox::app {
 /// A whole number without sign.
 [[nodiscard]] std::size_t parse_count(std::string_view text);
 [[nodiscard]] int parse_int(std::string_view text);
+/// A number without exponent: "0.5".
+[[nodiscard]] double parse_decimal(std::string_view text);
 
 /// "true" or "false".
 [[nodiscard]] bool parse_switch(std::string_view text);
@@ -52,6 +54,7 @@ struct NameAndValue {
 [[nodiscard]] TakeValue into(bool& target);
 [[nodiscard]] TakeValue into(std::size_t& target);
 [[nodiscard]] TakeValue into(int& target);
+[[nodiscard]] TakeValue into(double& target);
 [[nodiscard]] TakeValue into(Duration& target);
 
 template <class Value>

@@ -9,7 +9,8 @@ from program import PATIENCE_S, PROJECT, ProgramTest
 
 COMMANDS = [
     *("serve validate send work get list stats migrate bench version completion".split()),
-    *("dead list,dead show,dead revive,dead purge,keys get,keys release,keys mark".split(",")),
+    *("health,dead list,dead groups,dead show,dead revive,dead purge".split(",")),
+    *("keys get,keys release,keys mark".split(",")),
 ]
 
 
@@ -154,7 +155,8 @@ class Completion(ProgramTest):
         self.assertIn("serve", self.complete("oncebox", ""))
         self.assertNotIn("man", self.complete("oncebox", ""))
         self.assertEqual(
-            self.complete("oncebox", "dead", ""), ["list", "show", "revive", "purge"]
+            self.complete("oncebox", "dead", ""),
+            ["list", "groups", "show", "revive", "edit", "history", "purge"],
         )
         self.assertEqual(self.complete("oncebox", "dead", "revive", "--dr"), ["--dry-run"])
         self.assertEqual(self.complete("oncebox", "list", "--status", "d"), ["done", "dead"])
@@ -189,7 +191,7 @@ class Completion(ProgramTest):
     def test_fish_offers_commands_and_options(self):
         script = self.write("oncebox.fish", self.out("completion", "fish"))
         for line, expected in [
-            ("oncebox dead ", {"list", "show", "revive", "purge"}),
+            ("oncebox dead ", {"list", "groups", "show", "revive", "edit", "history", "purge"}),
             ("oncebox list --status d", {"done", "dead"}),
         ]:
             result = subprocess.run(

@@ -19,8 +19,7 @@ TEST(Commands, EachDescribesItselfFully) {
     EXPECT_FALSE(command.summary.empty());
     EXPECT_FALSE(command.summary.ends_with('.'));
     EXPECT_FALSE(command.examples.empty());
-    EXPECT_NE(command.commands.empty(), !command.run)
-        << "it either does something or groups others";
+    EXPECT_TRUE(command.run || !command.commands.empty()) << "it does something, or groups others";
     std::set<std::string> names{"-h", "--help"};
     for (const Option& option : command.options) {
       EXPECT_TRUE(names.insert(option.long_name()).second) << option.names;

@@ -2,12 +2,16 @@
 
 import base64
 import json
+import os
+import pwd
 import re
 import subprocess
 import time
 import unittest
 
 from program import MANY, PATIENCE_S, ProgramTest
+
+USER = pwd.getpwuid(os.geteuid()).pw_name
 
 
 class SendAndLook(ProgramTest):
@@ -222,6 +226,50 @@ class DeadMessages(ProgramTest):
             {"results": ["NotDead", "Revived", "Unknown"], "count": 1},
         )
 
+    def test_one_is_corrected_and_what_it_had_is_kept(self):
+        self.write("fixed", "a better payload")
+        edit = ("dead", "edit", "cli", "d0", "--payload", "fixed", "--reason", "a typo")
+        self.assertEqual(self.out(*edit), "revived with the new payload\n")
+        self.assertIn("not dead", self.out(*edit, code=1))
+        self.assertEqual(self.record("d0")["payload"], "a better payload")
+        history = ("dead", "history", "cli", "d0")
+        past = self.json(*history)["contents"]
+        self.assertEqual([content["payload"] for content in past], ["{}"])
+        self.assertEqual(past[0]["replacedBy"], USER)
+        self.assertIn("a typo", self.out(*history))
+        self.assertEqual(self.out(*history, "--payload-of", "1"), "{}")
+        self.assertIn("no payload", self.err(*history, "--payload-of", "7", code=1))
+        stdin = self.json("dead", "edit", "cli", "d1", "--payload", "-", data="by pipe")
+        self.assertEqual(stdin, {"results": ["Revived"], "count": 1})
+        self.assertIn("--payload", self.err("dead", "edit", "cli", "d2", code=2))
+        self.assertIn(
+            "no such message",
+            self.out("dead", "edit", "cli", "nobody", "--payload", "fixed", code=1),
+        )
+
+    def test_the_trail_tells_who_did_what(self):
+        self.out("dead", "revive", "--topic", "mail", "--reason", "mail works again")
+        self.out("dead", "purge", "--source", "cli", "d4", "--reason", "a test")
+        self.out("dead", "purge", "--all", "--dry-run")
+        self.write("fixed", "x")
+        self.out("dead", "edit", "cli", "d5", "--payload", "fixed")
+        entries = self.json("audit", "list")["entries"]
+        self.assertEqual(
+            [(e["actor"], e["action"], e.get("reason"), e["changed"]) for e in entries],
+            [
+                (USER, "ReviveEdited", None, 1),
+                (USER, "Purge", "a test", 1),
+                (USER, "Revive", "mail works again", 4),
+            ],
+        )
+        self.assertIn('"topic":"mail"', entries[2]["subject"])
+        text = self.out("audit", "list", "--action", "purge", "--action", "edit", "--since", "1h")
+        self.assertEqual(len(text.splitlines()), 3, text)
+        self.assertIn("a test", text)
+        self.assertEqual(self.json("audit", "list", "--actor", "nobody"), {"entries": []})
+        self.assertIn("--after", self.err("audit", "list", "--limit", "1", code=0))
+        self.assertEqual(len(self.json_lines("audit", "list", "--all")), 3)
+
     def test_some_are_revived_by_a_filter(self):
         self.assertEqual(
             self.out("dead", "revive", "--topic", "mail", "--dry-run"), "would be revived 4\n"
@@ -241,20 +289,65 @@ class DeadMessages(ProgramTest):
         self.assertEqual(self.json("dead", "purge", "--all")["count"], 4)
         self.assertEqual([m["messageId"] for m in self.json_lines("list", "--all")], ["alive"])
 
+    def test_they_are_grouped_by_topic_and_kind_of_error(self):
+        found = self.json("dead", "groups")
+        self.assertEqual((found["messages"], found["complete"]), (6, True))
+        by_topic = {group["topic"]: group for group in found["groups"]}
+        # d0 to d3 differ in a digit that is part of a word.
+        self.assertEqual(len(found["groups"]), 6)
+        self.assertEqual(by_topic["order"]["count"], 1)
+        text = self.out("dead", "groups", "--topic", "order")
+        self.assertRegex(text, r"GROUP +COUNT +LAST +ERROR\n")
+        self.assertIn("no luck with d5", text)
+        self.assertNotIn("mail", text)
+        self.assertIn("not listed", self.out("dead", "groups", "--limit", "2"))
+        self.assertIn("the last 3", self.out("dead", "groups", "--messages", "3"))
+
+    def test_a_group_is_revived_at_a_rate_or_purged(self):
+        found = self.json("dead", "groups", "--error", "with d5")["groups"]
+        group = found[0]["group"]
+        self.assertEqual(
+            self.out("dead", "revive", "--group", group, "--rate", "0.5", "--dry-run"),
+            "would be revived 1; the last is due in 0s\n",
+        )
+        self.assertEqual(
+            self.json("dead", "revive", "--all", "--rate", "0.01"),
+            {"count": 6, "dryRun": False, "lastsSeconds": 500},
+        )
+        self.assertEqual(self.dead(), [])
+        self.assertEqual(self.out("dead", "purge", "-g", group), "purged 0\n")
+        for rate in ("0", "-1", "fast"):
+            self.err("dead", "revive", "--all", "--rate", rate, code=2)
+
     def test_a_selection_that_says_two_things_changes_nothing(self):
         both = "of the filters only --source goes with ids"
         for command in ("purge", "revive"):
             for arguments, said in [
                 (["--finished-before", "30d", "d0"], both),
                 (["d0", "--topic", "mail"], both),
-                (["d0", "--all"], "ids and --all or --limit exclude each other"),
-                (["d0", "--limit", "1"], "ids and --all or --limit exclude each other"),
+                (["d0", "--all"], "ids and --all, --group or --limit exclude each other"),
+                (["d0", "--limit", "1"], "ids and --all, --group or --limit exclude each other"),
+                (["d0", "--group", "0" * 16], "exclude each other"),
+                (["--all", "--group", "0" * 16], "--all and --group exclude each other"),
+                (["--group", "mail"], "16 hexadecimal digits"),
                 (["--all", "--limit", "0"], "the limit"),
                 (["--topic", "mail", "-n", "0"], "the limit"),
             ]:
                 with self.subTest(command=command, arguments=arguments):
                     self.assertIn(said, self.err("dead", command, *arguments, code=2))
         self.assertEqual(self.dead(), ["d0", "d1", "d2", "d3", "d4", "d5"])
+
+
+class StoreHealth(ProgramTest):
+    def test_it_tells_what_should_not_be_so(self):
+        self.assertEqual(self.out("health"), "the store is healthy\n")
+        self.send("1", topic="mail")
+        self.assertEqual(self.json("health")["status"], "Healthy")
+        late = ("health", "--ready-after", "1ms")
+        self.assertRegex(self.out(*late, code=1), r"inbox +mail +\d+s +a message has been ready")
+        report = self.json(*late, code=1)
+        self.assertEqual(report["status"], "Degraded")
+        self.assertEqual(report["findings"][0]["code"], "ReadyLate")
 
 
 class KeysAndTheRest(ProgramTest):

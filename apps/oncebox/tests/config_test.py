@@ -18,7 +18,14 @@ class Configuration(ProgramTest):
 
     def test_without_anything_there_is_one_sqlite_store(self):
         self.assertEqual(
-            self.validate(), {"valid": True, "file": "", "stores": ["default"], "webhooks": 0}
+            self.validate(),
+            {
+                "valid": True,
+                "file": "",
+                "stores": ["default"],
+                "discovery": False,
+                "webhooks": 0,
+            },
         )
 
     def test_the_file_is_looked_for_in_order(self):

@@ -26,7 +26,13 @@ class OnPostgresql(ProgramTest):
         work = ("work", "--drain", "--json", "--")
         self.assertEqual(json.loads(self.out(*work, fail))["dead"], 1)
         self.assertIn("no luck", self.out("dead", "show", "1"))
+        self.write("fixed", "better")
+        self.out("dead", "edit", "cli", "1", "--payload", "fixed")
+        self.assertEqual(len(self.json("dead", "history", "cli", "1")["contents"]), 1)
+        self.assertEqual(json.loads(self.out(*work, fail))["dead"], 1)
         self.assertEqual(self.out("dead", "revive", "--all"), "revived 1\n")
+        actions = [entry["action"] for entry in self.json("audit", "list")["entries"]]
+        self.assertEqual(actions, ["Revive", "ReviveEdited"])
         self.assertEqual(json.loads(self.out(*work, "true"))["done"], 1)
         self.assertEqual(self.json("stats")["total"]["done"], 1)
 

@@ -74,6 +74,31 @@ class Serve(Served):
         process.send_signal(signal.SIGINT)
         self.end_of(process)
 
+    def test_the_trail_names_the_token_of_whoever_used_the_tool(self):
+        self.write(
+            "tokens",
+            "ops operate ops-secret-ops-secret\n"
+            "all produce,consume,read all-secret-all-secret\n",
+        )
+        process = self.serve("--set", "auth.token_file=tokens")
+        everybody = {"ONCEBOX_TOKEN": "all-secret-all-secret"}
+        self.send("1", variables=everybody)
+        self.out("work", "--drain", "--", "sh", "-c", "exit 65", variables=everybody)
+        ops = {"ONCEBOX_TOKEN": "ops-secret-ops-secret"}
+        self.write("fixed", "better")
+        edit = ("dead", "edit", "cli", "1", "--payload", "fixed", "--reason", "a typo")
+        self.assertIn("forbidden", self.err(*edit, code=2, variables=everybody))
+        self.out(*edit, variables=ops)
+        past = self.json("dead", "history", "cli", "1", variables=ops)["contents"]
+        self.assertEqual(past[0]["replacedBy"], "ops")
+        entries = self.json("audit", "list", variables=ops)["entries"]
+        self.assertEqual(
+            [(e["actor"], e["action"], e["reason"]) for e in entries],
+            [("ops", "ReviveEdited", "a typo")],
+        )
+        process.send_signal(signal.SIGTERM)
+        self.end_of(process)
+
     def test_what_was_accepted_is_there_after_a_restart(self):
         process = self.serve()
         message = json.dumps({"source": "shop", "messageId": "1", "topic": "x", "payload": 1})
@@ -141,7 +166,7 @@ class Signals(Served):
     def test_sigterm_answers_what_waits_and_ends_well(self):
         process = self.serve("--store", "memory:")
         thread, answers = self.waiting_claim()
-        while b"oncebox_waiting_claims 1" not in self.ask("GET", "/metrics")[1]:
+        while b'oncebox_waiting_claims{store="default"} 1' not in self.ask("GET", "/metrics")[1]:
             self.assertTrue(thread.is_alive(), answers)
         process.terminate()
         self.end_of(process)

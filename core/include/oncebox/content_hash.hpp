@@ -39,6 +39,12 @@ class ContentHash {
   std::string digest_;
 };
 
+/// What to do with a message that is enqueued without a hash.
+enum class MissingHash {
+  sha256_of_payload,  ///< compute it, so that other content under a known id is noticed
+  leave,              ///< store none: content is compared, but a change is never a mismatch
+};
+
 /// The SHA-256 digest of any bytes, 32 bytes long.
 [[nodiscard]] std::string sha256(std::string_view bytes);
 

@@ -20,8 +20,8 @@
 namespace oncebox {
 
 struct DispatcherOptions {
-  /// Names the queue in every log line.
-  std::string name = "inbox";
+  /// Names the queue in every log line. Empty: "inbox", or "outbox" for an `OutboxDispatcher`.
+  std::string name = {};
   /// Who claims; nothing: a new token. Two dispatchers must not share one.
   std::optional<OwnerToken> owner = {};
 

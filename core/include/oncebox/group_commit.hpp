@@ -81,7 +81,7 @@ class GroupCommit {
   /// How much memory an item holds, for the bounds in bytes. Called on the submitting thread.
   using SizeInBytes = std::function<std::size_t(const Item& item)>;
 
-  /// Starts the threads. Without `size_in_bytes` only the number of items is bounded. Throws
+  /// Without `size_in_bytes` only the number of items is bounded. Throws
   /// `out_of_range` when an option is zero, `max_batch` above `limits::kMaxBatchItems`, or
   /// `committers` above 64.
   explicit GroupCommit(Commit commit, const GroupCommitOptions& options = {},
@@ -162,6 +162,9 @@ class GroupCommit {
 
   /// Items that wait for a commit now, without those that are being committed.
   [[nodiscard]] std::size_t queued() const { return queue_.size(); }
+
+  /// Threads of its own that commit, or wait for items, now: none once it has rested for a while.
+  [[nodiscard]] std::size_t threads() const { return queue_.threads(); }
 
  private:
   struct Ticket : detail::CommitTicket {

@@ -4,10 +4,12 @@
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "oncebox/clock.hpp"
 #include "oncebox/message.hpp"
+#include "oncebox/transaction.hpp"
 
 namespace oncebox {
 
@@ -34,13 +36,17 @@ class RetryAfter : public std::runtime_error {
 /// What a handler can ask while it runs. Valid only during the call; safe to ask from any thread.
 class HandlerContext {
  public:
-  /// Both are borrowed. A test of a handler makes its own context: `HandlerContext(message, {})`.
+  /// All are borrowed. A test of a handler makes its own context: `HandlerContext(message, {})`.
   HandlerContext(const ClaimedMessage& message, std::stop_token stop,
-                 const std::atomic<bool>* lease_lost = nullptr)
-      : message_(message), stop_(std::move(stop)), lease_lost_(lease_lost) {}
+                 const std::atomic<bool>* lease_lost = nullptr, std::string_view store = {})
+      : message_(message), stop_(std::move(stop)), lease_lost_(lease_lost), store_(store) {}
 
   /// The whole message, also for a handler that was given only its decoded payload.
   [[nodiscard]] const ClaimedMessage& message() const noexcept { return message_; }
+
+  /// The name of the store that the message came from: of the dispatcher's queue, or of the one
+  /// among many that a `SetDispatcher` works for.
+  [[nodiscard]] std::string_view store() const noexcept { return store_; }
 
   /// Requested when the dispatcher has waited long enough while it stops, and when the lease was
   /// lost. A handler that takes long should look at it and throw anything but `PermanentFailure`
@@ -59,6 +65,7 @@ class HandlerContext {
   const ClaimedMessage& message_;
   std::stop_token stop_;
   const std::atomic<bool>* lease_lost_;
+  std::string_view store_;
 };
 
 /// Handles the messages of one or more topics.
@@ -74,6 +81,21 @@ class Handler {
  public:
   virtual ~Handler() = default;
   virtual void handle(const ClaimedMessage& message, HandlerContext& context) = 0;
+};
+
+/// Handles messages inside a transaction of their store: what it writes through the transaction's
+/// connection, what it enqueues there and the end of the delivery are committed together. When it
+/// throws, everything is rolled back, and the failure is recorded as that of a `Handler`.
+///
+/// As a `Handler`, with these differences. It may run again at once when the transaction loses
+/// against another one, and on another thread than before. It must neither end the transaction nor
+/// call the store but through it. On SQLite it keeps everybody else from writing while it runs: it
+/// should be short, and wait for nothing.
+class TransactionalHandler {
+ public:
+  virtual ~TransactionalHandler() = default;
+  virtual void handle(const ClaimedMessage& message, Transaction& transaction,
+                      HandlerContext& context) = 0;
 };
 
 }  // namespace oncebox

@@ -47,32 +47,34 @@ class CallableHandler final : public Handler {
   Callable callable_;
 };
 
+template <class Callable>
+class CallableTransactionalHandler final : public TransactionalHandler {
+ public:
+  explicit CallableTransactionalHandler(Callable callable) : callable_(std::move(callable)) {}
+  void handle(const ClaimedMessage& message, Transaction& transaction,
+              HandlerContext& context) override {
+    callable_(message, transaction, context);
+  }
+
+ private:
+  Callable callable_;
+};
+
 /// What is thrown for a payload that its codec refuses. The codec's own text is left out: it may
 /// quote the payload.
 [[noreturn]] void throw_undecodable();
 
-template <class T, class Callable>
-class DecodingHandler final : public Handler {
- public:
-  explicit DecodingHandler(Callable callable) : callable_(std::move(callable)) {}
-  void handle(const ClaimedMessage& message, HandlerContext& context) override {
-    callable_(decoded(message.message.payload), context);
+/// By value or by reference, as the codec answers.
+template <class T>
+decltype(auto) decoded(const Payload& payload) {
+  try {
+    return PayloadCodec<T>::decode(payload);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (...) {
+    throw_undecodable();
   }
-
- private:
-  // By value or by reference, as the codec answers.
-  static decltype(auto) decoded(const Payload& payload) {
-    try {
-      return PayloadCodec<T>::decode(payload);
-    } catch (const std::bad_alloc&) {
-      throw;
-    } catch (...) {
-      throw_undecodable();
-    }
-  }
-
-  Callable callable_;
-};
+}
 
 }  // namespace detail
 
@@ -83,19 +85,27 @@ class DecodingHandler final : public Handler {
 ///     handlers.on("order.*", [](const ClaimedMessage& message, HandlerContext&) { … });
 ///     handlers.on<OrderPaid>("order.paid", [](const OrderPaid& paid, HandlerContext&) { … },
 ///                            {.max_concurrency = 2});
+///     handlers.on<OrderPaid>("order.shipped",
+///                            [](const OrderPaid& paid, Transaction& transaction,
+///                               HandlerContext&) { … });
 ///
-/// A callable is called from several threads at once.
+/// A callable is called from several threads at once. One that takes a transaction is a
+/// `TransactionalHandler`, for stores that have transactions.
 class Handlers {
  public:
+  /// One of the handlers is there. They are shared: one object may serve several patterns.
   struct Registration {
     TopicPattern pattern;
-    std::shared_ptr<Handler> handler;  ///< shared: one object may serve several patterns
+    std::shared_ptr<Handler> handler;
+    std::shared_ptr<TransactionalHandler> transactional;
     TopicLimits limits;
   };
 
   /// Throws `conflict` when the pattern has a handler already, `invalid_argument` when the pointer
   /// is null, and as `TopicLimits::validate` does; then nothing changed.
   Handlers& on(TopicPattern pattern, std::shared_ptr<Handler> handler, TopicLimits limits = {});
+  Handlers& on(TopicPattern pattern, std::shared_ptr<TransactionalHandler> handler,
+               TopicLimits limits = {});
 
   template <class Callable>
     requires std::invocable<Callable&, const ClaimedMessage&, HandlerContext&>
@@ -104,13 +114,38 @@ class Handlers {
               std::make_shared<detail::CallableHandler<Callable>>(std::move(callable)), limits);
   }
 
+  template <class Callable>
+    requires std::invocable<Callable&, const ClaimedMessage&, Transaction&, HandlerContext&>
+  Handlers& on(TopicPattern pattern, Callable callable, TopicLimits limits = {}) {
+    return on(std::move(pattern),
+              std::make_shared<detail::CallableTransactionalHandler<Callable>>(std::move(callable)),
+              limits);
+  }
+
   /// Decodes the payload through `PayloadCodec<T>`. A payload that cannot be decoded is a permanent
   /// failure, whose text never contains it.
   template <DecodablePayload T, class Callable>
     requires std::invocable<Callable&, const T&, HandlerContext&>
   Handlers& on(TopicPattern pattern, Callable callable, TopicLimits limits = {}) {
-    return on(std::move(pattern),
-              std::make_shared<detail::DecodingHandler<T, Callable>>(std::move(callable)), limits);
+    return on(
+        std::move(pattern),
+        [callable = std::move(callable)](const ClaimedMessage& claimed,
+                                         HandlerContext& context) mutable {
+          callable(detail::decoded<T>(claimed.message.payload), context);
+        },
+        limits);
+  }
+
+  template <DecodablePayload T, class Callable>
+    requires std::invocable<Callable&, const T&, Transaction&, HandlerContext&>
+  Handlers& on(TopicPattern pattern, Callable callable, TopicLimits limits = {}) {
+    return on(
+        std::move(pattern),
+        [callable = std::move(callable)](const ClaimedMessage& claimed, Transaction& transaction,
+                                         HandlerContext& context) mutable {
+          callable(detail::decoded<T>(claimed.message.payload), transaction, context);
+        },
+        limits);
   }
 
   [[nodiscard]] const std::vector<Registration>& registrations() const noexcept {
@@ -118,6 +153,8 @@ class Handlers {
   }
 
  private:
+  Handlers& add(Registration registration);
+
   std::vector<Registration> registrations_;
 };
 

@@ -21,6 +21,7 @@ inline constexpr std::string_view kPartitionKey = "partitionKey";
 inline constexpr std::string_view kContentType = "contentType";
 inline constexpr std::string_view kTimestamp = "timestamp";
 inline constexpr std::string_view kTraceparent = "traceparent";
+inline constexpr std::string_view kTracestate = "tracestate";
 /// The id under which a quarantined message had come in.
 inline constexpr std::string_view kQuarantinedFrom = "quarantinedFrom";
 }  // namespace header_names

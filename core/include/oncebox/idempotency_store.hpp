@@ -121,6 +121,14 @@ class IdempotencyStore {
   std::vector<BeginOutcome> begin(std::span<const BeginRequest> requests);
   BeginOutcome begin(const BeginRequest& request);
 
+  /// A look ahead of `begin`, without allocations on a store that can tell in place: what `begin`
+  /// would answer about a key that it would not acquire, and last_seen changes as it would there.
+  /// Nothing: ask `begin`, which alone decides. The text may be anything, also no valid key.
+  [[nodiscard]] std::optional<BeginStatus> recognise(
+      std::string_view key, FailedKeyPolicy on_failed = FailedKeyPolicy::retry) {
+    return do_recognise(key, on_failed);
+  }
+
   /// Marks keys as processed and stores their results. With a lease id only its holder may, also
   /// after the lease lapsed, until somebody else began the key; repeating the call is answered
   /// `processed` again. Without one the call is unconditional: it overrides a live lease, and
@@ -160,6 +168,11 @@ class IdempotencyStore {
 
  private:
   virtual std::vector<BeginOutcome> do_begin(std::span<const BeginRequest> requests) = 0;
+  /// A store that has no quicker answer than `begin` leaves it as it is.
+  virtual std::optional<BeginStatus> do_recognise(std::string_view /*key*/,
+                                                  FailedKeyPolicy /*on_failed*/) {
+    return std::nullopt;
+  }
   virtual std::vector<CompleteOutcome> do_complete(std::span<const CompleteRequest> requests) = 0;
   virtual std::vector<FailOutcome> do_fail(std::span<const FailRequest> requests) = 0;
   virtual std::vector<ReleaseOutcome> do_release(std::span<const ReleaseRequest> requests) = 0;

@@ -10,22 +10,17 @@
 
 #include "oncebox/clock.hpp"
 #include "oncebox/content_hash.hpp"
+#include "oncebox/detail/intake.hpp"
 #include "oncebox/group_commit.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/message.hpp"
-#include "oncebox/observed_queue_store.hpp"
 #include "oncebox/observer.hpp"
 #include "oncebox/queue_store.hpp"
 #include "oncebox/queue_types.hpp"
 #include "oncebox/store.hpp"
+#include "oncebox/transaction.hpp"
 
 namespace oncebox {
-
-/// What to do with a message that is enqueued without a hash.
-enum class MissingHash {
-  sha256_of_payload,  ///< compute it, so that other content under a known id is noticed
-  leave,              ///< store none: content is compared, but a change is never a mismatch
-};
 
 struct InboxOptions {
   std::string name = "inbox";  ///< which inbox this is, in every log line
@@ -105,8 +100,7 @@ class Inbox {
   /// the callback is not called.
   template <std::invocable<EnqueueResult> Callback>
   void enqueue_then(Message message, Callback callback) {
-    prepare(message);
-    singles_.submit_then(std::move(message), std::move(callback));
+    intake_.enqueue_then(std::move(message), std::move(callback));
   }
 
   /// Takes in messages that came together but do not depend on each other: each is answered on its
@@ -117,25 +111,23 @@ class Inbox {
   /// Takes in all of them or, when it throws, none: one transaction.
   std::vector<EnqueueOutcome> enqueue(std::vector<Message> messages);
 
+  /// Takes in one or several with the commit of somebody's transaction, which must be one of this
+  /// inbox's store. What it answers, and what the log tells, holds only if that commits.
+  EnqueueOutcome enqueue(Message message, Transaction& transaction);
+  std::vector<EnqueueOutcome> enqueue(std::vector<Message> messages, Transaction& transaction);
+
   /// Refuses further single messages, stores and answers those that wait, and returns then. Must
   /// not be called by a callback.
-  void stop() { singles_.stop(); }
+  void stop() { intake_.stop(); }
 
   /// The queue below, with the same log lines and observer: for workers.
-  [[nodiscard]] QueueStore& queue() noexcept { return queue_; }
+  [[nodiscard]] QueueStore& queue() noexcept { return intake_.queue(); }
 
  private:
   Inbox(QueueStore& store, const InboxOptions& options, Logger& logger, Observer& observer,
         const Clock& clock, std::size_t max_payload_bytes);
 
-  /// Fails for bad input, before the message shares a batch with those of others.
-  void prepare(Message& message) const;
-
-  const EnqueueOptions enqueue_options_;
-  const MissingHash missing_hash_;
-  const std::size_t max_payload_bytes_;
-  ObservedQueueStore queue_;
-  GroupCommit<Message, EnqueueOutcome> singles_;  // last: its threads use the members above
+  detail::Intake intake_;
 };
 
 }  // namespace oncebox

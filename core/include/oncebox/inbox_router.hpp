@@ -1,7 +1,6 @@
 #pragma once
 
 #include <concepts>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,9 +19,6 @@ enum class Routing {
   by_name,  ///< the key is the name of a store: a tenant has a database of its own
   by_hash,  ///< the key chooses one of all stores, the same one for ever: many share some databases
 };
-
-/// The observer of the inbox of a store, by the store's name; it must outlive the inbox.
-using ObserverOfStore = std::function<Observer&(const std::string& store)>;
 
 struct InboxRouterOptions {
   Routing routing = Routing::by_name;
@@ -58,7 +54,7 @@ class InboxRouter {
 
  private:
   class Impl;
-  std::shared_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_;
 };
 
 /// Which of the names a key belongs to: the one that, hashed together with the key, comes first

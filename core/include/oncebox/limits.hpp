@@ -22,8 +22,12 @@ inline constexpr Duration kMaxKeyLease = std::chrono::seconds{300};
 inline constexpr Duration kMaxDelay = std::chrono::days{365};
 inline constexpr Duration kMaxRetention = std::chrono::days{3650};
 inline constexpr int kMaxDeliveries = 1'000'000;
-inline constexpr std::size_t kMaxErrorBytes = 2'048;     ///< longer error texts are cut (R-27)
-inline constexpr std::size_t kMaxReasonBytes = 2'048;    ///< longer reasons are cut
+inline constexpr std::size_t kMaxErrorBytes = 2'048;    ///< longer error texts are cut (R-27)
+inline constexpr std::size_t kMaxReasonBytes = 2'048;   ///< longer reasons are cut
+inline constexpr std::size_t kMaxActorBytes = 255;      ///< longer names of those who act are cut
+inline constexpr std::size_t kMaxSubjectBytes = 2'048;  ///< of an audit entry; longer ones are cut
+inline constexpr std::size_t kMaxPastContents = 100;    ///< earlier payloads of one message
+inline constexpr std::size_t kMaxPastContentBytes = 64 << 20;  ///< of them together
 inline constexpr std::size_t kMaxResultBytes = 1 << 20;  ///< stored result of an idempotency key
 
 }  // namespace oncebox::limits

@@ -73,7 +73,7 @@ struct MessageHistory {
   int deliveries = 0;       ///< +1 on each claim
   int lapses = 0;           ///< leases that ran out without a settlement
   int duplicates = 0;       ///< enqueues after the first; stops at the largest int
-  int content_version = 0;  ///< +1 each time an enqueue brings new content; 0 if never enqueued
+  int content_version = 0;  ///< +1 with each new content; 0 if never enqueued
   TimePoint first_seen_at{};
   TimePoint last_seen_at{};
   std::optional<std::string> last_error = {};

@@ -98,4 +98,7 @@ void bury(MessageState& state, std::string cause, TimePoint now) noexcept;
 void bring_back(MessageState& state, TimePoint eligible_at, std::string reason,
                 TimePoint now) noexcept;
 
+/// Notes that an operator replaced the payload by one with this hash.
+void take_edit(MessageState& state, ContentHash hash) noexcept;
+
 }  // namespace oncebox

@@ -17,11 +17,21 @@ namespace oncebox {
 /// Levels: observations and claims at debug, enqueues and reaps at info, hash mismatches and buried
 /// messages at warning, failing calls at error. Every line carries the store's name. No line
 /// carries a payload, a header value or an error text of a handler.
-class ObservedQueueStore final : public QueueStore {
+class ObservedQueueStore final : public QueueStore, private TransactionalQueue {
  public:
   /// Everything is borrowed and must outlive this object. `store_name` appears in each line.
   ObservedQueueStore(QueueStore& below, std::string store_name, Logger& logger, Observer& observer,
                      const Clock& clock);
+
+  /// Enqueues with the commit of a transaction instead, and tells of it in the same way: of what
+  /// was offered, whether it commits or not.
+  std::vector<EnqueueOutcome> enqueue_with(Transaction& transaction, QueueKind queue,
+                                           std::span<const Message> messages,
+                                           const EnqueueOptions& options = {});
+
+  [[nodiscard]] TransactionalQueue* transactional() noexcept override {
+    return below_.transactional() != nullptr ? this : nullptr;
+  }
 
  private:
   std::vector<EnqueueOutcome> do_enqueue(std::span<const Message> messages,
@@ -35,8 +45,11 @@ class ObservedQueueStore final : public QueueStore {
   std::optional<TimePoint> do_next_due(const TopicSelection& topics) override;
   void do_listen(std::weak_ptr<WorkListener> listener) override;
   void do_offer(const std::shared_ptr<ClaimOffer>& offer) override;
+  SettleOutcome acknowledge_with(const Delivery& delivery, const Work& work) override;
   std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override;
 
+  void observe_enqueue(std::span<const Message> messages, std::span<const EnqueueOutcome> outcomes);
+  void observe_settlement(const Settlement& settlement, SettleOutcome outcome);
   void observe_claim(std::span<const ClaimedMessage> claimed, const ClaimRequest& request);
 
   template <class Call>

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <functional>
+#include <string>
 #include <string_view>
 
 #include "oncebox/clock.hpp"
@@ -51,5 +54,8 @@ class Observer {
   virtual void on_store_call(std::string_view /*call*/, std::size_t /*items*/,
                              std::chrono::nanoseconds /*took*/, bool /*failed*/) noexcept {}
 };
+
+/// The observer of the inbox of a store, by the store's name; it must outlive who asks for it.
+using ObserverOfStore = std::function<Observer&(const std::string& store)>;
 
 }  // namespace oncebox

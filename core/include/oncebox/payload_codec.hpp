@@ -2,16 +2,19 @@
 
 #include <concepts>
 #include <string>
+#include <utility>
 
 #include "oncebox/payload.hpp"
 
 namespace oncebox {
 
-/// How a payload becomes a `T`. Specialise it for your own types:
+/// How a payload becomes a `T`, and a `T` a payload. Specialise it for your own types, with what is
+/// needed: `decode` for those that are handled, `encode` for those that are sent.
 ///
 ///     template <>
 ///     struct oncebox::PayloadCodec<OrderPaid> {
 ///       static OrderPaid decode(const oncebox::Payload& payload);  // throws when it is none
+///       static oncebox::Payload encode(const OrderPaid& paid);     // or a string
 ///     };
 ///
 /// Whatever `decode` throws, except for running out of memory, means that the payload is invalid: a
@@ -23,16 +26,23 @@ template <>
 struct PayloadCodec<Payload> {
   static const Payload& decode(const Payload& payload) noexcept { return payload; }
   static const Payload& decode(Payload&&) = delete;
+  static Payload encode(Payload payload) noexcept { return payload; }
 };
 
 template <>
 struct PayloadCodec<std::string> {
   static const std::string& decode(const Payload& payload) noexcept { return payload.bytes(); }
+  static Payload encode(std::string bytes) noexcept { return Payload(std::move(bytes)); }
 };
 
 template <class T>
 concept DecodablePayload = requires(const Payload& payload) {
   { PayloadCodec<T>::decode(payload) } -> std::convertible_to<const T&>;
+};
+
+template <class T>
+concept EncodablePayload = requires(const T& value) {
+  { PayloadCodec<T>::encode(value) } -> std::convertible_to<Payload>;
 };
 
 }  // namespace oncebox

@@ -11,6 +11,7 @@
 
 #include "oncebox/defaults.hpp"
 #include "oncebox/message.hpp"
+#include "oncebox/past_content.hpp"
 #include "oncebox/topic_pattern.hpp"
 
 namespace oncebox {
@@ -102,15 +103,34 @@ struct QueueStats {
 struct ReviveOptions {
   Duration delay{0};        ///< zero: claimable at once
   std::string reason = {};  ///< kept with the message
+  /// Who asks; kept with an edit. A server says the name of the caller's token instead.
+  std::string actor = {};
 };
 
-enum class ReviveOutcome { revived, not_dead, unknown };
+enum class ReviveOutcome {
+  revived,
+  not_dead,
+  unknown,
+  no_content,  ///< never enqueued, so there is nothing to edit; only `revive_edited` says so
+};
+
+/// A dead message and the payload that it is to have from now on.
+struct EditedMessage {
+  MessageKey key;
+  Payload payload;
+};
+
 enum class PurgeOutcome { purged, not_dead, unknown };
+
+struct PurgeOptions {
+  std::string reason = {};  ///< for the trail of a server: nothing is left to keep it with
+};
 
 struct CleanupRequest {
   Duration done_retention = defaults::kRetention;  ///< counted from when it became done
   std::optional<Duration> dead_retention = {};     ///< absent: dead messages are kept
   std::size_t limit = 1'000;                       ///< removed in this call at most
+  std::string reason = {};                         ///< for the trail of a server
 };
 
 struct CleanupResult {
@@ -147,11 +167,22 @@ class QueueOperator {
   std::size_t revive_matching(const MessageFilter& filter, const ReviveOptions& options,
                               std::size_t limit);
 
-  /// Removes dead messages, and with them the memory of their keys.
-  std::vector<PurgeOutcome> purge(std::span<const MessageKey> keys);
+  /// The same with other payloads: the content version grows, the hash is made anew (SHA-256), and
+  /// what was there is kept (see `past_contents`). Headers stay. Throws `conflict` when a message
+  /// was edited too often, `invalid_argument` for a payload above the store's limit.
+  std::vector<ReviveOutcome> revive_edited(std::span<const EditedMessage> edits,
+                                           const ReviveOptions& options = {});
+
+  /// What edits replaced, oldest first; none for a key that is not known.
+  [[nodiscard]] std::vector<PastContent> past_contents(const MessageKey& key);
+
+  /// Removes dead messages, and with them the memory of their keys and their past contents.
+  std::vector<PurgeOutcome> purge(std::span<const MessageKey> keys,
+                                  const PurgeOptions& options = {});
 
   /// Removes up to `limit` dead messages that match, oldest first, and tells how many.
-  std::size_t purge_matching(const MessageFilter& filter, std::size_t limit);
+  std::size_t purge_matching(const MessageFilter& filter, std::size_t limit,
+                             const PurgeOptions& options = {});
 
   /// Removes what has been done, or dead, for its retention; nothing else, ever. Call again
   /// while the total equals the limit.
@@ -168,8 +199,13 @@ class QueueOperator {
                                                const ReviveOptions& options) = 0;
   virtual std::size_t do_revive_matching(const MessageFilter& filter, const ReviveOptions& options,
                                          std::size_t limit) = 0;
-  virtual std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys) = 0;
-  virtual std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit) = 0;
+  virtual std::vector<ReviveOutcome> do_revive_edited(std::span<const EditedMessage> edits,
+                                                      const ReviveOptions& options) = 0;
+  virtual std::vector<PastContent> do_past_contents(const MessageKey& key) = 0;
+  virtual std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys,
+                                             const PurgeOptions& options) = 0;
+  virtual std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit,
+                                        const PurgeOptions& options) = 0;
   virtual CleanupResult do_cleanup(const CleanupRequest& request) = 0;
 };
 

@@ -8,6 +8,7 @@
 #include "oncebox/claim_offer.hpp"
 #include "oncebox/message.hpp"
 #include "oncebox/queue_types.hpp"
+#include "oncebox/transaction.hpp"
 #include "oncebox/work_listener.hpp"
 
 namespace oncebox {
@@ -108,6 +109,9 @@ class QueueStore {
   /// What is stored under each key, or nothing.
   [[nodiscard]] std::vector<std::optional<MessageRecord>> find(std::span<const MessageKey> keys);
   [[nodiscard]] std::optional<MessageRecord> find(const MessageKey& key);
+
+  /// For handlers that work in a transaction of the store; null when it has none to offer.
+  [[nodiscard]] virtual TransactionalQueue* transactional() noexcept { return nullptr; }
 
  protected:
   QueueStore() = default;

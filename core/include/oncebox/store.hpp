@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "oncebox/audit_trail.hpp"
 #include "oncebox/idempotency_store.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_store.hpp"
@@ -50,6 +51,9 @@ class Store {
 
   [[nodiscard]] virtual QueueOperator& inbox_operator() = 0;
   [[nodiscard]] virtual QueueOperator& outbox_operator() = 0;
+
+  /// Who changed what by hand. The store's own calls write nothing there: see `audited`.
+  [[nodiscard]] virtual AuditTrail& audit() = 0;
 
   [[nodiscard]] virtual Capabilities capabilities() const = 0;
 

@@ -39,13 +39,16 @@ using OpenStore = std::function<std::unique_ptr<Store>(const StoreLocation& loca
 /// A store of a set. It stays open as long as somebody holds it, also after the set has let it go.
 class MemberStore {
  public:
-  MemberStore(std::string name, std::unique_ptr<Store> store);
+  /// `server` stands for the database server that it lives on: see `database_server`.
+  MemberStore(std::string name, std::string server, std::unique_ptr<Store> store);
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const std::string& server() const noexcept { return server_; }
   [[nodiscard]] Store& store() noexcept { return *store_; }
 
  private:
   const std::string name_;
+  const std::string server_;
   const std::unique_ptr<Store> store_;
 };
 
@@ -62,6 +65,8 @@ class StoreSetListener {
 };
 
 struct StoreSetOptions {
+  /// In the set whatever a discovery tells, also when it fails.
+  std::vector<StoreLocation> always = {};
   Duration refresh_interval = defaults::kDiscoveryInterval;
   /// When to try again to open a store that could not be reached: so long after the first failure,
   /// and twice as long after each further one, up to the other.
@@ -83,6 +88,13 @@ struct RefreshResult {
 struct MemberHealth {
   std::string name;
   Health health;
+};
+
+/// A store of a set as the set knows it, without asking it.
+struct MemberState {
+  std::string name;
+  MemberStorePtr open;  ///< null while it is down
+  std::string failure;  ///< why it is down
 };
 
 struct StoreSetHealth {
@@ -126,11 +138,16 @@ class StoreSet {
   [[nodiscard]] std::vector<MemberStorePtr> members() const;
   /// The names of all, open or not, in order.
   [[nodiscard]] std::vector<std::string> names() const;
+  /// All, open or not, by name.
+  [[nodiscard]] std::vector<MemberState> states() const;
   /// How often a name has come or gone, so that who keeps the names knows when to ask again.
   [[nodiscard]] std::uint64_t changes_of_names() const noexcept;
 
   /// Asks every store. Does not throw for one that is down.
   [[nodiscard]] StoreSetHealth health();
+
+  /// The part of it that asks nobody.
+  [[nodiscard]] Health discovery_health() const;
 
   /// Tells the listener of all that are open, and from now on of what changes, until it is gone.
   void listen(const std::shared_ptr<StoreSetListener>& listener);

@@ -47,4 +47,8 @@ class StoreUrl {
   std::vector<Parameter> parameters_;
 };
 
+/// What stands for the server that a store lives on: scheme, hosts and ports, without user and
+/// password. The scheme alone for a URL that names no host, nothing for text that is no URL.
+[[nodiscard]] std::string database_server(std::string_view url);
+
 }  // namespace oncebox

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "dispatcher/claim_hints.hpp"
 #include "dispatcher/in_flight.hpp"
 #include "dispatcher/ready_queue.hpp"
 #include "dispatcher/wake_signal.hpp"
@@ -39,7 +40,7 @@ class ClaimSignal final : public WorkListener {
 
 /// Tells when the claim loop may claim how much, and wakes it when that changes. Safe from any
 /// thread.
-class ClaimGate {
+class ClaimGate final : public RoomHints, public WorkHints {
  public:
   struct Bounds {
     std::size_t batch_size;
@@ -69,17 +70,13 @@ class ClaimGate {
   /// `on_idle` tells.
   [[nodiscard]] std::size_t idle_workers();
 
-  // What others report.
-  void on_admitted(std::size_t bytes) noexcept { bytes_held_.fetch_add(bytes); }
-  void on_payload_freed(std::size_t bytes) noexcept { bytes_held_.fetch_sub(bytes); }
-  /// A worker took a message, or one was settled.
-  void on_room() noexcept;
-  /// A worker begins to wait for a message.
-  void on_idle() noexcept;
-  /// A message of a limited route has ended.
-  void on_limit_eased() noexcept { signal().raise(ClaimReasons::kRoom); }
-  /// A message will be claimable at this time.
-  void on_due(TimePoint time) noexcept;
+  void on_admitted(std::size_t bytes) noexcept override { bytes_held_.fetch_add(bytes); }
+  void on_payload_freed(std::size_t bytes) noexcept override { bytes_held_.fetch_sub(bytes); }
+  void on_room() noexcept override;
+  void on_idle() noexcept override;
+  void on_limit_eased() noexcept override { signal().raise(ClaimReasons::kRoom); }
+  void on_due(TimePoint time) noexcept override;
+  void on_claimable() noexcept override { signal().raise(ClaimReasons::kWork); }
 
   /// The earliest time that was reported since the last call; `kMaxTime` when there was none.
   TimePoint take_due() noexcept { return earliest_due_.exchange(kMaxTime); }

@@ -135,43 +135,7 @@ ClaimLoop::Found ClaimLoop::claim(const std::optional<ClaimPlan>& plan) {
 }
 
 void ClaimLoop::take_in(std::vector<ClaimedMessage>&& claimed, TimePoint lease_until) {
-  std::vector<InFlight*> runnable;
-  runnable.reserve(claimed.size());
-  const auto admitted = parts_.table.admit(std::move(claimed), lease_until);
-  const TimePoint now = parts_.clock.now();
-  for (InFlight* message : admitted) {
-    if (message == nullptr) continue;
-    parts_.gate.on_admitted(message->bytes);
-    const Message& content = message->claimed->message;
-    message->route = parts_.routes.find(content.topic.str());
-    if (message->route == nullptr) {
-      finish(*message, parts_.calls.refuse(*message->claimed));
-    } else if (parts_.routes.is_paused(content.topic.str())) {
-      finish(*message, Release{});
-    } else {
-      message->route->admit(now);
-      runnable.push_back(message);
-    }
-  }
-  if (!parts_.ready.push(runnable)) {
-    for (InFlight* message : runnable) parts_.workers.give_back(*message);
-  }
-  // Once more, for a pause that came in between.
-  release_paused();
-}
-
-void ClaimLoop::finish(InFlight& message, Verdict verdict) {
-  message.stage = InFlight::Stage::finished;
-  message.verdict = std::move(verdict);
-  parts_.settler.submit(message);
-}
-
-void ClaimLoop::release_paused() {
-  if (!parts_.routes.any_paused()) return;
-  const auto paused = parts_.ready.extract([&](const InFlight& message) {
-    return parts_.routes.is_paused(message.claimed->message.topic.str());
-  });
-  for (InFlight* message : paused) parts_.workers.give_back(*message);
+  parts_.admission.take_in(parts_.table, parts_.origin, std::move(claimed), lease_until);
 }
 
 // As many as can be begun with at once: the others are for whoever claims first, perhaps in another

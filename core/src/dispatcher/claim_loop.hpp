@@ -8,14 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "dispatcher/admission.hpp"
 #include "dispatcher/claim_gate.hpp"
 #include "dispatcher/counters.hpp"
-#include "dispatcher/handler_calls.hpp"
 #include "dispatcher/in_flight.hpp"
-#include "dispatcher/ready_queue.hpp"
 #include "dispatcher/routes.hpp"
-#include "dispatcher/settler.hpp"
-#include "dispatcher/worker_pool.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/queue_store.hpp"
@@ -32,10 +29,8 @@ class ClaimLoop {
     Routes& routes;
     ClaimGate& gate;
     InFlightTable& table;
-    ReadyQueue& ready;
-    Settler& settler;
-    WorkerPool& workers;
-    HandlerCalls& calls;
+    Origin& origin;
+    Admission& admission;
     Counters& counters;
     Logger& logger;
     const Clock& clock;
@@ -55,9 +50,6 @@ class ClaimLoop {
   /// The work of its thread, until a stop is requested.
   void run(const std::stop_token& stop);
 
-  /// Gives back what waits in the buffer and is paused. From any thread.
-  void release_paused();
-
  private:
   class Offer;
   enum class Found { everything, more };  // whether there may be more to claim at once
@@ -66,7 +58,6 @@ class ClaimLoop {
   [[nodiscard]] ClaimRequest request_for(const ClaimPlan& plan, const ClaimGate::Room& room) const;
   Found claim(const std::optional<ClaimPlan>& plan);
   void take_in(std::vector<ClaimedMessage>&& claimed, TimePoint lease_until);
-  void finish(InFlight& message, Verdict verdict);
   void ask_next_due(const ClaimPlans& plans);
   void make_offer(const std::optional<ClaimPlan>& plan);
   void recall_offer();

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "oncebox/histogram.hpp"
+#include "oncebox/running_stats.hpp"
 
 namespace oncebox::dispatcher {
 
@@ -25,6 +26,22 @@ struct Counters {
   Count failed_store_calls = 0;
   Histogram claim_batch;
   Histogram settle_batch;
+
+  void add_to(RunningStats& stats) const {
+    stats.handled += handled;
+    stats.retried += retried;
+    stats.dead += dead;
+    stats.released += released;
+    stats.superseded += superseded;
+    stats.given_up += given_up;
+    stats.lease_extensions += lease_extensions;
+    stats.leases_lost += leases_lost;
+    stats.claims += claims;
+    stats.empty_claims += empty_claims;
+    stats.failed_store_calls += failed_store_calls;
+    stats.claim_batch = claim_batch.distribution();
+    stats.settle_batch = settle_batch.distribution();
+  }
 };
 
 }  // namespace oncebox::dispatcher

@@ -5,15 +5,18 @@
 #include <thread>
 #include <utility>
 
+#include "dispatcher/admission.hpp"
 #include "dispatcher/claim_gate.hpp"
 #include "dispatcher/claim_loop.hpp"
 #include "dispatcher/counters.hpp"
+#include "dispatcher/effective_options.hpp"
 #include "dispatcher/handler_calls.hpp"
 #include "dispatcher/in_flight.hpp"
 #include "dispatcher/lease_keeper.hpp"
 #include "dispatcher/ready_queue.hpp"
 #include "dispatcher/routes.hpp"
 #include "dispatcher/settler.hpp"
+#include "dispatcher/wake_signal.hpp"
 #include "dispatcher/worker_pool.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
@@ -21,44 +24,7 @@
 
 namespace oncebox {
 
-void DispatcherOptions::validate() const {
-  constexpr std::size_t kMostWorkers = 4'096;
-  constexpr Duration kShortest{1};
-  constexpr Duration kLongest = std::chrono::days{1};
-  require_in_range("workers", workers, 1, kMostWorkers);
-  require_in_range("batch_size", batch_size, 1, limits::kMaxBatchItems);
-  if (max_buffered) {
-    require_in_range("max_buffered", *max_buffered, 1, 2 * limits::kMaxBatchItems);
-  }
-  require_in_range("buffer_bytes", buffer_bytes, 1, limits::kMaxClaimBytes);
-  require_in_range("lease", lease, limits::kMinLease, limits::kMaxLease);
-  require_in_range("poll_interval", poll_interval, kShortest, kLongest);
-  require_in_range("max_poll_interval", max_poll_interval, poll_interval, kLongest);
-  if (reap_interval) require_in_range("reap_interval", *reap_interval, kShortest, kLongest);
-  if (max_deliveries && (*max_deliveries < 1 || *max_deliveries > limits::kMaxDeliveries)) {
-    throw Error(ErrorCode::out_of_range, "max_deliveries must be from 1 to 1,000,000");
-  }
-}
-
 namespace {
-
-DispatcherOptions validated(DispatcherOptions options) {
-  options.validate();
-  if (!options.owner) options.owner = OwnerToken::generate();
-  if (!options.max_buffered) {
-    options.max_buffered = std::min(2 * options.batch_size, 2 * limits::kMaxBatchItems);
-  }
-  if (!options.max_deliveries) {
-    const int most = std::min(options.retries.most_attempts(), limits::kMaxDeliveries / 2);
-    options.max_deliveries = 2 * most;
-  }
-  return options;
-}
-
-// What waits, what runs, and what gathers for the next settlements.
-std::size_t in_flight_capacity(const DispatcherOptions& options) {
-  return *options.max_buffered + options.workers + 2 * options.batch_size;
-}
 
 // Where a dispatcher lives. Null: it goes unheard, on the machine's clock.
 struct Surroundings {
@@ -72,6 +38,16 @@ struct Silence {
   Observer observer;
   SystemClock clock;
 };
+
+// Better now than with the first message.
+void refuse_transactional(const Handlers& handlers) {
+  for (const Handlers::Registration& registration : handlers.registrations()) {
+    if (registration.transactional == nullptr) continue;
+    throw Error(ErrorCode::unsupported,
+                "the handler of " + registration.pattern.str() +
+                    " wants a transaction, but this store has none; use SQLite or PostgreSQL");
+  }
+}
 
 }  // namespace
 
@@ -87,14 +63,14 @@ class Dispatcher::Impl {
   template <class Change>
   void change_pauses(Change change) {
     change(routes_);
-    claim_loop_.release_paused();
+    admission_.release_paused();
     gate_.signal().raise(dispatcher::ClaimReasons::kLook);
   }
 
   void wake() noexcept {
     gate_.signal().raise(dispatcher::ClaimReasons::kLook);
-    settler_.wake();
-    keeper_.wake();
+    settle_signal_.raise(kLook);
+    keep_signal_.raise(kLook);
   }
 
   [[nodiscard]] RunningStats stats() const;
@@ -102,8 +78,12 @@ class Dispatcher::Impl {
 
  private:
   enum class State { created, running, stopped };
+  static constexpr dispatcher::WakeSignal::Reasons kVerdicts = 1;
+  static constexpr dispatcher::WakeSignal::Reasons kLook = 2;
 
   void start_threads();
+  void settle(const std::stop_token& stop);
+  void keep_leases(const std::stop_token& stop);
   void begin_to_stop();
   bool is_own_thread();
   [[nodiscard]] StopResult rest() const;
@@ -119,10 +99,14 @@ class Dispatcher::Impl {
   dispatcher::InFlightTable table_;
   dispatcher::ReadyQueue ready_;
   dispatcher::ClaimGate gate_;
+  dispatcher::WakeSignal settle_signal_;
+  dispatcher::WakeSignal keep_signal_;
   dispatcher::Settler settler_;
+  dispatcher::Origin origin_;
   dispatcher::HandlerCalls calls_;
   dispatcher::WorkerPool workers_;
   dispatcher::LeaseKeeper keeper_;
+  dispatcher::Admission admission_;
   dispatcher::ClaimLoop claim_loop_;
 
   std::mutex lifecycle_mutex_;  // guards what follows
@@ -135,25 +119,30 @@ class Dispatcher::Impl {
 
 Dispatcher::Impl::Impl(QueueStore& store, const Handlers& handlers,
                        const DispatcherOptions& options, const Surroundings& surroundings)
-    : options_(validated(options)),
+    : options_(dispatcher::effective(options)),
       logger_(surroundings.logger != nullptr ? *surroundings.logger : silence_.logger),
       observer_(surroundings.observer != nullptr ? *surroundings.observer : silence_.observer),
       clock_(surroundings.clock != nullptr ? *surroundings.clock : silence_.clock),
       store_(store, options_.name, logger_, observer_, clock_),
       routes_(handlers, options_.no_handler, clock_.now()),
-      table_(in_flight_capacity(options_)),
-      ready_(in_flight_capacity(options_)),
+      table_(dispatcher::in_flight_capacity(options_)),
+      ready_(dispatcher::in_flight_capacity(options_)),
       gate_({options_.batch_size, *options_.max_buffered, options_.buffer_bytes}, ready_, table_),
-      settler_({store_, table_, gate_, counters_, logger_, observer_, clock_, options_.name}),
-      calls_(options_.retries, options_.no_handler, logger_, options_.name),
-      workers_({ready_, gate_, settler_, calls_, observer_, clock_}, options_.workers),
+      settler_({store_, table_, gate_, gate_, counters_, logger_, observer_, clock_, options_.name},
+               [this] { settle_signal_.raise(kVerdicts); }),
+      origin_{options_.name, settler_, observer_, store_.transactional()},
+      calls_(options_.retries, options_.no_handler, logger_),
+      workers_({ready_, gate_, calls_, clock_}, options_.workers),
       keeper_(
           {store_, table_, ready_, workers_, counters_, logger_, observer_, clock_, options_.name},
           {options_.lease, options_.reap_interval, *options_.max_deliveries}),
-      claim_loop_({store_, routes_, gate_, table_, ready_, settler_, workers_, calls_, counters_,
-                   logger_, clock_, options_.name},
+      admission_({routes_, gate_, ready_, workers_, calls_, clock_}),
+      claim_loop_({store_, routes_, gate_, table_, origin_, admission_, counters_, logger_, clock_,
+                   options_.name},
                   {*options_.owner, options_.lease, options_.poll_interval,
-                   options_.max_poll_interval, *options_.max_deliveries}) {}
+                   options_.max_poll_interval, *options_.max_deliveries}) {
+  if (origin_.transactions == nullptr) refuse_transactional(handlers);
+}
 
 void Dispatcher::Impl::start() {
   std::exception_ptr failure;
@@ -181,8 +170,8 @@ void Dispatcher::Impl::start() {
 void Dispatcher::Impl::start_threads() {
   table_.hold();  // until the claim loop has ended: it may still bring messages
   store_.listen(gate_.listener());
-  settler_thread_ = std::jthread([this](const std::stop_token& stop) { settler_.run(stop); });
-  keeper_thread_ = std::jthread([this](const std::stop_token& stop) { keeper_.run(stop); });
+  settler_thread_ = std::jthread([this](const std::stop_token& stop) { settle(stop); });
+  keeper_thread_ = std::jthread([this](const std::stop_token& stop) { keep_leases(stop); });
   own_threads_ = workers_.start();
   claim_thread_ = std::jthread([this](const std::stop_token& stop) {
     claim_loop_.run(stop);
@@ -191,6 +180,26 @@ void Dispatcher::Impl::start_threads() {
   for (const auto* thread : {&settler_thread_, &keeper_thread_, &claim_thread_}) {
     own_threads_.push_back(thread->get_id());
   }
+}
+
+// Ends once a stop is requested and nothing is left.
+void Dispatcher::Impl::settle(const std::stop_token& stop) {
+  const std::stop_callback on_stop(stop, [this] { settle_signal_.raise(kVerdicts | kLook); });
+  for (;;) {
+    const bool may_be_last = stop.stop_requested();
+    const dispatcher::SteadyTime next = settler_.step();
+    if (next == dispatcher::Settler::kNothingLeft) {
+      if (may_be_last) return;
+      settle_signal_.wait(kVerdicts);
+    } else if (next > std::chrono::steady_clock::now()) {
+      settle_signal_.wait_until(kLook, next);
+    }
+  }
+}
+
+void Dispatcher::Impl::keep_leases(const std::stop_token& stop) {
+  const std::stop_callback on_stop(stop, [this] { keep_signal_.raise(kLook); });
+  while (!stop.stop_requested()) keep_signal_.wait_until(kLook, keeper_.step());
 }
 
 bool Dispatcher::Impl::is_own_thread() {
@@ -247,26 +256,14 @@ void Dispatcher::Impl::stop_and_join() {
   if (claim_thread_.joinable()) claim_thread_.join();
   workers_.join();
   settler_.stop_repeating();
+  settle_signal_.raise(kLook);
   settler_thread_ = {};
   keeper_thread_ = {};
 }
 
 RunningStats Dispatcher::Impl::stats() const {
-  RunningStats stats{
-      .handled = counters_.handled,
-      .retried = counters_.retried,
-      .dead = counters_.dead,
-      .released = counters_.released,
-      .superseded = counters_.superseded,
-      .given_up = counters_.given_up,
-      .lease_extensions = counters_.lease_extensions,
-      .leases_lost = counters_.leases_lost,
-      .claims = counters_.claims,
-      .empty_claims = counters_.empty_claims,
-      .failed_store_calls = counters_.failed_store_calls,
-      .claim_batch = counters_.claim_batch.distribution(),
-      .settle_batch = counters_.settle_batch.distribution(),
-  };
+  RunningStats stats;
+  counters_.add_to(stats);
   workers_.add_to(stats);
   stats.buffered = ready_.size();
   const std::size_t begun = stats.buffered + stats.running;

@@ -1,15 +1,12 @@
 #include "dispatcher/handler_calls.hpp"
 
-#include <cxxabi.h>
-
-#include <cstdlib>
-#include <memory>
 #include <optional>
 #include <random>
 #include <string_view>
-#include <typeinfo>
 #include <vector>
 
+#include "exception_text.hpp"
+#include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 
 namespace oncebox::dispatcher {
@@ -24,37 +21,22 @@ struct HandlerCalls::Failure {
   std::optional<Duration> delay = {};  ///< what the handler asks for
 };
 
-namespace {
+using detail::current_exception_type;
 
-// The name of the type that is being handled by a catch clause.
-std::string current_exception_type() {
-  const std::type_info* type = abi::__cxa_current_exception_type();
-  if (type == nullptr) return "unknown";
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> name(
-      abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), std::free);
-  return name != nullptr ? name.get() : type->name();
-}
-
-}  // namespace
-
-HandlerCalls::HandlerCalls(const RetryPolicies& retries, NoHandlerPolicy no_handler, Logger& logger,
-                           const std::string& store_name)
+HandlerCalls::HandlerCalls(const RetryPolicies& retries, NoHandlerPolicy no_handler, Logger& logger)
     : retries_(retries),
       no_handler_(no_handler),
       logger_(logger),
-      store_name_(store_name),
       entropy_state_(std::random_device{}()) {}
 
-Verdict HandlerCalls::call(Handler& handler, const ClaimedMessage& message,
-                           HandlerContext& context) noexcept {
-  if (logger_.enabled(LogLevel::info)) log(LogLevel::info, "handler called", message, nullptr);
+template <class Handle>
+HandlerCalls::Answer HandlerCalls::guarded(HandlerContext& context, Handle handle) noexcept {
+  if (logger_.enabled(LogLevel::info)) log(LogLevel::info, "handler called", context, nullptr);
   using Kind = Failure::Kind;
   try {
     Failure failure;
     try {
-      handler.handle(message, context);
-      return Ack{};
+      return handle();
     } catch (const PermanentFailure& permanent) {
       failure = {Kind::permanent, current_exception_type(), permanent.what()};
     } catch (const RetryAfter& retry) {
@@ -68,37 +50,88 @@ Verdict HandlerCalls::call(Handler& handler, const ClaimedMessage& message,
       failure = {stopped ? Kind::interrupted : Kind::transient, current_exception_type(),
                  "an exception that is not a std::exception"};
     }
-    return verdict_of(failure, message);
+    return {verdict_of(failure, context)};
   } catch (...) {
     // No memory even to say what went wrong.
-    return Abandon{};
+    return {Abandon{}};
   }
 }
 
-Verdict HandlerCalls::verdict_of(const Failure& failure, const ClaimedMessage& message) {
+HandlerCalls::Answer HandlerCalls::call(Handler& handler, HandlerContext& context) noexcept {
+  return guarded(context, [&]() -> Answer {
+    handler.handle(context.message(), context);
+    return {Ack{}};
+  });
+}
+
+HandlerCalls::Answer HandlerCalls::call(TransactionalHandler& handler,
+                                        TransactionalQueue* transactions,
+                                        HandlerContext& context) noexcept {
+  return guarded(context, [&]() -> Answer {
+    if (transactions == nullptr) {
+      throw Error(ErrorCode::unsupported,
+                  "the handler wants a transaction, but the store of this message has none");
+    }
+    return call_in_transaction(handler, *transactions, context);
+  });
+}
+
+// What the handler throws goes on to the caller. A failure of the store is none of the handler's:
+// the message is released, to be tried again without counting an attempt. After a lost answer to
+// the commit, too: then the release has an effect only if nothing was committed.
+HandlerCalls::Answer HandlerCalls::call_in_transaction(TransactionalHandler& handler,
+                                                       TransactionalQueue& transactions,
+                                                       HandlerContext& context) {
+  bool handler_threw = false;
+  const auto work = [&](Transaction& transaction) {
+    handler_threw = true;
+    handler.handle(context.message(), transaction, context);
+    handler_threw = false;
+  };
+  try {
+    const SettleOutcome outcome =
+        transactions.acknowledge_with(delivery_of(context.message()), work);
+    if (outcome == SettleOutcome::settled) return {Ack{}, true, true};
+    const Failure failure{Failure::Kind::interrupted, "", std::string(to_string(outcome))};
+    log(LogLevel::warning, "handler's work rolled back, message released", context, &failure);
+    return {Release{}};
+  } catch (const Error& error) {
+    const bool is_unknown = error.code() == ErrorCode::outcome_unknown;
+    // What no repetition mends counts as a failure, so that it ends.
+    if (handler_threw || !(error.retryable() || is_unknown)) throw;
+    const Failure failure{Failure::Kind::interrupted, std::string(to_string(error.code())),
+                          error.what()};
+    log(LogLevel::error, "transaction of the handler failed, message released", context, &failure);
+    return {Release{}, false, is_unknown};
+  }
+}
+
+Verdict HandlerCalls::verdict_of(const Failure& failure, const HandlerContext& context) {
   using Kind = Failure::Kind;
+  const ClaimedMessage& message = context.message();
   if (failure.kind == Kind::interrupted) {
-    log(LogLevel::warning, "handler interrupted, message released", message, &failure);
+    log(LogLevel::warning, "handler interrupted, message released", context, &failure);
     return Release{};
   }
   std::string error = clip_text(failure.text, limits::kMaxErrorBytes);
   if (error.empty()) error = failure.type;
   if (failure.kind == Kind::permanent) {
-    log(LogLevel::error, "handler failed for good, message is dead", message, &failure);
+    log(LogLevel::error, "handler failed for good, message is dead", context, &failure);
     return Fail{std::move(error)};
   }
   const RetryPolicy& policy = retries_.for_topic(message.message.topic);
   const std::optional<Duration> delay = policy.after_failure(message.history.attempt, entropy());
   if (!delay) {
-    log(LogLevel::error, "handler failed for the last time, message is dead", message, &failure);
+    log(LogLevel::error, "handler failed for the last time, message is dead", context, &failure);
     return Fail{std::move(error)};
   }
-  log(LogLevel::error, "handler failed", message, &failure);
+  log(LogLevel::error, "handler failed", context, &failure);
   return Abandon{std::move(error), failure.delay.value_or(*delay)};
 }
 
-Verdict HandlerCalls::refuse(const ClaimedMessage& message) noexcept {
-  log(LogLevel::warning, "no handler for topic", message, nullptr);
+Verdict HandlerCalls::refuse(const ClaimedMessage& message, std::string_view store) noexcept {
+  log(LogLevel::warning, "no handler for topic", HandlerContext(message, {}, nullptr, store),
+      nullptr);
   try {
     const std::string error = "no handler for topic " + message.message.topic.str();
     if (no_handler_ == NoHandlerPolicy::fail) return Fail{error};
@@ -111,12 +144,13 @@ Verdict HandlerCalls::refuse(const ClaimedMessage& message) noexcept {
   }
 }
 
-void HandlerCalls::log(LogLevel level, std::string_view text, const ClaimedMessage& claimed,
+void HandlerCalls::log(LogLevel level, std::string_view text, const HandlerContext& context,
                        const Failure* failure) noexcept {
   if (!logger_.enabled(level)) return;
+  const ClaimedMessage& claimed = context.message();
   const Message& message = claimed.message;
   try {
-    std::vector<LogField> fields{{"store", store_name_},
+    std::vector<LogField> fields{{"store", context.store()},
                                  {"topic", message.topic},
                                  {"source", message.key.source},
                                  {"message_id", message.key.message_id},

@@ -2,13 +2,14 @@
 
 #include <atomic>
 #include <cstdint>
-#include <string>
+#include <string_view>
 
 #include "oncebox/handler.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/no_handler_policy.hpp"
 #include "oncebox/queue_types.hpp"
 #include "oncebox/retry_policy.hpp"
+#include "oncebox/transaction.hpp"
 
 namespace oncebox::dispatcher {
 
@@ -17,27 +18,39 @@ namespace oncebox::dispatcher {
 class HandlerCalls {
  public:
   /// Everything is borrowed.
-  HandlerCalls(const RetryPolicies& retries, NoHandlerPolicy no_handler, Logger& logger,
-               const std::string& store_name);
+  HandlerCalls(const RetryPolicies& retries, NoHandlerPolicy no_handler, Logger& logger);
 
-  [[nodiscard]] Verdict call(Handler& handler, const ClaimedMessage& message,
-                             HandlerContext& context) noexcept;
+  struct Answer {
+    Verdict verdict;
+    bool is_recorded = false;      ///< committed together with what the handler did
+    bool may_be_recorded = false;  ///< the answer to the commit was lost
+  };
+
+  [[nodiscard]] Answer call(Handler& handler, HandlerContext& context) noexcept;
+  /// `transactions` is null when the store of the message has none.
+  [[nodiscard]] Answer call(TransactionalHandler& handler, TransactionalQueue* transactions,
+                            HandlerContext& context) noexcept;
 
   /// For a message that nobody handles.
-  [[nodiscard]] Verdict refuse(const ClaimedMessage& message) noexcept;
+  [[nodiscard]] Verdict refuse(const ClaimedMessage& message, std::string_view store) noexcept;
 
  private:
   struct Failure;
 
-  [[nodiscard]] Verdict verdict_of(const Failure& failure, const ClaimedMessage& message);
-  void log(LogLevel level, std::string_view text, const ClaimedMessage& claimed,
+  /// The verdict on whatever `handle` throws.
+  template <class Handle>
+  [[nodiscard]] Answer guarded(HandlerContext& context, Handle handle) noexcept;
+  [[nodiscard]] Answer call_in_transaction(TransactionalHandler& handler,
+                                           TransactionalQueue& transactions,
+                                           HandlerContext& context);
+  [[nodiscard]] Verdict verdict_of(const Failure& failure, const HandlerContext& context);
+  void log(LogLevel level, std::string_view text, const HandlerContext& context,
            const Failure* failure) noexcept;
   std::uint64_t entropy() noexcept;
 
   const RetryPolicies& retries_;
   const NoHandlerPolicy no_handler_;
   Logger& logger_;
-  const std::string& store_name_;
   std::atomic<std::uint64_t> entropy_state_;
 };
 

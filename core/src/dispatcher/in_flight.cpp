@@ -62,6 +62,7 @@ std::vector<InFlight*> InFlightTable::admit(std::vector<ClaimedMessage>&& claime
     added.stage.store(InFlight::Stage::buffered, std::memory_order_relaxed);
     added.lease_lost.store(false, std::memory_order_relaxed);
     added.lease_until.store(lease_until, std::memory_order_relaxed);
+    added.is_recorded = false;
     added.may_be_recorded = false;
     added.renewed_in_round = round_;
     insert(added);
@@ -105,6 +106,7 @@ std::vector<InFlight*> InFlightTable::release(std::span<InFlight* const> message
     erase(message);
     message.claimed.reset();
     message.newer.reset();
+    message.origin = nullptr;
     message.route = nullptr;
     message.verdict = Ack{};
     unused_.push_back(&message);

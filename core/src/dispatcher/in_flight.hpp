@@ -4,17 +4,34 @@
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "dispatcher/routes.hpp"
 #include "dispatcher/wake_signal.hpp"
 #include "oncebox/message.hpp"
+#include "oncebox/observer.hpp"
 #include "oncebox/queue_types.hpp"
+#include "oncebox/transaction.hpp"
 
 namespace oncebox::dispatcher {
+
+class Settler;
+
+/// Where a message came from, and where its verdict goes.
+struct Origin {
+  std::string_view store;
+  Settler& settler;
+  Observer& observer;
+  TransactionalQueue* transactions = nullptr;  ///< null: the store has none
+  /// What this is part of, for who goes on after the verdict is given; empty: outlives the workers.
+  std::weak_ptr<void> whole = {};
+  std::atomic<std::size_t> waiting = 0;  ///< for a worker; counted by a `FairReadyQueue`
+};
 
 /// A message from its claim until its verdict is recorded. It is passed from the claim loop through
 /// a worker to the settler, and only the one who has it touches it, except where said otherwise.
@@ -28,9 +45,12 @@ struct InFlight {
   };
 
   std::optional<ClaimedMessage> claimed;
+  Origin* origin = nullptr;
   Route* route = nullptr;  ///< null: nobody handles it
+  double place = 0;        ///< in a `FairReadyQueue`: lower goes first
   std::size_t bytes = 0;   ///< of its payload, while that is in memory
   Verdict verdict;
+  bool is_recorded = false;      ///< the verdict was committed with what the handler did
   bool may_be_recorded = false;  ///< the store has, or may have, taken the verdict
   InFlight* next_finished = nullptr;
 

@@ -5,19 +5,6 @@
 
 namespace oncebox::dispatcher {
 
-Stopwatch::Stopwatch(const Clock& clock)
-    : clock_(clock), start_(clock.now()), steady_start_(std::chrono::steady_clock::now()) {}
-
-Duration Stopwatch::elapsed() const {
-  const auto steady = std::chrono::steady_clock::now() - steady_start_;
-  return std::max(std::chrono::floor<Duration>(steady), clock_.now() - start_);
-}
-
-void Stopwatch::restart() {
-  start_ = clock_.now();
-  steady_start_ = std::chrono::steady_clock::now();
-}
-
 LeaseKeeper::LeaseKeeper(const Parts& parts, const Settings& settings)
     : parts_(parts),
       settings_(settings),
@@ -25,25 +12,26 @@ LeaseKeeper::LeaseKeeper(const Parts& parts, const Settings& settings)
       since_round_(parts.clock),
       since_reap_(parts.clock) {}
 
-void LeaseKeeper::run(const std::stop_token& stop) {
-  const std::stop_callback on_stop(stop, [this] { signal_.raise(kLook); });
-  while (!stop.stop_requested()) {
-    SteadyTime deadline = since_round_.at(round_);
-    const bool reaps = settings_.reap_interval && reaping_;
-    if (!reaps) more_to_reap_ = false;
-    if (reaps) deadline = std::min(deadline, since_reap_.at(*settings_.reap_interval));
-    if (!more_to_reap_) signal_.wait_until(kLook, deadline);
-
-    if (const auto rounds = since_round_.elapsed() / round_; rounds > 0) {
-      since_round_.restart();
-      renew(static_cast<unsigned>(std::min<Duration::rep>(rounds, 2)));
-    }
-    // A large backlog is reaped in steps, so that leases are kept meanwhile.
-    if (reaps && (more_to_reap_ || since_reap_.elapsed() >= *settings_.reap_interval)) {
-      since_reap_.restart();
-      more_to_reap_ = reap_step();
-    }
+SteadyTime LeaseKeeper::step() {
+  if (const auto rounds = since_round_.elapsed() / round_; rounds > 0) {
+    since_round_.restart();
+    renew(static_cast<unsigned>(std::min<Duration::rep>(rounds, 2)));
   }
+  // A large backlog is reaped in steps, so that leases are kept meanwhile.
+  const bool reaps = settings_.reap_interval && reaping_;
+  if (!reaps) {
+    more_to_reap_ = false;
+  } else if (more_to_reap_ || since_reap_.elapsed() >= *settings_.reap_interval) {
+    since_reap_.restart();
+    more_to_reap_ = reap_step();
+  }
+  return std::min(since_round_.at(round_), next_reap());
+}
+
+SteadyTime LeaseKeeper::next_reap() const {
+  if (more_to_reap_) return {};
+  const bool reaps = settings_.reap_interval && reaping_;
+  return reaps ? since_reap_.at(*settings_.reap_interval) : SteadyTime::max();
 }
 
 // A failure is left to the next round: there is time for several before the lease ends.

@@ -1,39 +1,23 @@
 #pragma once
 
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "dispatcher/counters.hpp"
 #include "dispatcher/in_flight.hpp"
-#include "dispatcher/ready_queue.hpp"
+#include "dispatcher/ready_messages.hpp"
 #include "dispatcher/wake_signal.hpp"
 #include "dispatcher/worker_pool.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/observer.hpp"
 #include "oncebox/queue_store.hpp"
+#include "stopwatch.hpp"
 
 namespace oncebox::dispatcher {
 
-/// Measures how much time has passed, by the injected clock or by the machine's steady one,
-/// whichever says more: a clock that is set back must cost no lease, and a test moves only the
-/// injected one.
-class Stopwatch {
- public:
-  explicit Stopwatch(const Clock& clock);
-
-  [[nodiscard]] Duration elapsed() const;
-  void restart();
-  /// When this much will have passed, if the injected clock keeps step.
-  [[nodiscard]] SteadyTime at(Duration elapsed) const { return steady_start_ + elapsed; }
-
- private:
-  const Clock& clock_;
-  TimePoint start_;
-  SteadyTime steady_start_;
-};
+using detail::Stopwatch;
 
 /// Extends the leases of all that is in flight when about a third of them has passed, tells those
 /// whose lease is lost, and reaps at its own interval.
@@ -42,7 +26,7 @@ class LeaseKeeper {
   struct Parts {
     QueueStore& store;
     InFlightTable& table;
-    ReadyQueue& ready;
+    ReadyMessages& ready;
     WorkerPool& workers;
     Counters& counters;
     Logger& logger;
@@ -59,16 +43,15 @@ class LeaseKeeper {
 
   LeaseKeeper(const Parts& parts, const Settings& settings);
 
-  /// The work of its thread, until a stop is requested.
-  void run(const std::stop_token& stop);
-  /// Looks at the clock again.
-  void wake() noexcept { signal_.raise(kLook); }
+  /// Does what is due. Answers when to call it again, by one thread at a time; while nothing is in
+  /// flight, `next_reap` is soon enough.
+  SteadyTime step();
+  [[nodiscard]] SteadyTime next_reap() const;
+  [[nodiscard]] Duration round() const noexcept { return round_; }
   /// Leases are kept, but nothing is reaped any more.
   void stop_reaping() noexcept { reaping_ = false; }
 
  private:
-  static constexpr WakeSignal::Reasons kLook = 1;
-
   void renew(unsigned rounds);
   void on_lost(const Renewal& renewal, const MessageKey& key);
   /// Answers whether there is more to reap.
@@ -79,7 +62,6 @@ class LeaseKeeper {
   // A lease is extended in the second round after it was taken: when between one and two sixths of
   // it have passed.
   const Duration round_;
-  WakeSignal signal_;
   std::atomic<bool> reaping_ = true;
   Stopwatch since_round_;
   Stopwatch since_reap_;

@@ -9,36 +9,27 @@
 #include <span>
 #include <vector>
 
-namespace oncebox::dispatcher {
+#include "dispatcher/ready_messages.hpp"
 
-struct InFlight;
+namespace oncebox::dispatcher {
 
 /// The buffer between the claim loop and the workers: first in, first out, bounded. Taking one
 /// costs a compare-and-swap while there are any; a lock is taken only by who puts some in and by
 /// who has to wait. Safe from any thread.
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): it keeps head and tail apart.
-class ReadyQueue {
+class ReadyQueue final : public ReadyMessages {
  public:
   explicit ReadyQueue(std::size_t capacity);
 
-  [[nodiscard]] std::size_t size() const noexcept;
+  [[nodiscard]] std::size_t size() const noexcept override;
+  bool push(std::span<InFlight* const> messages) override;
+  InFlight* try_pop() noexcept override;
+  InFlight* pop(const std::function<void()>& on_wait) override;
+  std::vector<InFlight*> extract(const std::function<bool(const InFlight&)>& chosen) override;
+  std::vector<InFlight*> close() override;
 
-  /// Puts these in, for which there must be room, and wakes as many workers as can use them. False,
-  /// and nothing happened, once it is closed.
-  bool push(std::span<InFlight* const> messages);
-
-  /// Null when it is empty.
-  InFlight* try_pop() noexcept;
-  /// Waits while it is empty, after it has called `on_wait`; null once it is closed.
-  InFlight* pop(const std::function<void()>& on_wait);
   /// How many wait in `pop` and have nothing to wake up for yet.
   [[nodiscard]] std::size_t idle() const;
-
-  /// Takes out those that are `chosen`. The others keep their order.
-  std::vector<InFlight*> extract(const std::function<bool(const InFlight&)>& chosen);
-
-  /// Takes everything out and wakes every worker. Nothing can be put in any more.
-  std::vector<InFlight*> close();
 
  private:
   void push_locked(std::span<InFlight* const> messages) noexcept;

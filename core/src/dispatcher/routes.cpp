@@ -66,6 +66,20 @@ bool Route::give_back(TimePoint now) {
   return end();
 }
 
+void ClaimPlan::reserve(TimePoint now) const {
+  for (Route* route : limited) {
+    for (std::size_t i = 0; i < limit; ++i) route->admit(now);
+  }
+}
+
+bool ClaimPlan::unreserve(TimePoint now) const {
+  bool room_was_wanted = false;
+  for (Route* route : limited) {
+    for (std::size_t i = 0; i < limit; ++i) room_was_wanted |= route->give_back(now);
+  }
+  return room_was_wanted;
+}
+
 Routes::Routes(const Handlers& handlers, NoHandlerPolicy no_handler, TimePoint now)
     : claims_unhandled_(no_handler != NoHandlerPolicy::ignore) {
   for (const Handlers::Registration& registration : handlers.registrations()) {
@@ -139,6 +153,7 @@ ClaimPlans Routes::plan(std::size_t limit, TimePoint now) {
 
   std::vector<TopicPattern> unlimited;
   std::vector<TopicPattern> limited;
+  std::vector<Route*> limited_routes;
   std::vector<TopicPattern> closed = paused_;
   std::size_t limited_room = limit;
   for (const auto& route : routes_) {
@@ -148,9 +163,11 @@ ClaimPlans Routes::plan(std::size_t limit, TimePoint now) {
       unlimited.push_back(route->pattern());
     } else if (const std::size_t room = route->room(now); room > 0) {
       limited.push_back(route->pattern());
+      limited_routes.push_back(route.get());
       limited_room = std::min(limited_room, room);
     } else {
       closed.push_back(route->pattern());
+      plans.lacks_room = true;
       plans.room_at = std::min(plans.room_at, route->room_at(now));
     }
   }
@@ -160,7 +177,8 @@ ClaimPlans Routes::plan(std::size_t limit, TimePoint now) {
     return patterns;
   };
   if (!limited.empty()) {
-    plans.limited = {{.only = limited, .except = with(closed, unlimited)}, limited_room};
+    plans.limited = {
+        {.only = limited, .except = with(closed, unlimited)}, limited_room, limited_routes};
   }
   std::vector<TopicPattern> except = with(std::move(closed), limited);
   // Named beside the others, because a pattern that is left out yields only to a longer one.
@@ -169,7 +187,7 @@ ClaimPlans Routes::plan(std::size_t limit, TimePoint now) {
   const bool all = except.empty() &&
                    std::find(unlimited.begin(), unlimited.end(), everything) != unlimited.end();
   if (all) unlimited.clear();
-  plans.unlimited = {{.only = std::move(unlimited), .except = std::move(except)}, limit};
+  plans.unlimited = {{.only = std::move(unlimited), .except = std::move(except)}, limit, {}};
   return plans;
 }
 

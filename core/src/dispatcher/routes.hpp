@@ -24,7 +24,11 @@ class Route {
   Route(const Handlers::Registration& registration, TimePoint now);
 
   [[nodiscard]] const TopicPattern& pattern() const noexcept { return registration_.pattern; }
-  [[nodiscard]] Handler& handler() const noexcept { return *registration_.handler; }
+  /// One of the two is null.
+  [[nodiscard]] Handler* handler() const noexcept { return registration_.handler.get(); }
+  [[nodiscard]] TransactionalHandler* transactional_handler() const noexcept {
+    return registration_.transactional.get();
+  }
   [[nodiscard]] bool is_limited() const noexcept { return limited_; }
 
   /// How many more messages may be claimed now. When there are none, the next `end` tells.
@@ -51,6 +55,13 @@ class Route {
 struct ClaimPlan {
   TopicSelection topics;
   std::size_t limit = 0;
+  std::vector<Route*> limited = {};  ///< whose limits bound it
+
+  /// Takes the room of the whole plan, so that claims that are made at the same time keep the
+  /// limits together; and gives it back, when what was claimed has taken its own.
+  void reserve(TimePoint now) const;
+  /// Answers whether somebody found no room meanwhile and should look again.
+  bool unreserve(TimePoint now) const;
 };
 
 struct ClaimPlans {
@@ -58,6 +69,7 @@ struct ClaimPlans {
   /// than the tightest of them allows. So there are two claims at most, however many routes.
   std::optional<ClaimPlan> unlimited;
   std::optional<ClaimPlan> limited;
+  bool lacks_room = false;  ///< for some topics, because of their limits
   /// When a limit that has no room now will have some.
   TimePoint room_at = kMaxTime;
 };

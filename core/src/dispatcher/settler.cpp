@@ -1,6 +1,7 @@
 #include "dispatcher/settler.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <variant>
@@ -33,8 +34,8 @@ void Settler::submit(InFlight& message) noexcept {
   do {
     message.next_finished = top;
   } while (!submitted_.compare_exchange_weak(top, &message));
-  // Whoever put the first one there has raised the signal.
-  if (top == nullptr) signal_.raise(kVerdicts);
+  // Whoever put the first one there has told.
+  if (top == nullptr) on_verdicts_();
 }
 
 void Settler::gather() {
@@ -43,21 +44,39 @@ void Settler::gather() {
     pending_.push_back(message);
     message = message->next_finished;
   }
-  std::reverse(pending_.begin() + static_cast<std::ptrdiff_t>(before), pending_.end());
+  const auto first_new = pending_.begin() + static_cast<std::ptrdiff_t>(before);
+  std::reverse(first_new, pending_.end());
+  const auto is_recorded = [](const InFlight* message) { return message->is_recorded; };
+  std::copy_if(first_new, pending_.end(), std::back_inserter(recorded_), is_recorded);
+  pending_.erase(std::remove_if(first_new, pending_.end(), is_recorded), pending_.end());
 }
 
-void Settler::run(const std::stop_token& stop) {
-  const std::stop_callback on_stop(stop, [this] { signal_.raise(kVerdicts | kLook); });
-  for (;;) {
-    gather();
-    if (!pending_.empty()) {
-      settle_next();
-    } else if (stop.stop_requested()) {
-      return;
-    } else {
-      signal_.wait(kVerdicts);
-    }
+// Their verdicts were committed together with what their handlers did. One that came again since
+// is another message under the same key: that delivery is given back.
+void Settler::let_go_of_recorded() {
+  if (recorded_.empty()) return;
+  std::vector<Settlement> settlements;
+  settlements.reserve(recorded_.size());
+  for (InFlight* message : recorded_) {
+    settlements.push_back({delivery_of(*message->claimed), Ack{}});
+    count(*message, settlements.back(), SettleOutcome::settled);
+    parts_.room.on_payload_freed(std::exchange(message->bytes, 0));
   }
+  for (InFlight* message : parts_.table.release(recorded_, settlements)) {
+    message->is_recorded = false;
+    message->verdict = Release{};
+    pending_.push_back(message);
+  }
+  recorded_.clear();
+  parts_.room.on_room();
+}
+
+SteadyTime Settler::step() {
+  gather();
+  let_go_of_recorded();
+  next_step_ = {};
+  if (!pending_.empty()) settle_next();
+  return pending_.empty() ? kNothingLeft : next_step_;
 }
 
 void Settler::settle_next() {
@@ -98,7 +117,7 @@ void Settler::count(const InFlight& message, const Settlement& settlement, Settl
   } else if (const auto* abandon = std::get_if<Abandon>(&settlement.verdict)) {
     ++counters.retried;
     // A store that does not notify would let it wait for the next poll.
-    if (abandon->delay) parts_.gate.on_due(parts_.clock.now() + *abandon->delay);
+    if (abandon->delay) parts_.work.on_due(parts_.clock.now() + *abandon->delay);
   } else if (const auto* fail = std::get_if<Fail>(&settlement.verdict)) {
     ++counters.dead;
     parts_.observer.on_dead(*message.claimed, fail->error);
@@ -106,19 +125,19 @@ void Settler::count(const InFlight& message, const Settlement& settlement, Settl
     ++counters.released;
   }
   // The next one of its partition can be claimed now.
-  if (message.claimed->message.partition_key) parts_.gate.signal().raise(ClaimReasons::kWork);
+  if (message.claimed->message.partition_key) parts_.work.on_claimable();
 }
 
 void Settler::drop_first(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
-    parts_.gate.on_payload_freed(std::exchange(pending_[i]->bytes, 0));
+    parts_.room.on_payload_freed(std::exchange(pending_[i]->bytes, 0));
   }
   const auto again =
       parts_.table.release({pending_.data(), count}, std::span(settlements_.data(), count));
   pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(count));
   pending_.insert(pending_.end(), again.begin(), again.end());
   one_by_one_ -= std::min(one_by_one_, count);
-  parts_.gate.on_room();
+  parts_.room.on_room();
 }
 
 void Settler::on_failure(std::size_t count, const std::exception& failure) {
@@ -133,7 +152,7 @@ void Settler::on_failure(std::size_t count, const std::exception& failure) {
   }
   if (!repeats_) return give_up(count, failure.what());
   pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
-  signal_.wait_until(kLook, std::chrono::steady_clock::now() + pause_);
+  next_step_ = std::chrono::steady_clock::now() + pause_;
 }
 
 void Settler::give_up(std::size_t count, const char* why) {
@@ -149,10 +168,4 @@ void Settler::give_up(std::size_t count, const char* why) {
   }
   drop_first(count);
 }
-
-void Settler::stop_repeating() noexcept {
-  repeats_ = false;
-  wake();
-}
-
 }  // namespace oncebox::dispatcher

@@ -3,11 +3,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <stop_token>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "dispatcher/claim_gate.hpp"
+#include "dispatcher/claim_hints.hpp"
 #include "dispatcher/counters.hpp"
 #include "dispatcher/in_flight.hpp"
 #include "dispatcher/wake_signal.hpp"
@@ -18,15 +19,16 @@
 
 namespace oncebox::dispatcher {
 
-/// Records verdicts. While one batch is being recorded the next one gathers; nothing waits for a
-/// timer. A store that fails is asked again with growing pauses; a verdict that it refuses for good
-/// is logged, and its lease lapses.
+/// Records the verdicts of one store. While one batch is being recorded the next one gathers;
+/// nothing waits for a timer. A store that fails is asked again with growing pauses; a verdict that
+/// it refuses for good is logged, and its lease lapses.
 class Settler {
  public:
   struct Parts {
     QueueStore& store;
     InFlightTable& table;
-    ClaimGate& gate;
+    RoomHints& room;
+    WorkHints& work;
     Counters& counters;
     Logger& logger;
     Observer& observer;
@@ -34,24 +36,27 @@ class Settler {
     const std::string& store_name;
   };
 
-  explicit Settler(const Parts& parts) : parts_(parts) {}
+  /// `step` has nothing to do until `submit` calls this.
+  using OnVerdicts = std::function<void()>;
+
+  Settler(const Parts& parts, OnVerdicts on_verdicts)
+      : parts_(parts), on_verdicts_(std::move(on_verdicts)) {}
 
   /// Takes a message over whose verdict is given. From any thread.
   void submit(InFlight& message) noexcept;
 
-  /// The work of its thread: ends once a stop is requested and nothing is left.
-  void run(const std::stop_token& stop);
+  static constexpr SteadyTime kNothingLeft = SteadyTime::max();
+
+  /// Records a batch, if there is one. Answers when to call it again, by one thread at a time: at
+  /// once for a time that has come, or `kNothingLeft`.
+  SteadyTime step();
 
   /// From now on a call that fails is not repeated.
-  void stop_repeating() noexcept;
-  /// Ends a pause after a failure.
-  void wake() noexcept { signal_.raise(kLook); }
+  void stop_repeating() noexcept { repeats_ = false; }
 
  private:
-  static constexpr WakeSignal::Reasons kVerdicts = 1;
-  static constexpr WakeSignal::Reasons kLook = 2;
-
   void gather();
+  void let_go_of_recorded();
   void settle_next();
   void conclude(std::size_t count, const std::vector<SettleOutcome>& outcomes);
   void count(const InFlight& message, const Settlement& settlement, SettleOutcome outcome);
@@ -60,15 +65,17 @@ class Settler {
   void drop_first(std::size_t count);
 
   const Parts parts_;
-  WakeSignal signal_;
+  const OnVerdicts on_verdicts_;
   std::atomic<InFlight*> submitted_ = nullptr;  // a stack, taken as a whole
   std::atomic<bool> repeats_ = true;
 
-  // Of its thread alone.
+  // Of who calls `step`.
   std::vector<InFlight*> pending_;
+  std::vector<InFlight*> recorded_;
   std::vector<Settlement> settlements_;  // only ever grows: see `InFlightTable::address`
   std::size_t one_by_one_ = 0;           // so many of the first go alone, to find the bad one
   std::chrono::milliseconds pause_{0};
+  SteadyTime next_step_{};
 };
 
 }  // namespace oncebox::dispatcher

@@ -23,7 +23,8 @@ void TokenBucket::refill(TimePoint now) {
 std::size_t TokenBucket::available(TimePoint now) {
   const std::lock_guard lock(mutex_);
   refill(now);
-  return static_cast<std::size_t>(level_ / token_);
+  // Below zero while several claims have reserved at the same time.
+  return level_ <= 0 ? 0 : static_cast<std::size_t>(level_ / token_);
 }
 
 TimePoint TokenBucket::next_at(TimePoint now) {

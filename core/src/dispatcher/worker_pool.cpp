@@ -4,6 +4,8 @@
 #include <utility>
 #include <variant>
 
+#include "dispatcher/settler.hpp"
+
 namespace oncebox::dispatcher {
 
 namespace {
@@ -41,7 +43,7 @@ void WorkerPool::run(Worker& worker) {
       worker.hits.fetch_add(1, std::memory_order_relaxed);
     } else {
       worker.misses.fetch_add(1, std::memory_order_relaxed);
-      message = parts_.ready.pop([this] { parts_.gate.on_idle(); });
+      message = parts_.ready.pop([this] { parts_.room.on_idle(); });
       if (message == nullptr) return;
     }
     handle(worker, *message);
@@ -49,7 +51,7 @@ void WorkerPool::run(Worker& worker) {
 }
 
 void WorkerPool::handle(Worker& worker, InFlight& message) {
-  parts_.gate.on_room();
+  parts_.room.on_room();
   const TimePoint now = parts_.clock.now();
   // Somebody else may have it by now. If nobody has, it is soon claimed again.
   const bool lapsed = message.lease_until.load(std::memory_order_relaxed) <= now;
@@ -58,19 +60,28 @@ void WorkerPool::handle(Worker& worker, InFlight& message) {
   if (!stop) return give_back(message);
 
   const ClaimedMessage& claimed = *message.claimed;
-  if (message.route->begin(now)) parts_.gate.on_limit_eased();
+  if (message.route->begin(now)) parts_.room.on_limit_eased();
   const Duration waited = std::max(now - claimed.eligible_at, Duration::zero());
   worker.latency_ms.record(static_cast<std::uint64_t>(waited.count()));
-  parts_.observer.on_handler_start(claimed, waited);
+  const Origin& origin = *message.origin;
+  origin.observer.on_handler_start(claimed, waited);
 
-  HandlerContext context(claimed, std::move(*stop), &message.lease_lost);
+  HandlerContext context(claimed, std::move(*stop), &message.lease_lost, origin.store);
   const SteadyTime started = SteadyClock::now();
-  Verdict verdict = parts_.calls.call(message.route->handler(), claimed, context);
+  HandlerCalls::Answer answer = call(message, context);
   const std::uint64_t took = nanoseconds_between(started, SteadyClock::now());
 
   worker.duration_ns.record(took);
-  parts_.observer.on_handler_end(claimed, verdict, std::chrono::nanoseconds(took));
-  end(worker, message, std::move(verdict));
+  origin.observer.on_handler_end(claimed, answer.verdict, std::chrono::nanoseconds(took));
+  end(worker, message, std::move(answer));
+}
+
+HandlerCalls::Answer WorkerPool::call(const InFlight& message, HandlerContext& context) const {
+  const Route& route = *message.route;
+  if (TransactionalHandler* const handler = route.transactional_handler()) {
+    return parts_.calls.call(*handler, message.origin->transactions, context);
+  }
+  return parts_.calls.call(*route.handler(), context);
 }
 
 // Whoever wants to interrupt a handler says so before it takes the worker's lock. So it either
@@ -84,32 +95,44 @@ std::optional<std::stop_token> WorkerPool::begin(Worker& worker, InFlight& messa
   return worker.stop.get_token();
 }
 
-void WorkerPool::end(Worker& worker, InFlight& message, Verdict verdict) {
+void WorkerPool::end(Worker& worker, InFlight& message, HandlerCalls::Answer answer) {
   {
     const std::lock_guard lock(worker.mutex);
     worker.current = nullptr;
     message.stage = Stage::finished;
   }
   // A dead one is shown whole to the observer when its death is recorded.
-  if (!std::holds_alternative<Fail>(verdict)) {
+  if (!std::holds_alternative<Fail>(answer.verdict)) {
     // Exchanged, because assigning an empty text keeps the memory of the old one.
     std::exchange(message.claimed->message.payload, {});
     std::exchange(message.claimed->message.headers, {});
-    parts_.gate.on_payload_freed(std::exchange(message.bytes, 0));
+    parts_.room.on_payload_freed(std::exchange(message.bytes, 0));
   }
-  message.verdict = std::move(verdict);
+  message.verdict = std::move(answer.verdict);
+  message.is_recorded = answer.is_recorded;
+  message.may_be_recorded = answer.may_be_recorded;
   const bool room_was_wanted = message.route->end();
-  parts_.settler.submit(message);
-  if (room_was_wanted) parts_.gate.on_limit_eased();
-  parts_.gate.on_room();
+  submit(message);
+  if (room_was_wanted) parts_.room.on_limit_eased();
+  parts_.room.on_room();
 }
 
 void WorkerPool::give_back(InFlight& message) {
-  message.stage = Stage::finished;
-  message.verdict = Release{};
   const bool room_was_wanted = message.route->give_back(parts_.clock.now());
-  parts_.settler.submit(message);
-  if (room_was_wanted) parts_.gate.on_limit_eased();
+  finish(message, Release{});
+  if (room_was_wanted) parts_.room.on_limit_eased();
+}
+
+void WorkerPool::finish(InFlight& message, Verdict verdict) {
+  message.stage = Stage::finished;
+  message.verdict = std::move(verdict);
+  submit(message);
+}
+
+// Once it is submitted its store may be let go.
+void WorkerPool::submit(InFlight& message) {
+  const std::shared_ptr<void> whole = message.origin->whole.lock();
+  message.origin->settler.submit(message);
 }
 
 std::optional<std::stop_source> WorkerPool::take_stop_source(Worker& worker,

@@ -10,14 +10,12 @@
 #include <thread>
 #include <vector>
 
-#include "dispatcher/claim_gate.hpp"
+#include "dispatcher/claim_hints.hpp"
 #include "dispatcher/handler_calls.hpp"
 #include "dispatcher/in_flight.hpp"
-#include "dispatcher/ready_queue.hpp"
-#include "dispatcher/settler.hpp"
+#include "dispatcher/ready_messages.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/histogram.hpp"
-#include "oncebox/observer.hpp"
 #include "oncebox/running_stats.hpp"
 
 namespace oncebox::dispatcher {
@@ -27,11 +25,9 @@ namespace oncebox::dispatcher {
 class WorkerPool {
  public:
   struct Parts {
-    ReadyQueue& ready;
-    ClaimGate& gate;
-    Settler& settler;
+    ReadyMessages& ready;
+    RoomHints& room;
     HandlerCalls& calls;
-    Observer& observer;
     const Clock& clock;
   };
 
@@ -45,8 +41,10 @@ class WorkerPool {
   /// Requests those of all handlers; none begins any more.
   void interrupt_all();
 
-  /// Hands a message that no handler has begun to the settler, to be released.
+  /// Hands a message that no handler has begun to its settler, to be released.
   void give_back(InFlight& message);
+  /// Hands a message that never waited for a handler to its settler.
+  static void finish(InFlight& message, Verdict verdict);
 
   [[nodiscard]] std::size_t running() const;
   void add_to(RunningStats& stats) const;
@@ -68,7 +66,9 @@ class WorkerPool {
   void run(Worker& worker);
   void handle(Worker& worker, InFlight& message);
   std::optional<std::stop_token> begin(Worker& worker, InFlight& message);
-  void end(Worker& worker, InFlight& message, Verdict verdict);
+  [[nodiscard]] HandlerCalls::Answer call(const InFlight& message, HandlerContext& context) const;
+  void end(Worker& worker, InFlight& message, HandlerCalls::Answer answer);
+  static void submit(InFlight& message);
   static std::optional<std::stop_source> take_stop_source(Worker& worker, const Renewal* delivery);
 
   const Parts parts_;

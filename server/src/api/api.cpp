@@ -2,11 +2,12 @@
 
 #include <chrono>
 #include <mutex>
-#include <vector>
+#include <utility>
 
 #include "api/api_routes.hpp"
 #include "api/event_streams.hpp"
-#include "api/housekeeper.hpp"
+#include "api/readiness.hpp"
+#include "api/recovery.hpp"
 #include "api/served_stores.hpp"
 
 namespace oncebox::server {
@@ -14,25 +15,32 @@ namespace oncebox::server {
 namespace {
 
 constexpr Duration kReadinessInterval = std::chrono::seconds{1};
+/// Shorter than any probe waits for its answer.
+constexpr Duration kReadinessPatience{900};
 
 }  // namespace
 
 class Api::Impl {
  public:
-  Impl(const ServerOptions& options, HostedStores& stores, Metrics& metrics, Logger& logger,
+  Impl(const ServerOptions& options, StoreSet& stores, Metrics& metrics, Logger& logger,
        const Clock& clock)
       : options_(options),
         calls_(options_.call_threads, options_.max_queued_calls),
         parts_{options_, calls_, timers_, metrics, logger, clock},
         stores_(stores, parts_),
-        events_(stores_, parts_) {
-    for (const auto& store : stores_) {
-      housekeepers_.push_back(std::make_unique<Housekeeper>(*store, parts_));
-    }
+        events_(stores_, parts_),
+        recovery_(parts_, stores) {
+    stores_.start(
+        {.on_opened =
+             [this](const ServedStorePtr& store) {
+               events_.on_opened(store);
+               recovery_.add(store);
+             },
+         .on_removed = [this](const ServedStorePtr& store) { recovery_.remove(store->name()); }});
   }
 
   ~Impl() {
-    for (const auto& housekeeper : housekeepers_) housekeeper->stop();
+    recovery_.stop();
     events_.stop();
     stores_.close();
     timers_.stop();
@@ -45,6 +53,10 @@ class Api::Impl {
     add_enqueue_routes(router, context_);
     add_work_routes(router, context_);
     add_operator_routes(router, context_);
+    add_edit_routes(router, context_);
+    add_audit_routes(router, context_);
+    add_recovery_routes(router, context_);
+    recovery_.add_routes(router);
     add_key_routes(router, context_);
     add_store_routes(router, context_);
     router.add({.method = Method::get,
@@ -57,9 +69,8 @@ class Api::Impl {
   }
 
   void start() {
-    stores_.listen();
     events_.start();
-    for (const auto& housekeeper : housekeepers_) housekeeper->start();
+    recovery_.start();
   }
 
   void drain() noexcept {
@@ -67,18 +78,17 @@ class Api::Impl {
     events_.drain();
   }
 
+  HostedStorePtr find_store(std::string_view name) {
+    const ServedStorePtr served = stores_.find(name);
+    return {served, &served->store};
+  }
+
   Readiness readiness() {
     const std::lock_guard lock(readiness_mutex_);
     const SteadyTime now = std::chrono::steady_clock::now();
     if (now < readiness_until_) return readiness_;
-    readiness_ = {};
-    for (const auto& store : stores_) {
-      const Health health = store->store.store().health();
-      if (health.status != HealthStatus::unavailable) continue;
-      readiness_ = {.ready = false,
-                    .detail = "store " + store->store.name() + ": " + health.detail};
-      break;
-    }
+    readiness_ = ask_readiness(stores_, probe_);
+    readiness_.degraded |= recovery_.report().status != HealthStatus::healthy;
     readiness_until_ = std::chrono::steady_clock::now() + kReadinessInterval;
     return readiness_;
   }
@@ -90,14 +100,15 @@ class Api::Impl {
   const ApiParts parts_;
   ServedStores stores_;
   EventStreams events_;
-  std::vector<std::unique_ptr<Housekeeper>> housekeepers_;
+  Recovery recovery_;
   const ApiContext context_{parts_, stores_};
+  HealthProbe probe_{kReadinessPatience};
   std::mutex readiness_mutex_;
   Readiness readiness_;
   SteadyTime readiness_until_{};
 };
 
-Api::Api(const ServerOptions& options, HostedStores& stores, Metrics& metrics, Logger& logger,
+Api::Api(const ServerOptions& options, StoreSet& stores, Metrics& metrics, Logger& logger,
          const Clock& clock)
     : impl_(std::make_unique<Impl>(options, stores, metrics, logger, clock)) {}
 
@@ -106,6 +117,7 @@ Api::~Api() = default;
 void Api::add_routes(Router& router) { impl_->add_routes(router); }
 void Api::start() { impl_->start(); }
 void Api::drain() noexcept { impl_->drain(); }
+HostedStorePtr Api::find_store(std::string_view name) { return impl_->find_store(name); }
 Api::Readiness Api::readiness() { return impl_->readiness(); }
 
 }  // namespace oncebox::server

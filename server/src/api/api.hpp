@@ -1,12 +1,15 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "api/hosted_store.hpp"
 #include "http/router.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/server/server_options.hpp"
+#include "oncebox/store_set.hpp"
 
 namespace oncebox::server {
 
@@ -16,8 +19,9 @@ class Metrics;
 /// them (threads that wait for stores, claims that wait, reaping, retention, live statistics).
 class Api {
  public:
-  /// Everything but the options is borrowed.
-  Api(const ServerOptions& options, HostedStores& stores, Metrics& metrics, Logger& logger,
+  /// Everything but the options is borrowed. The stores are those of the set, from when each comes
+  /// until it is removed.
+  Api(const ServerOptions& options, StoreSet& stores, Metrics& metrics, Logger& logger,
       const Clock& clock);
   ~Api();
   Api(const Api&) = delete;
@@ -27,11 +31,20 @@ class Api {
   void start();
   /// Waiting claims are answered empty, and event streams end. Calls go on.
   void drain() noexcept;
-  /// Whether every store can be reached and has the schema of this version; otherwise why not.
-  /// Asked at most once a second: probes come often.
+
+  /// An empty name means the default. Throws `not_found`, and `unavailable` while it is down.
+  [[nodiscard]] HostedStorePtr find_store(std::string_view name);
+
+  /// Whether the default store can be used, or any where there is no default, and how many others
+  /// are known to be down. The default store is asked, at most once a second, because probes come
+  /// often; one that does not answer within that time cannot be used.
   struct Readiness {
     bool ready = true;
-    std::string detail = {};
+    /// Some are down, the stores are those of an earlier discovery, or `/v1/health` has something
+    /// to say.
+    bool degraded = false;
+    std::size_t stores_down = 0;
+    std::string detail = {};  ///< why; for the log
   };
   [[nodiscard]] Readiness readiness();
 

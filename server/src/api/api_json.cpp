@@ -65,6 +65,12 @@ std::string write_busiest(const QueueStats& stats) {
   return json::serialize(object);
 }
 
+void add_health(json::object& object, const Health& health) {
+  object.emplace("health", health_word(health.status));
+  if (health.detail.empty()) return;
+  object.emplace("detail", clip_text(health.detail, limits::kMaxErrorBytes));
+}
+
 }  // namespace
 
 std::string write_intake_summary(const IntakeSummary& summary) {
@@ -89,19 +95,33 @@ std::string with_lines_stored(std::string_view problem, std::size_t lines) {
   return json::serialize(object);
 }
 
-std::string write_stores(std::span<const StoreReport> stores) {
+std::string write_stores(const StoresReport& report) {
   json::array list;
-  for (const StoreReport& store : stores) {
+  for (const StoreReport& store : report.stores) {
     json::object entry{{"name", store.name},
                        {"default", store.is_default},
-                       {"health", health_word(store.health.status)}};
-    if (!store.health.detail.empty()) {
-      entry.emplace("detail", clip_text(store.health.detail, limits::kMaxErrorBytes));
+                       {"state", store.capabilities ? "Open" : "Down"}};
+    add_health(entry, store.health);
+    if (store.capabilities) {
+      entry.emplace("capabilities", capabilities_object(*store.capabilities));
     }
-    entry.emplace("capabilities", capabilities_object(store.capabilities));
     list.push_back(std::move(entry));
   }
-  return json::serialize(json::object{{"stores", std::move(list)}});
+  json::object discovery;
+  add_health(discovery, report.discovery);
+  json::object object{{"stores", std::move(list)}, {"discovery", std::move(discovery)}};
+  if (report.next) object.emplace("next", *report.next);
+  return json::serialize(object);
+}
+
+std::string write_refreshed(const RefreshResult& result) {
+  const auto names = [](const std::vector<std::string>& all) {
+    return json::array(all.begin(), all.end());
+  };
+  return json::serialize(json::object{{"added", names(result.added)},
+                                      {"removed", names(result.removed)},
+                                      {"reopened", names(result.reopened)},
+                                      {"down", names(result.down)}});
 }
 
 std::string write_samples(std::span<const QueueSample> samples, TimePoint at) {

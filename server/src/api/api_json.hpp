@@ -8,6 +8,7 @@
 #include "oncebox/clock.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/store.hpp"
+#include "oncebox/store_set.hpp"
 
 /// Answers that only this service gives, as JSON: those that clients of a store need too are in
 /// oncebox::wire.
@@ -23,16 +24,26 @@ struct IntakeSummary;
 [[nodiscard]] std::string with_lines_stored(std::string_view problem, std::size_t lines);
 
 struct StoreReport {
-  std::string_view name;
+  std::string name;
   bool is_default = false;
-  Capabilities capabilities = {};
+  std::optional<Capabilities> capabilities = {};  ///< nothing: it is down
   Health health = {};
 };
 
-/// `{"stores": [{"name": …, "default": true, "health": "Healthy", "detail"?: …, "capabilities":
-/// {"durable": …, "sharedBetweenProcesses": …, "joinsCallerTransaction": …, "notifies": …,
-/// "nativeTtl": …, "maxPayloadBytes": …}}]}`
-[[nodiscard]] std::string write_stores(std::span<const StoreReport> stores);
+struct StoresReport {
+  std::vector<StoreReport> stores = {};
+  std::optional<std::string> next = {};  ///< absent on the last page
+  Health discovery = {};
+};
+
+/// `{"stores": [{"name": …, "default": true, "state": "Open", "health": "Healthy", "detail"?: …,
+/// "capabilities"?: {"durable": …, "sharedBetweenProcesses": …, "joinsCallerTransaction": …,
+/// "notifies": …, "nativeTtl": …, "maxPayloadBytes": …}}], "next"?: …, "discovery": {"health":
+/// "Healthy", "detail"?: …}}`
+[[nodiscard]] std::string write_stores(const StoresReport& report);
+
+/// `{"added": ["acme"], "removed": [], "reopened": [], "down": []}`
+[[nodiscard]] std::string write_refreshed(const RefreshResult& result);
 
 struct QueueSample {
   std::string_view store;

@@ -39,6 +39,20 @@ Handler checked(BodyKind body, std::function<void(const ExchangePtr&)> handler) 
   };
 }
 
+/// The log says which store a request was about, also when that is down.
+ServedStorePtr find_for(const ExchangePtr& exchange, ServedStores& stores, std::string_view name) {
+  try {
+    ServedStorePtr store = stores.find(name);
+    exchange->note_store(store->name());
+    return store;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::unavailable) {
+      exchange->note_store(name.empty() ? stores.default_name() : std::string(name));
+    }
+    throw;
+  }
+}
+
 void add_checked(Router& router, const ApiRoute& route, std::string pattern,
                  std::function<void(const ExchangePtr&)> handler) {
   router.add({.method = route.method,
@@ -55,25 +69,26 @@ void add_store_route(Router& router, const ApiContext& context, const ApiRoute& 
   ServedStores& stores = context.stores;
   add_checked(router, route, fmt::format("/v1{}", route.path),
               [&stores, handler](const ExchangePtr& exchange) {
-                handler({exchange, stores.find({}), exchange->request().arguments});
+                handler({exchange, find_for(exchange, stores, {}), exchange->request().arguments});
               });
-  add_checked(router, route, fmt::format("{}{}", kNamedStore, route.path),
-              [&stores, handler = std::move(handler)](const ExchangePtr& exchange) {
-                const std::span<const std::string> arguments = exchange->request().arguments;
-                handler({exchange, stores.find(arguments.front()), arguments.subspan(1)});
-              });
+  add_checked(
+      router, route, fmt::format("{}{}", kNamedStore, route.path),
+      [&stores, handler = std::move(handler)](const ExchangePtr& exchange) {
+        const std::span<const std::string> arguments = exchange->request().arguments;
+        handler({exchange, find_for(exchange, stores, arguments.front()), arguments.subspan(1)});
+      });
 }
 
 void add_queue_route(Router& router, const ApiContext& context, const ApiRoute& route,
                      std::function<void(const QueueCall&)> handler) {
   add_store_route(router, context, route, [handler](const StoreCall& call) {
-    handler({call.exchange, call.store.inbox, call.arguments});
+    handler({call.exchange, {call.store, &call.store->inbox}, call.arguments});
   });
   const std::string path = fmt::format("/outbox{}", route.path);
   ApiRoute outbox = route;
   outbox.path = path;
   add_store_route(router, context, outbox, [handler = std::move(handler)](const StoreCall& call) {
-    handler({call.exchange, call.store.outbox, call.arguments});
+    handler({call.exchange, {call.store, &call.store->outbox}, call.arguments});
   });
 }
 

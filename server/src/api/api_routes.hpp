@@ -20,13 +20,16 @@ struct ApiContext {
 void add_enqueue_routes(Router& router, const ApiContext& context);
 void add_work_routes(Router& router, const ApiContext& context);
 void add_operator_routes(Router& router, const ApiContext& context);
+void add_edit_routes(Router& router, const ApiContext& context);
+void add_audit_routes(Router& router, const ApiContext& context);
+void add_recovery_routes(Router& router, const ApiContext& context);
 void add_key_routes(Router& router, const ApiContext& context);
 void add_store_routes(Router& router, const ApiContext& context);
 
-/// A request about one store. What it borrows lives as long as the exchange and the service.
+/// A request about one store. What it borrows lives as long as the exchange.
 struct StoreCall {
   const ExchangePtr& exchange;
-  ServedStore& store;
+  ServedStorePtr store;                    ///< whoever goes on later keeps it
   std::span<const std::string> arguments;  ///< of the path behind the store's name
 
   [[nodiscard]] const Request& request() const { return exchange->request(); }
@@ -35,7 +38,7 @@ struct StoreCall {
 /// A request about one queue of a store.
 struct QueueCall {
   const ExchangePtr& exchange;
-  ServedQueue& queue;
+  ServedQueuePtr queue;
   std::span<const std::string> arguments;
 
   [[nodiscard]] const Request& request() const { return exchange->request(); }

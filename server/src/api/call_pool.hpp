@@ -3,8 +3,11 @@
 #include <concepts>
 #include <condition_variable>
 #include <cstddef>
+#include <list>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -13,8 +16,14 @@
 
 namespace oncebox::server {
 
-/// The threads that wait for stores, so that those of the sockets never do. Calls begin in the
-/// order in which they came. Every call but the destructor is safe from any thread.
+/// The threads that wait for stores, so that those of the sockets never do. Every call but the
+/// destructor is safe from any thread.
+///
+/// **Lanes.** Calls about one store stand in its `CallLane`, and begin in the order in which they
+/// came; lanes take turns. Some threads are kept for those who have no call under way: a part for
+/// the other stores of a database server, and a part for other servers. So a store that hangs, or a
+/// server, holds up itself, until more servers hang than threads are kept. Likewise a quarter of
+/// the places of those that wait is kept for lanes where nobody does.
 class CallPool {
  public:
   CallPool(std::size_t threads, std::size_t max_queued);
@@ -23,27 +32,14 @@ class CallPool {
   CallPool(const CallPool&) = delete;
   CallPool& operator=(const CallPool&) = delete;
 
-  /// Runs `call()`, which must not throw. Throws `overloaded` when too many wait already, and
-  /// `unavailable` after `stop`.
-  template <std::invocable Call>
-  void submit(Call call) {
-    push(std::make_unique<QueuedCall<Call>>(std::move(call)), Bound::max_queued);
-  }
+  // Calls about no store in particular, in a lane of their own. See `CallLane`.
 
-  /// The same for work of the server's own, of which there is never more than a little: it is not
-  /// refused when clients ask for too much. Dropped after `stop`.
   template <std::invocable Call>
-  void submit_own(Call call) {
-    push(std::make_unique<QueuedCall<Call>>(std::move(call)), Bound::none);
-  }
-
-  /// Sends what `make(const Request&)` returns, or the problem that it throws.
+  void submit(Call call);
+  template <std::invocable Call>
+  void submit_own(Call call);
   template <std::invocable<const Request&> Make>
-  void answer(const ExchangePtr& exchange, Make make) {
-    submit([exchange, make = std::move(make)]() mutable {
-      server::answer(*exchange, [&] { return make(exchange->request()); });
-    });
-  }
+  void answer(const ExchangePtr& exchange, Make make);
 
   /// Refuses further calls, runs those that wait, and returns then. Must not be called by a call.
   void stop();
@@ -51,6 +47,8 @@ class CallPool {
   void discard();
 
  private:
+  friend class CallLane;
+
   struct Queued {
     virtual ~Queued() = default;
     virtual void run() noexcept = 0;
@@ -66,21 +64,99 @@ class CallPool {
     Call call;
   };
 
+  /// The lanes of one database server.
+  struct Server {
+    std::size_t running = 0;
+  };
+
+  struct Lane {
+    std::shared_ptr<Server> server;
+    std::size_t running = 0;
+    std::size_t queued = 0;
+    std::unique_ptr<Queued> first = {};
+    Queued* last = nullptr;
+  };
+  using LanePtr = std::shared_ptr<Lane>;
+
   enum class Bound { max_queued, none };
 
-  void push(std::unique_ptr<Queued> call, Bound bound);
-  [[nodiscard]] std::unique_ptr<Queued> pop();
+  [[nodiscard]] LanePtr make_lane(const std::string& server);
+  void push(const LanePtr& lane, std::unique_ptr<Queued> call, Bound bound);
   void work();
+  // These need the lock.
+  [[nodiscard]] bool may_begin(const Lane& lane) const;
+  [[nodiscard]] std::list<LanePtr>::iterator next();
+  [[nodiscard]] std::unique_ptr<Queued> take(std::list<LanePtr>::iterator place);
 
+  const std::size_t threads_at_most_;
   const std::size_t max_queued_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::unique_ptr<Queued> first_;
-  Queued* last_ = nullptr;
+  std::map<std::string, std::weak_ptr<Server>> servers_;
+  std::list<LanePtr> waiting_;  ///< those in which calls wait, in turn
   std::size_t queued_ = 0;
+  std::size_t running_ = 0;
   bool stopped_ = false;
+  const LanePtr own_lane_;
   std::mutex joining_;
   std::vector<std::jthread> threads_;  // last: they use the members above
 };
+
+/// The calls about one store. Borrows the pool. Safe from any thread.
+class CallLane {
+ public:
+  /// `server` stands for the database server that the store lives on.
+  CallLane(CallPool& pool, const std::string& server)
+      : pool_(pool), lane_(pool.make_lane(server)) {}
+
+  /// Runs `call()`, which must not throw. Throws `overloaded` when too many wait already, and
+  /// `unavailable` after the pool has stopped.
+  template <std::invocable Call>
+  void submit(Call call) {
+    push(std::move(call), CallPool::Bound::max_queued);
+  }
+
+  /// The same for work of the server's own, of which there is never more than a little: it is not
+  /// refused when clients ask for too much. Dropped after the pool has stopped.
+  template <std::invocable Call>
+  void submit_own(Call call) {
+    push(std::move(call), CallPool::Bound::none);
+  }
+
+  /// Sends what `make(const Request&)` returns, or the problem that it throws.
+  template <std::invocable<const Request&> Make>
+  void answer(const ExchangePtr& exchange, Make make) {
+    submit([exchange, make = std::move(make)]() mutable {
+      server::answer(*exchange, [&] { return make(exchange->request()); });
+    });
+  }
+
+ private:
+  friend class CallPool;
+  CallLane(CallPool& pool, CallPool::LanePtr lane) : pool_(pool), lane_(std::move(lane)) {}
+
+  template <class Call>
+  void push(Call call, CallPool::Bound bound) {
+    pool_.push(lane_, std::make_unique<CallPool::QueuedCall<Call>>(std::move(call)), bound);
+  }
+
+  CallPool& pool_;
+  const CallPool::LanePtr lane_;
+};
+
+template <std::invocable Call>
+void CallPool::submit(Call call) {
+  CallLane(*this, own_lane_).submit(std::move(call));
+}
+
+template <std::invocable Call>
+void CallPool::submit_own(Call call) {
+  CallLane(*this, own_lane_).submit_own(std::move(call));
+}
+
+template <std::invocable<const Request&> Make>
+void CallPool::answer(const ExchangePtr& exchange, Make make) {
+  CallLane(*this, own_lane_).answer(exchange, std::move(make));
+}
 
 }  // namespace oncebox::server

@@ -28,7 +28,7 @@ class Enqueue {
           std::make_shared<NdjsonIntake>(call.exchange, call.queue, settings, parts_));
     } else if (is_array(request.body)) {
       enqueue_array(call, settings);
-    } else if (call.queue.singles != nullptr && settings.like_inbox(parts_.options.enqueue)) {
+    } else if (call.queue->singles != nullptr && settings.like_inbox(parts_.options.enqueue)) {
       enqueue_single(call);
     } else {
       enqueue_alone(call, settings);
@@ -44,51 +44,51 @@ class Enqueue {
   /// Together with those of other clients.
   void enqueue_single(const QueueCall& call) const {
     if (call.request().body.size() <= kSmallBodyBytes) {
-      submit_single(call.exchange, *call.queue.singles, parts_.clock);
+      submit_single(call.exchange, call.queue, parts_.clock);
       return;
     }
-    parts_.calls.submit(
-        [exchange = call.exchange, singles = call.queue.singles, &clock = parts_.clock]() noexcept {
+    call.queue->calls.submit(
+        [exchange = call.exchange, queue = call.queue, &clock = parts_.clock]() noexcept {
           try {
-            submit_single(exchange, *singles, clock);
+            submit_single(exchange, queue, clock);
           } catch (...) {
             exchange->send(failure_response(std::current_exception(), exchange->request()));
           }
         });
   }
 
-  static void submit_single(const ExchangePtr& exchange, Inbox& singles, const Clock& clock) {
+  static void submit_single(const ExchangePtr& exchange, const ServedQueuePtr& queue,
+                            const Clock& clock) {
     const Request& request = exchange->request();
     Message message = wire::read_message(request.body, single_defaults(request, clock));
     MessageKey key = message.key;
-    singles.enqueue_then(
-        std::move(message), [exchange, key = std::move(key)](Inbox::EnqueueResult result) noexcept {
-          answer(*exchange, [&] {
-            return json_response(wire::write_enqueued(key, std::move(result).outcome()));
-          });
-        });
+    queue->singles->enqueue_then(std::move(message), [exchange, queue, key = std::move(key)](
+                                                         Inbox::EnqueueResult result) noexcept {
+      answer(*exchange,
+             [&] { return json_response(wire::write_enqueued(key, std::move(result).outcome())); });
+    });
   }
 
   void enqueue_alone(const QueueCall& call, const IntakeSettings& settings) const {
-    parts_.calls.answer(call.exchange, [&queue = call.queue, settings,
-                                        &clock = parts_.clock](const Request& request) {
+    call.queue->calls.answer(call.exchange, [queue = call.queue, settings,
+                                             &clock = parts_.clock](const Request& request) {
       Message message = wire::read_message(request.body, single_defaults(request, clock));
-      prepare_for(queue, settings.missing_hash, message);
-      const EnqueueOutcome outcome = queue.queue.enqueue(message, settings.options);
+      prepare_for(*queue, settings.missing_hash, message);
+      const EnqueueOutcome outcome = queue->queue.enqueue(message, settings.options);
       return json_response(wire::write_enqueued(message.key, outcome));
     });
   }
 
   void enqueue_array(const QueueCall& call, const IntakeSettings& settings) const {
-    parts_.calls.answer(call.exchange, [&queue = call.queue, settings,
-                                        &clock = parts_.clock](const Request& request) {
+    call.queue->calls.answer(call.exchange, [queue = call.queue, settings,
+                                             &clock = parts_.clock](const Request& request) {
       const BatchDefaults defaults(request, clock);
       std::vector<Message> messages = wire::read_messages(request.body, defaults.message());
       for (std::size_t i = 0; i < messages.size(); ++i) {
         defaults.complete(messages[i], i);
-        prepare_for(queue, settings.missing_hash, messages[i]);
+        prepare_for(*queue, settings.missing_hash, messages[i]);
       }
-      const std::vector<EnqueueOutcome> outcomes = queue.queue.enqueue(messages, settings.options);
+      const std::vector<EnqueueOutcome> outcomes = queue->queue.enqueue(messages, settings.options);
       return json_response(wire::write_enqueued(messages, outcomes));
     });
   }

@@ -21,6 +21,9 @@ constexpr Duration kUnwatchedInterval = std::chrono::seconds{10};
 constexpr int kSampleShare = 5;
 constexpr Duration kHeartbeat = std::chrono::seconds{15};
 constexpr Duration kWorkInterval{50};
+/// Stores that are counted each time although nobody uses them, and of those that did not answer.
+constexpr std::size_t kQuietStores = 16;
+constexpr std::size_t kFailingStores = 2;
 /// When a client that lost its connection comes back.
 constexpr const char* kReconnect = "retry: 2000\n\n";
 
@@ -71,24 +74,48 @@ class EventStreams::WorkWatch final : public WorkListener,
 };
 
 EventStreams::EventStreams(ServedStores& stores, const ApiParts& parts)
-    : stores_(stores), parts_(parts) {
-  for (const auto& store : stores_) {
-    watches_.push_back(std::make_shared<WorkWatch>(*this, store->inbox));
-    watches_.push_back(std::make_shared<WorkWatch>(*this, store->outbox));
-    failing_.push_back(false);
-  }
-}
+    : stores_(stores), parts_(parts) {}
 
 EventStreams::~EventStreams() { stop(); }
 
 void EventStreams::start() {
-  auto watch = watches_.begin();
-  for (const auto& store : stores_) {
-    store->inbox.queue.listen(*watch++);
-    store->outbox.queue.listen(*watch++);
-  }
   sampler_ = std::jthread([this](const std::stop_token& stop) { sample_until_stopped(stop); });
   beat();
+}
+
+void EventStreams::on_opened(const ServedStorePtr& store) {
+  if (listeners_ > 0) watch(store);
+}
+
+std::shared_ptr<EventStreams::WorkWatch> EventStreams::new_watch(const ServedQueue& queue) {
+  auto made = std::make_shared<WorkWatch>(*this, queue);
+  const std::lock_guard lock(mutex_);
+  if (draining_) return nullptr;  // nobody would close it any more
+  std::erase_if(watches_, [](const auto& known) { return known.expired(); });
+  watches_.push_back(made);
+  return made;
+}
+
+// To listen may mean to connect, which is nothing for a thread of the sockets.
+void EventStreams::watch(const ServedStorePtr& store) {
+  if (store->is_watched.exchange(true)) return;
+  store->calls.submit_own([this, store]() noexcept { begin_to_watch(store); });
+}
+
+// A store that cannot be listened to now is tried again with the next stream.
+void EventStreams::begin_to_watch(const ServedStorePtr& store) noexcept try {
+  for (ServedQueue* queue : {&store->inbox, &store->outbox}) {
+    const auto watch = new_watch(*queue);
+    if (!watch) return;
+    queue->watch = watch;
+    queue->queue.listen(watch);
+    // What came while nobody listened yet: some streams have begun meanwhile.
+    watch->on_work();
+  }
+} catch (const std::exception& failure) {
+  store->is_watched = false;
+  parts_.logger.log(LogLevel::warning, "events of the store cannot be listened to",
+                    {{"store", store->name()}, {"reason", failure.what()}});
 }
 
 void EventStreams::add(const ExchangePtr& exchange) {
@@ -97,7 +124,7 @@ void EventStreams::add(const ExchangePtr& exchange) {
   if (exchange->request().method == Method::head) return exchange->send(std::move(head));
 
   StreamPtr stream;
-  std::string first = kReconnect;
+  std::string sample;
   {
     const std::lock_guard lock(mutex_);
     if (draining_) throw Error(ErrorCode::unavailable, "the server is stopping");
@@ -105,11 +132,13 @@ void EventStreams::add(const ExchangePtr& exchange) {
       throw Error(ErrorCode::overloaded, "too many clients listen to events already");
     }
     stream = exchange->send_stream(std::move(head));
+    stream->write(kReconnect);  // before any event
     streams_.push_back(stream);
     listeners_ = streams_.size();
-    first += last_sample_;
+    sample = last_sample_;
   }
-  stream->write(std::move(first));
+  for (const ServedStorePtr& store : stores_.all()) watch(store);
+  if (!sample.empty()) stream->write(std::move(sample));
   somebody_listens_.notify_all();
 }
 
@@ -148,7 +177,14 @@ void EventStreams::drain() noexcept {
 
 void EventStreams::stop() {
   drain();
-  for (const auto& watch : watches_) watch->close();
+  std::vector<std::weak_ptr<WorkWatch>> watches;
+  {
+    const std::lock_guard lock(mutex_);
+    watches = watches_;
+  }
+  for (const auto& known : watches) {
+    if (const auto watch = known.lock()) watch->close();
+  }
   sampler_.request_stop();
   if (sampler_.joinable()) sampler_.join();
 }
@@ -168,17 +204,10 @@ void EventStreams::sample_until_stopped(const std::stop_token& stop) {
 }
 
 void EventStreams::sample() {
+  const std::vector<ServedStorePtr> stores = stores_.all();
   std::vector<QueueSample> samples;
-  std::size_t index = 0;
-  for (const auto& store : stores_) {
-    const bool healthy = sample_store(*store, samples);
-    parts_.metrics.on_store_health(store->store.name(), healthy);
-    if (!healthy && !failing_[index]) {
-      parts_.logger.log(LogLevel::warning, "the store does not answer",
-                        {{"store", store->store.name()}});
-    }
-    failing_[index++] = !healthy;
-  }
+  for (const ServedStorePtr& store : choose(stores)) sample_store(*store, samples);
+  show_health(stores);
   const bool somebody_listens = listeners_ > 0;
   std::string event;
   if (somebody_listens) event = server_sent("stats", write_samples(samples, parts_.clock.now()));
@@ -189,18 +218,75 @@ void EventStreams::sample() {
   if (somebody_listens) broadcast(event);
 }
 
-bool EventStreams::sample_store(ServedStore& store, std::vector<QueueSample>& samples) {
-  try {
-    if (store.store.store().health().status == HealthStatus::unavailable) return false;
-    for (ServedQueue* queue : {&store.inbox, &store.outbox}) {
-      QueueStats stats = queue->operations.stats();
-      parts_.metrics.on_stats(store.store.name(), queue->name, stats, parts_.clock.now());
-      samples.push_back({store.store.name(), queue->name, std::move(stats)});
-    }
-    return true;
-  } catch (const std::exception&) {
-    return false;
+std::vector<ServedStorePtr> EventStreams::choose(const std::vector<ServedStorePtr>& stores) {
+  std::vector<ServedStorePtr> chosen;
+  std::vector<ServedStorePtr> quiet;
+  std::size_t failing = 0;
+  for (const ServedStorePtr& store : stores) {
+    // One that does not answer may take long to say so.
+    const bool may_hang = failing_.contains(store->name()) && stores.size() > kQuietStores;
+    if (may_hang && ++failing > kFailingStores) continue;
+    const bool is_used = store->take_use();
+    (is_used || busy_.contains(store->name()) ? chosen : quiet).push_back(store);
   }
+  // Those behind the last one of before, and then from the beginning.
+  const auto next = std::ranges::find_if(
+      quiet, [this](const ServedStorePtr& store) { return store->name() > last_quiet_; });
+  std::ranges::rotate(quiet, next);
+  if (quiet.size() > kQuietStores) quiet.resize(kQuietStores);
+  if (!quiet.empty()) last_quiet_ = quiet.back()->name();
+  chosen.insert(chosen.end(), quiet.begin(), quiet.end());
+  std::ranges::sort(chosen, {}, [](const ServedStorePtr& store) { return store->name(); });
+  return chosen;
+}
+
+void EventStreams::sample_store(ServedStore& store, std::vector<QueueSample>& samples) {
+  const std::string& name = store.name();
+  Health health;
+  bool is_busy = false;
+  try {
+    health = store.ask_health();
+    if (health.status != HealthStatus::unavailable) {
+      for (ServedQueue* queue : {&store.inbox, &store.outbox}) {
+        QueueStats stats = queue->operations.stats();
+        store.store.metrics().on_stats(queue->name, stats, parts_.clock.now());
+        const TopicStats total = stats.total();
+        is_busy = is_busy || total.ready + total.waiting + total.leased > 0;
+        samples.push_back({name, queue->name, std::move(stats)});
+      }
+    }
+  } catch (const std::exception& failure) {
+    health = {HealthStatus::unavailable, failure.what()};
+    store.note_health(health);
+  }
+  if (is_busy) {
+    busy_.insert(name);
+  } else {
+    busy_.erase(name);
+  }
+  if (health.status != HealthStatus::unavailable) {
+    failing_.erase(name);
+  } else if (failing_.insert(name).second) {
+    parts_.logger.log(LogLevel::warning, "the store does not answer",
+                      {{"store", name}, {"reason", health.detail}});
+  }
+}
+
+void EventStreams::show_health(const std::vector<ServedStorePtr>& stores) {
+  const std::vector<MemberState> states = stores_.set().states();
+  std::vector<StoreUp> all;
+  all.reserve(states.size());
+  for (const MemberState& state : states) {
+    all.push_back({state.name, state.open && !failing_.contains(state.name)});
+  }
+  parts_.metrics.on_stores(all);
+  // Those that are gone.
+  if (failing_.empty() && busy_.empty()) return;
+  std::set<std::string> names;
+  for (const ServedStorePtr& store : stores) names.insert(store->name());
+  const auto is_gone = [&](const std::string& name) { return !names.contains(name); };
+  std::erase_if(failing_, is_gone);
+  std::erase_if(busy_, is_gone);
 }
 
 }  // namespace oncebox::server

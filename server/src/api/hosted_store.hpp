@@ -1,31 +1,34 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "observe/metrics.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/group_commit.hpp"
 #include "oncebox/idempotency_store.hpp"
 #include "oncebox/inbox.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/observed_queue_store.hpp"
-#include "oncebox/server/server.hpp"
+#include "oncebox/server/server_options.hpp"
+#include "oncebox/store_set.hpp"
 
 namespace oncebox::server {
 
-class Metrics;
-
 /// A store as the server serves it: with log and metrics around its queues, and with group commits
-/// between many connections and its batches.
+/// between many connections and its batches. The store stays open as long as this lives.
 class HostedStore {
  public:
-  HostedStore(const NamedStore& store, const ServerOptions& options, Logger& logger,
-              Metrics& metrics, const Clock& clock);
+  HostedStore(MemberStorePtr store, const ServerOptions& options, Logger& logger, Metrics& metrics,
+              const Clock& clock);
 
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  [[nodiscard]] Store& store() noexcept { return store_; }
+  [[nodiscard]] const std::string& name() const noexcept { return member_->name(); }
+  [[nodiscard]] Store& store() noexcept { return member_->store(); }
+  /// What opened it, to tell it from another of the same name.
+  [[nodiscard]] const MemberStorePtr& member() const noexcept { return member_; }
+  [[nodiscard]] StoreMetrics& metrics() noexcept { return *metrics_; }
 
   /// For single messages: they share commits.
   [[nodiscard]] Inbox& inbox() noexcept { return inbox_; }
@@ -37,30 +40,18 @@ class HostedStore {
   [[nodiscard]] Completions& completions() noexcept { return completions_; }
 
  private:
-  const std::string name_;
-  Store& store_;
+  const MemberStorePtr member_;
+  const std::shared_ptr<StoreMetrics> metrics_;
   Inbox inbox_;
   ObservedQueueStore outbox_;
   Begins begins_;
   Completions completions_;
 };
 
-/// All of them, by name.
-class HostedStores {
- public:
-  /// Throws `invalid_argument` for no store, a bad name, or one that is there twice.
-  HostedStores(const std::vector<NamedStore>& stores, const ServerOptions& options, Logger& logger,
-               Metrics& metrics, const Clock& clock);
+using HostedStorePtr = std::shared_ptr<HostedStore>;
 
-  [[nodiscard]] HostedStore& default_store() noexcept { return *stores_.front(); }
-  /// Throws `not_found`. An empty name means the default.
-  [[nodiscard]] HostedStore& find(std::string_view name);
-
-  [[nodiscard]] auto begin() const noexcept { return stores_.begin(); }
-  [[nodiscard]] auto end() const noexcept { return stores_.end(); }
-
- private:
-  std::vector<std::unique_ptr<HostedStore>> stores_;
-};
+/// The store of this name; an empty one means the default. Throws `not_found`, and `unavailable`
+/// while the store is down.
+using FindHostedStore = std::function<HostedStorePtr(std::string_view name)>;
 
 }  // namespace oncebox::server

@@ -1,9 +1,13 @@
+#include <fmt/format.h>
+
+#include <functional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "api/api_routes.hpp"
 #include "observe/metrics.hpp"
+#include "oncebox/audit_trail.hpp"
 #include "oncebox/wire/key_json.hpp"
 #include "oncebox/wire/operator_json.hpp"
 
@@ -44,39 +48,37 @@ class KeyRoutes {
         rule_(parts_.options.strict_inbox ? wire::LeaseRule::required : wire::LeaseRule::optional) {
   }
 
-  // Single keys share commits with those of other clients. Their callbacks may come when the
-  // service is gone already, but not what hosts the stores.
+  // Single keys share commits with those of other clients. Their callbacks may come long after the
+  // store was removed, and hold it.
 
   void try_begin(const StoreCall& call) const {
-    HostedStore& store = call.store.store;
-    store.begins().submit_then(
+    const ServedStorePtr& store = call.store;
+    store->store.begins().submit_then(
         wire::read_try_begin(call.request().body, parts_.options.retention.keys),
-        [exchange = call.exchange, &store,
-         &metrics = parts_.metrics](HostedStore::Begins::Result result) noexcept {
+        [exchange = call.exchange, store](HostedStore::Begins::Result result) noexcept {
           answer(*exchange, [&] {
             const BeginOutcome outcome = std::move(result).outcome();
-            metrics.on_keys(store.name(), "begin", outcome_word(outcome));
+            store->store.metrics().on_keys("begin", outcome_word(outcome));
             return json_response(wire::write_try_begin(outcome));
           });
         });
   }
 
   void mark_processed(const StoreCall& call) const {
-    HostedStore& store = call.store.store;
-    store.completions().submit_then(
+    const ServedStorePtr& store = call.store;
+    store->store.completions().submit_then(
         wire::read_mark_processed(call.request().body, rule_, parts_.options.retention.keys),
-        [exchange = call.exchange, &store,
-         &metrics = parts_.metrics](HostedStore::Completions::Result result) noexcept {
+        [exchange = call.exchange, store](HostedStore::Completions::Result result) noexcept {
           answer(*exchange, [&] {
             const CompleteOutcome outcome = std::move(result).outcome();
-            metrics.on_keys(store.name(), "complete", outcome_word(outcome));
+            store->store.metrics().on_keys("complete", outcome_word(outcome));
             return json_response(wire::write_mark_processed(outcome));
           });
         });
   }
 
   void release(const StoreCall& call) const {
-    answer_later(call, [this](HostedStore& store, const Request& request) {
+    answer_later(call, [](HostedStore& store, const Request& request) {
       const ReleaseOutcome outcome = store.store().keys().release(wire::read_release(request.body));
       count(store, "release", outcome);
       return wire::write_release(outcome);
@@ -94,7 +96,7 @@ class KeyRoutes {
   template <class Read, class Apply, class Write>
   auto batch(std::string_view name, Read read, Apply apply, Write write) const {
     return [this, name, read, apply, write](const StoreCall& call) {
-      answer_later(call, [=, this](HostedStore& store, const Request& request) {
+      answer_later(call, [=](HostedStore& store, const Request& request) {
         const auto outcomes = apply(store.store().keys(), read(request.body));
         for (const auto& outcome : outcomes) count(store, name, outcome);
         return write(outcomes);
@@ -105,16 +107,16 @@ class KeyRoutes {
   /// `make(HostedStore&, const Request&)` runs on a thread that may wait.
   template <class Make>
   void answer_later(const StoreCall& call, Make make) const {
-    parts_.calls.answer(
-        call.exchange, [&store = call.store.store, make = std::move(make)](const Request& request) {
-          return json_response(make(store, request));
-        });
+    call.store->calls.answer(call.exchange,
+                             [store = call.store, make = std::move(make)](const Request& request) {
+                               return json_response(make(store->store, request));
+                             });
   }
 
  private:
   template <class Outcome>
-  void count(const HostedStore& store, std::string_view name, const Outcome& outcome) const {
-    parts_.metrics.on_keys(store.name(), name, outcome_word(outcome));
+  static void count(HostedStore& store, std::string_view name, const Outcome& outcome) {
+    store.metrics().on_keys(name, outcome_word(outcome));
   }
 
   const ApiParts& parts_;
@@ -189,8 +191,14 @@ void add_key_routes(Router& router, const ApiContext& context) {
     return wire::write_key_records(store.store().keys().find(wire::read_key_names(request.body)));
   });
   add("/keys/cleanup", Scope::operate, [](HostedStore& store, const Request& request) {
-    return wire::write_count(
-        store.store().keys().cleanup(wire::read_limit(body_or_empty_object(request))));
+    const std::size_t limit = wire::read_limit(body_or_empty_object(request));
+    const AuditEntry entry{.actor = request.principal.name,
+                           .action = AuditAction::cleanup,
+                           .part = AuditedPart::keys,
+                           .subject = fmt::format(R"({{"limit":{}}})", limit)};
+    return wire::write_count(audited(
+        store.store().audit(), entry, [&] { return store.store().keys().cleanup(limit); },
+        std::identity()));
   });
 }
 

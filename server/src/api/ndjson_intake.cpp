@@ -19,12 +19,11 @@ bool is_of_whole_batch(const Error& error) {
 
 }  // namespace
 
-NdjsonIntake::NdjsonIntake(ExchangePtr exchange, ServedQueue& queue, const IntakeSettings& settings,
-                           const ApiParts& parts)
+NdjsonIntake::NdjsonIntake(ExchangePtr exchange, ServedQueuePtr queue,
+                           const IntakeSettings& settings, const ApiParts& parts)
     : exchange_(std::move(exchange)),
-      queue_(queue),
+      queue_(std::move(queue)),
       settings_(settings),
-      calls_(parts.calls),
       max_line_bytes_(parts.options.limits.max_line_bytes),
       defaults_(exchange_->request(), parts.clock),
       splitter_(max_line_bytes_),
@@ -51,7 +50,7 @@ void NdjsonIntake::on_end() {
 
 void NdjsonIntake::run(std::function<void()> step) {
   try {
-    calls_.submit([self = shared_from_this(), step = std::move(step)]() noexcept {
+    queue_->calls.submit([self = shared_from_this(), step = std::move(step)]() noexcept {
       try {
         step();
       } catch (...) {
@@ -70,7 +69,7 @@ void NdjsonIntake::take_line(std::string_view line) {
   try {
     Message message = wire::read_message(line, line_defaults_);
     defaults_.complete(message, lines_ - 1);
-    prepare_for(queue_, settings_.missing_hash, message);
+    prepare_for(*queue_, settings_.missing_hash, message);
     batch_.push_back(std::move(message));
     batch_lines_.push_back(lines_);
     batch_bytes_ += line.size();
@@ -103,7 +102,7 @@ void NdjsonIntake::count(const EnqueueOutcome& outcome) {
 void NdjsonIntake::store_batch() {
   if (!batch_.empty()) {
     try {
-      std::ranges::for_each(queue_.queue.enqueue(batch_, settings_.options),
+      std::ranges::for_each(queue_->queue.enqueue(batch_, settings_.options),
                             [this](const EnqueueOutcome& outcome) { count(outcome); });
     } catch (const Error& error) {
       if (is_of_whole_batch(error)) throw;
@@ -119,7 +118,7 @@ void NdjsonIntake::store_batch() {
 void NdjsonIntake::store_one_by_one() {
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     try {
-      count(queue_.queue.enqueue(batch_[i], settings_.options));
+      count(queue_->queue.enqueue(batch_[i], settings_.options));
     } catch (const Error& error) {
       if (is_of_whole_batch(error)) throw;
       note_failure(batch_lines_[i], to_string(error.code()), error.what());

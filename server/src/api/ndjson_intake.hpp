@@ -43,7 +43,7 @@ class NdjsonIntake final : public BodySink, public std::enable_shared_from_this<
   static constexpr std::size_t kBatchLines = 500;
   static constexpr std::size_t kBatchBytes = std::size_t{1} << 20;
 
-  NdjsonIntake(ExchangePtr exchange, ServedQueue& queue, const IntakeSettings& settings,
+  NdjsonIntake(ExchangePtr exchange, ServedQueuePtr queue, const IntakeSettings& settings,
                const ApiParts& parts);
 
   void on_data(std::string piece, std::function<void()> more) override;
@@ -61,9 +61,8 @@ class NdjsonIntake final : public BodySink, public std::enable_shared_from_this<
   void fail(const std::exception_ptr& failure) noexcept;
 
   const ExchangePtr exchange_;
-  ServedQueue& queue_;
+  const ServedQueuePtr queue_;
   const IntakeSettings settings_;
-  CallPool& calls_;
   const std::size_t max_line_bytes_;
   const BatchDefaults defaults_;
   LineSplitter splitter_;

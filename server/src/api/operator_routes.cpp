@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -9,7 +10,10 @@
 
 #include "api/api_json.hpp"
 #include "api/api_routes.hpp"
+#include "api/audit_calls.hpp"
+#include "api/dead_calls.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/wire/audit_json.hpp"
 #include "oncebox/wire/message_json.hpp"
 #include "oncebox/wire/operator_json.hpp"
 
@@ -22,9 +26,6 @@ namespace {
 constexpr std::size_t kDeadBatch = 1'000;
 /// That one call does.
 constexpr std::size_t kMaxDeadLimit = 1'000'000;
-
-/// Whether the client is still there: a call that goes on in batches ends when it is not.
-using Presence = std::shared_ptr<std::atomic<bool>>;
 
 Presence watch(const ExchangePtr& exchange) {
   auto present = std::make_shared<std::atomic<bool>>(true);
@@ -78,41 +79,101 @@ std::size_t count_dead(ServedQueue& queue, const wire::DeadSelection& which, std
       records, [](const auto& record) { return record && record->status == Status::dead; }));
 }
 
-std::string revive(ServedQueue& queue, const wire::ReviveCall& call, const Presence& present) {
+std::string revive(const QueueCall& asked, const Presence& present) {
+  ServedQueue& queue = *asked.queue;
+  wire::ReviveCall call = wire::read_revive(asked.request().body);
+  call.options.actor = asked.request().principal.name;
   require_in_range("limit", call.limit, 1, kMaxDeadLimit);
+  const AuditEntry entry = queue_entry(
+      asked, AuditAction::revive, wire::audit_subject(call.which, call.group), call.options.reason);
+  if (call.group || call.pace.per_second) return revive_paced(queue, call, entry, present);
   if (call.dry_run) return wire::write_matched(count_dead(queue, call.which, call.limit), true);
+  AuditTrail& trail = trail_of(queue);
   if (const auto* keys = std::get_if<std::vector<MessageKey>>(&call.which)) {
-    return wire::write_revived(queue.operations.revive(*keys, call.options));
+    return wire::write_revived(audited(
+        trail, entry, [&] { return queue.operations.revive(*keys, call.options); },
+        counting(ReviveOutcome::revived)));
   }
   const MessageFilter& filter = std::get<MessageFilter>(call.which);
-  const std::size_t revived =
-      in_batches(queue, filter, call.limit, present, [&](std::size_t batch) {
-        return queue.operations.revive_matching(filter, call.options, batch);
-      });
-  return wire::write_matched(revived, false);
+  const auto step = [&](std::size_t batch) {
+    return queue.operations.revive_matching(filter, call.options, batch);
+  };
+  return wire::write_matched(
+      audited(
+          trail, entry, [&] { return in_batches(queue, filter, call.limit, present, step); },
+          std::identity()),
+      false);
 }
 
-std::string purge(ServedQueue& queue, const wire::PurgeCall& call, const Presence& present) {
+std::string purge(const QueueCall& asked, const Presence& present) {
+  ServedQueue& queue = *asked.queue;
+  const wire::PurgeCall call = wire::read_purge(asked.request().body);
   require_in_range("limit", call.limit, 1, kMaxDeadLimit);
+  const AuditEntry entry = queue_entry(
+      asked, AuditAction::purge, wire::audit_subject(call.which, call.group), call.options.reason);
+  if (call.group) return purge_group(queue, call, entry, present);
   if (call.dry_run) return wire::write_matched(count_dead(queue, call.which, call.limit), true);
+  AuditTrail& trail = trail_of(queue);
   if (const auto* keys = std::get_if<std::vector<MessageKey>>(&call.which)) {
-    return wire::write_purged(queue.operations.purge(*keys));
+    return wire::write_purged(audited(
+        trail, entry, [&] { return queue.operations.purge(*keys, call.options); },
+        counting(PurgeOutcome::purged)));
   }
   const MessageFilter& filter = std::get<MessageFilter>(call.which);
-  const std::size_t purged = in_batches(queue, filter, call.limit, present, [&](std::size_t batch) {
-    return queue.operations.purge_matching(filter, batch);
-  });
-  return wire::write_matched(purged, false);
+  const auto step = [&](std::size_t batch) {
+    return queue.operations.purge_matching(filter, batch, call.options);
+  };
+  return wire::write_matched(
+      audited(
+          trail, entry, [&] { return in_batches(queue, filter, call.limit, present, step); },
+          std::identity()),
+      false);
 }
 
-std::string clean_up(ServedQueue& queue, const Request& request,
-                     const RetentionOptions& retention) {
+std::string clean_up(const QueueCall& asked, const RetentionOptions& retention) {
+  ServedQueue& queue = *asked.queue;
   const wire::CleanupCall call =
-      wire::read_cleanup(body_or_empty_object(request),
+      wire::read_cleanup(body_or_empty_object(asked.request()),
                          {.done_retention = retention.done, .dead_retention = retention.dead});
-  wire::CleanedUp result{.queue = queue.operations.cleanup(call.queue)};
-  if (call.keys) result.keys_removed = queue.store.store().keys().cleanup(call.queue.limit);
-  return wire::write_cleaned_up(result);
+  wire::CleanupCall selected = call;
+  selected.queue.reason.clear();
+  const auto clean = [&] {
+    wire::CleanedUp result{.queue = queue.operations.cleanup(call.queue)};
+    if (call.keys) result.keys_removed = queue.store.store().keys().cleanup(call.queue.limit);
+    return result;
+  };
+  const auto count = [](const wire::CleanedUp& result) {
+    return result.queue.total() + result.keys_removed;
+  };
+  return wire::write_cleaned_up(audited(
+      trail_of(queue),
+      queue_entry(asked, AuditAction::cleanup, wire::write_cleanup(selected), call.queue.reason),
+      clean, count));
+}
+
+std::string pause(const QueueCall& asked) {
+  const wire::TopicCall call = wire::read_topic_call(asked.request().body);
+  const auto change = [&] {
+    asked.queue->paused.pause(call.topic);
+    return std::size_t{1};
+  };
+  audited(trail_of(*asked.queue),
+          queue_entry(asked, AuditAction::pause, wire::audit_subject(call.topic), call.reason),
+          change, std::identity());
+  return wire::write_paused(*asked.queue->paused.current());
+}
+
+std::string resume(const QueueCall& asked) {
+  const wire::TopicCall call = wire::read_topic_call(asked.request().body);
+  const auto change = [&] {
+    const bool was_paused = asked.queue->paused.resume(call.topic);
+    if (was_paused) asked.queue->claims->on_work();
+    return was_paused ? std::size_t{1} : std::size_t{0};
+  };
+  audited(trail_of(*asked.queue),
+          queue_entry(asked, AuditAction::resume, wire::audit_subject(call.topic), call.reason),
+          change, std::identity());
+  return wire::write_paused(*asked.queue->paused.current());
 }
 
 std::string get_dead(ServedQueue& queue, std::span<const std::string> arguments) {
@@ -130,64 +191,65 @@ class OperatorRoutes {
 
   void add_lists() {
     add({Method::get, "/messages", Scope::read}, [](const QueueCall& call) {
-      return list_page(call.queue, wire::read_list_query(call.request().query));
+      return list_page(*call.queue, wire::read_list_query(call.request().query));
     });
     add({Method::get, "/dead", Scope::read}, [](const QueueCall& call) {
       ListRequest request = wire::read_list_query(call.request().query);
       request.filter = dead_only(std::move(request.filter));
-      return list_page(call.queue, request);
+      return list_page(*call.queue, request);
     });
     add({Method::get, "/dead/{source}/{messageId}", Scope::read}, [](const QueueCall& call) {
       require_no_query(call.request());
-      return get_dead(call.queue, call.arguments);
+      return get_dead(*call.queue, call.arguments);
     });
     add({Method::post, "/messages/count", Scope::read}, [](const QueueCall& call) {
       require_no_query(call.request());
       return wire::write_count(
-          call.queue.operations.count(wire::read_filter(body_or_empty_object(call.request()))));
+          call.queue->operations.count(wire::read_filter(body_or_empty_object(call.request()))));
     });
     add({Method::get, "/stats", Scope::read}, [](const QueueCall& call) {
       require_no_query(call.request());
-      return wire::write_stats(call.queue.operations.stats());
+      return wire::write_stats(call.queue->operations.stats());
     });
   }
 
   void add_changes() {
-    add_watched("/dead/revive", [](const QueueCall& call, const Presence& present) {
-      return revive(call.queue, wire::read_revive(call.request().body), present);
-    });
-    add_watched("/dead/purge", [](const QueueCall& call, const Presence& present) {
-      return purge(call.queue, wire::read_purge(call.request().body), present);
-    });
+    add_watched("/dead/revive", revive);
+    add_watched("/dead/purge", purge);
     add({Method::post, "/cleanup", Scope::operate},
         [&options = context_.parts.options](const QueueCall& call) {
           require_no_query(call.request());
-          return clean_up(call.queue, call.request(), options.retention);
+          return clean_up(call, options.retention);
         });
   }
 
   void add_pauses() {
-    add_at_once({Method::get, "/topics/paused", Scope::read}, [](const QueueCall&) {});
-    add_at_once({Method::post, "/topics/pause", Scope::operate}, [](const QueueCall& call) {
-      call.queue.paused.pause(wire::read_topic_pattern(call.request().body));
+    add_queue_route(router_, context_, {Method::get, "/topics/paused", Scope::read},
+                    [](const QueueCall& call) {
+                      require_no_query(call.request());
+                      // Nothing to wait for: it is in memory.
+                      const auto paused = call.queue->paused.current();
+                      call.exchange->send(json_response(wire::write_paused(*paused)));
+                    });
+    add({Method::post, "/topics/pause", Scope::operate}, [](const QueueCall& call) {
+      require_no_query(call.request());
+      return pause(call);
     });
-    add_at_once({Method::post, "/topics/resume", Scope::operate}, [](const QueueCall& call) {
-      if (call.queue.paused.resume(wire::read_topic_pattern(call.request().body))) {
-        call.queue.claims->on_work();
-      }
+    add({Method::post, "/topics/resume", Scope::operate}, [](const QueueCall& call) {
+      require_no_query(call.request());
+      return resume(call);
     });
   }
 
  private:
   template <class Make>
   void add(const ApiRoute& route, Make make) {
-    add_queue_route(
-        router_, context_, route, [&calls = context_.parts.calls, make](const QueueCall& call) {
-          calls.answer(call.exchange, [exchange = call.exchange, &queue = call.queue,
-                                       arguments = call.arguments, make](const Request&) {
-            return json_response(make({exchange, queue, arguments}));
-          });
-        });
+    add_queue_route(router_, context_, route, [make](const QueueCall& call) {
+      call.queue->calls.answer(call.exchange, [exchange = call.exchange, queue = call.queue,
+                                               arguments = call.arguments, make](const Request&) {
+        return json_response(make({exchange, queue, arguments}));
+      });
+    });
   }
 
   template <class Make>
@@ -195,16 +257,6 @@ class OperatorRoutes {
     add({Method::post, path, Scope::operate}, [make](const QueueCall& call) {
       require_no_query(call.request());
       return make(call, watch(call.exchange));
-    });
-  }
-
-  /// Nothing to wait for: it is in memory.
-  template <class Change>
-  void add_at_once(const ApiRoute& route, Change change) {
-    add_queue_route(router_, context_, route, [change](const QueueCall& call) {
-      require_no_query(call.request());
-      change(call);
-      call.exchange->send(json_response(wire::write_paused(*call.queue.paused.current())));
     });
   }
 
@@ -219,28 +271,6 @@ void add_operator_routes(Router& router, const ApiContext& context) {
   routes.add_lists();
   routes.add_changes();
   routes.add_pauses();
-}
-
-void add_store_routes(Router& router, const ApiContext& context) {
-  ServedStores& stores = context.stores;
-  CallPool& calls = context.parts.calls;
-  router.add({.method = Method::get,
-              .pattern = "/v1/stores",
-              .scope = Scope::read,
-              .handler = [&stores, &calls](const ExchangePtr& exchange) {
-                require_no_query(exchange->request());
-                calls.answer(exchange, [&stores](const Request&) {
-                  std::vector<StoreReport> reports;
-                  for (const auto& served : stores) {
-                    Store& store = served->store.store();
-                    reports.push_back({.name = served->store.name(),
-                                       .is_default = reports.empty(),
-                                       .capabilities = store.capabilities(),
-                                       .health = store.health()});
-                  }
-                  return json_response(write_stores(reports));
-                });
-              }});
 }
 
 }  // namespace oncebox::server

@@ -1,6 +1,7 @@
 #include "api/served_stores.hpp"
 
 #include <string>
+#include <utility>
 
 #include "oncebox/error.hpp"
 
@@ -11,70 +12,180 @@ namespace {
 /// A queue that tells of work is still looked at now and then, for what it could not tell.
 constexpr Duration kPollOfNotifying = std::chrono::seconds{5};
 
-void let_claims_wait(ServedQueue& queue, const ApiParts& parts, WaitingPlaces& places) {
+void let_claims_wait(const ServedStorePtr& store, ServedQueue& queue, const ApiParts& parts,
+                     WaitingPlaces& places) {
   const bool notifies = queue.store.store().capabilities().notifies;
-  queue.claims = std::make_shared<WaitingClaims>(
-      WaitingClaims::Parts{queue.queue, queue.paused, parts.calls, parts.timers, places,
-                           parts.metrics, parts.logger, parts.clock},
-      WaitingClaims::Settings{.name = queue.store.name() + "/" + std::string(queue.name),
+  queue.claims = std::make_unique<WaitingClaims>(
+      WaitingClaims::Parts{store, queue.queue, queue.paused, queue.calls, parts.timers, places,
+                           queue.store.metrics(), parts.logger, parts.clock},
+      WaitingClaims::Settings{.store = queue.store.name(),
+                              .queue = queue.name,
                               .poll = notifies ? kPollOfNotifying : defaults::kPollInterval});
 }
 
 }  // namespace
 
-ServedStores::ServedStores(HostedStores& stores, const ApiParts& parts)
-    : places_(parts.options.limits.max_waiting_claims) {
-  for (const auto& hosted : stores) {
-    Store& store = hosted->store();
-    const std::size_t max_payload_bytes = store.capabilities().max_payload_bytes;
-    stores_.push_back(std::unique_ptr<ServedStore>(
-        new ServedStore{.store = *hosted,
-                        .inbox = {.store = *hosted,
-                                  .name = "inbox",
-                                  .queue = hosted->inbox().queue(),
-                                  .operations = store.inbox_operator(),
-                                  .singles = &hosted->inbox(),
-                                  .max_payload_bytes = max_payload_bytes},
-                        .outbox = {.store = *hosted,
-                                   .name = "outbox",
-                                   .queue = hosted->outbox(),
-                                   .operations = store.outbox_operator(),
-                                   .singles = nullptr,
-                                   .max_payload_bytes = max_payload_bytes}}));
-    ServedStore& served = *stores_.back();
-    for (const std::string& topic : parts.options.paused_topics) served.inbox.paused.pause(topic);
-    let_claims_wait(served.inbox, parts, places_);
-    let_claims_wait(served.outbox, parts, places_);
-  }
+ServedStore::ServedStore(const MemberStorePtr& member, const ApiParts& parts)
+    : store(member, parts.options, parts.logger, parts.metrics, parts.clock),
+      calls(parts.calls, member->server()),
+      inbox{.store = store,
+            .calls = calls,
+            .name = "inbox",
+            .queue = store.inbox().queue(),
+            .operations = member->store().inbox_operator(),
+            .singles = &store.inbox(),
+            .max_payload_bytes = member->store().capabilities().max_payload_bytes},
+      outbox{.store = store,
+             .calls = calls,
+             .name = "outbox",
+             .queue = store.outbox(),
+             .operations = member->store().outbox_operator(),
+             .singles = nullptr,
+             .max_payload_bytes = inbox.max_payload_bytes} {
+  for (const std::string& topic : parts.options.paused_topics) inbox.paused.pause(topic);
 }
 
-ServedStore& ServedStores::find(std::string_view name) {
-  if (name.empty()) return *stores_.front();
-  for (const auto& store : stores_) {
-    if (store->store.name() == name) return *store;
-  }
-  throw Error(ErrorCode::not_found, "there is no store of this name");
+bool ServedStore::take_use() noexcept {
+  const bool is_used = is_used_.exchange(false);
+  return is_used || inbox.claims->waiting() > 0 || outbox.claims->waiting() > 0;
 }
 
-void ServedStores::listen() {
-  for (const auto& store : stores_) {
-    store->inbox.queue.listen(store->inbox.claims);
-    store->outbox.queue.listen(store->outbox.claims);
+Health ServedStore::last_health() const {
+  const std::lock_guard lock(mutex_);
+  return health_;
+}
+
+Health ServedStore::ask_health() {
+  Health health = store.store().health();
+  note_health(health);
+  return health;
+}
+
+void ServedStore::note_health(const Health& health) {
+  const std::lock_guard lock(mutex_);
+  health_ = health;
+}
+
+/// What the set tells may come while the service ends, from another thread.
+class ServedStores::Listener final : public StoreSetListener {
+ public:
+  explicit Listener(ServedStores& stores) : stores_(&stores) {}
+
+  void on_opened(const MemberStorePtr& member) noexcept override {
+    const std::lock_guard lock(mutex_);
+    if (stores_ == nullptr) return;
+    try {
+      stores_->add(member);
+    } catch (const std::exception& failure) {
+      stores_->parts_.logger.log(LogLevel::error, "the store cannot be served",
+                                 {{"store", member->name()}, {"reason", failure.what()}});
+    }
   }
+  void on_removed(const MemberStorePtr& member) noexcept override {
+    const std::lock_guard lock(mutex_);
+    if (stores_ != nullptr) stores_->remove(member);
+  }
+
+  void close() noexcept {
+    const std::lock_guard lock(mutex_);
+    stores_ = nullptr;
+  }
+
+ private:
+  std::mutex mutex_;
+  ServedStores* stores_;
+};
+
+ServedStores::ServedStores(StoreSet& set, const ApiParts& parts)
+    : set_(set),
+      parts_(parts),
+      default_name_(parts.options.default_store),
+      places_(parts.options.limits.max_waiting_claims) {}
+
+void ServedStores::start(Followers followers) {
+  followers_ = std::move(followers);
+  listener_ = std::make_shared<Listener>(*this);
+  set_.listen(listener_);
+}
+
+void ServedStores::add(const MemberStorePtr& member) {
+  ServedStorePtr store = closer_.make<ServedStore>(member, parts_);
+  let_claims_wait(store, store->inbox, parts_, places_);
+  let_claims_wait(store, store->outbox, parts_, places_);
+  {
+    const std::unique_lock lock(mutex_);
+    stores_.insert_or_assign(member->name(), store);
+  }
+  followers_.on_opened(store);
+}
+
+void ServedStores::remove(const MemberStorePtr& member) {
+  ServedStorePtr gone;
+  {
+    const std::unique_lock lock(mutex_);
+    const auto found = stores_.find(member->name());
+    if (found == stores_.end() || found->second->store.member() != member) return;
+    gone = std::move(found->second);
+    stores_.erase(found);
+  }
+  followers_.on_removed(gone);
+  closer_.run([this, gone = std::move(gone)]() mutable { retire(std::move(gone)); });
+}
+
+void ServedStores::retire(ServedStorePtr store) {
+  store->inbox.claims->close();
+  store->outbox.claims->close();
+}
+
+ServedStorePtr ServedStores::find_open(std::string_view name) const {
+  const std::shared_lock lock(mutex_);
+  const auto found = stores_.find(name);
+  return found == stores_.end() ? nullptr : found->second;
+}
+
+ServedStorePtr ServedStores::find(std::string_view name) {
+  if (name.empty()) {
+    if (default_name_.empty()) {
+      throw Error(ErrorCode::not_found, "there is no default store; name one: /v1/stores/NAME/…");
+    }
+    name = default_name_;
+  }
+  if (ServedStorePtr store = find_open(name)) {
+    store->note_use();
+    return store;
+  }
+  try {
+    (void)set_.find(name);  // it is being opened
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::not_found) throw;
+  }
+  // Why it is down may name hosts and users, which is not for everybody who may send.
+  throw Error(ErrorCode::unavailable, "the store is down; see /v1/stores");
+}
+
+std::vector<ServedStorePtr> ServedStores::all() const {
+  const std::shared_lock lock(mutex_);
+  std::vector<ServedStorePtr> stores;
+  stores.reserve(stores_.size());
+  for (const auto& [name, store] : stores_) stores.push_back(store);
+  return stores;
 }
 
 void ServedStores::drain() noexcept {
-  for (const auto& store : stores_) {
+  for (const ServedStorePtr& store : all()) {
     store->inbox.claims->drain();
     store->outbox.claims->drain();
   }
 }
 
 void ServedStores::close() noexcept {
-  for (const auto& store : stores_) {
-    store->inbox.claims->close();
-    store->outbox.claims->close();
+  if (listener_) listener_->close();
+  std::map<std::string, ServedStorePtr, std::less<>> stores;
+  {
+    const std::unique_lock lock(mutex_);
+    stores.swap(stores_);
   }
+  for (auto& [name, store] : stores) retire(std::move(store));
 }
 
 }  // namespace oncebox::server

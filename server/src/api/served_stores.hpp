@@ -1,12 +1,18 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "api/hosted_store.hpp"
 #include "api/paused_topics.hpp"
+#include "api/store_closer.hpp"
 #include "api/waiting_claims.hpp"
 
 namespace oncebox::server {
@@ -14,7 +20,7 @@ namespace oncebox::server {
 /// What every group of routes is given.
 struct ApiParts {
   const ServerOptions& options;
-  CallPool& calls;
+  CallPool& calls;  ///< what is about one store goes into its own lane
   TimerQueue& timers;
   Metrics& metrics;
   Logger& logger;
@@ -24,44 +30,101 @@ struct ApiParts {
 /// One queue of one store, with what the routes need of it.
 struct ServedQueue {
   HostedStore& store;
+  CallLane& calls;        ///< of the store
   std::string_view name;  ///< "inbox" or "outbox"
   QueueStore& queue;      ///< with log and metrics
   QueueOperator& operations;
   Inbox* singles;  ///< lets single messages share commits; null: they go to the queue
   std::size_t max_payload_bytes;
   PausedTopics paused = {};
-  std::shared_ptr<WaitingClaims> claims = {};
+  std::unique_ptr<WaitingClaims> claims = {};
+  std::shared_ptr<WorkListener> watch = {};  ///< tells event streams of work, once one wants it
 };
 
-struct ServedStore {
-  HostedStore& store;
+/// A store, with what the service keeps beside it in memory. Whatever goes on with it holds it, so
+/// one that was removed is closed when the last request about it is answered.
+class ServedStore {
+ public:
+  ServedStore(const MemberStorePtr& member, const ApiParts& parts);
+
+  [[nodiscard]] const std::string& name() const noexcept { return store.name(); }
+
+  /// Whether somebody has used it since the last call, or waits for it.
+  [[nodiscard]] bool take_use() noexcept;
+  void note_use() noexcept { is_used_.store(true, std::memory_order_relaxed); }
+
+  /// How it was when it was last asked.
+  [[nodiscard]] Health last_health() const;
+  /// Asks it.
+  Health ask_health();
+  void note_health(const Health& health);
+
+  HostedStore store;
+  CallLane calls;  ///< what waits for this store
   ServedQueue inbox;
   ServedQueue outbox;
+  std::atomic<bool> is_watched = false;  ///< event streams hear of its work, or are about to
+
+ private:
+  std::atomic<bool> is_used_ = true;
+  mutable std::mutex mutex_;
+  Health health_;
 };
 
-/// All stores, with what the service keeps beside each in memory.
+using ServedStorePtr = std::shared_ptr<ServedStore>;
+/// Holds the store, too.
+using ServedQueuePtr = std::shared_ptr<ServedQueue>;
+
+/// The stores of a set as they are served, each from when it is opened until it is removed.
 class ServedStores {
  public:
-  ServedStores(HostedStores& stores, const ApiParts& parts);
-  /// Waiting claims are closed before: see `close`.
+  /// Who else hears of the stores: of each when it can be asked for, and when it no longer can.
+  struct Followers {
+    std::function<void(const ServedStorePtr&)> on_opened;
+    std::function<void(const ServedStorePtr&)> on_removed;
+  };
+
+  ServedStores(StoreSet& set, const ApiParts& parts);
+  /// Closed before: see `close`.
   ~ServedStores() = default;
   ServedStores(const ServedStores&) = delete;
   ServedStores& operator=(const ServedStores&) = delete;
 
-  /// Throws `not_found`. An empty name means the default.
-  [[nodiscard]] ServedStore& find(std::string_view name);
+  /// The stores of the set come in from now on.
+  void start(Followers followers);
 
-  /// The queues tell waiting claims of work from now on.
-  void listen();
+  /// An empty name means the default. Throws `not_found`, and `unavailable` while it is down.
+  [[nodiscard]] ServedStorePtr find(std::string_view name);
+  /// The same, or nothing.
+  [[nodiscard]] ServedStorePtr find_open(std::string_view name) const;
+  /// All that are open, by name.
+  [[nodiscard]] std::vector<ServedStorePtr> all() const;
+
+  [[nodiscard]] const std::string& default_name() const noexcept { return default_name_; }
+  [[nodiscard]] StoreSet& set() noexcept { return set_; }
+
   void drain() noexcept;
+  /// Answers those that wait, and lets every store go. Calls and timers may hold some of them
+  /// still.
   void close() noexcept;
 
-  [[nodiscard]] auto begin() const noexcept { return stores_.begin(); }
-  [[nodiscard]] auto end() const noexcept { return stores_.end(); }
-
  private:
+  class Listener;
+
+  void add(const MemberStorePtr& member);
+  void remove(const MemberStorePtr& member);
+  void retire(ServedStorePtr store);
+
+  StoreSet& set_;
+  const ApiParts& parts_;
+  const std::string default_name_;
   WaitingPlaces places_;
-  std::vector<std::unique_ptr<ServedStore>> stores_;
+  Followers followers_;
+  StoreCloser closer_;
+
+  mutable std::shared_mutex mutex_;
+  std::map<std::string, ServedStorePtr, std::less<>> stores_;
+  std::shared_ptr<Listener> listener_;
 };
 
 }  // namespace oncebox::server

@@ -71,6 +71,16 @@ struct WaitingClaims::Look {
 WaitingClaims::WaitingClaims(const Parts& parts, Settings settings)
     : parts_(parts), settings_(std::move(settings)) {}
 
+std::shared_ptr<WaitingClaims> WaitingClaims::self() {
+  auto holder = parts_.holder.lock();
+  return holder ? std::shared_ptr<WaitingClaims>(std::move(holder), this) : nullptr;
+}
+
+// Only once somebody waits: it may cost a connection, or a watch of a file.
+void WaitingClaims::listen() {
+  std::call_once(listens_, [this] { parts_.queue.listen(self()); });
+}
+
 // The first try -----------------------------------------------------------------------------------
 
 void WaitingClaims::claim(const ExchangePtr& exchange, wire::ClaimCall call) {
@@ -82,12 +92,12 @@ void WaitingClaims::claim(const ExchangePtr& exchange, wire::ClaimCall call) {
   const SteadyTime deadline = std::chrono::steady_clock::now() + call.wait;
   auto claim = std::make_shared<Claim>(
       Claim{.exchange = exchange, .call = std::move(call), .deadline = deadline});
-  exchange->on_gone([self = weak_from_this(), weak = std::weak_ptr<Claim>(claim)] {
+  exchange->on_gone([self = std::weak_ptr(self()), weak = std::weak_ptr<Claim>(claim)] {
     const auto desk = self.lock();
     const auto gone = weak.lock();
     if (desk && gone) desk->withdraw(gone);
   });
-  parts_.calls.submit([self = shared_from_this(), claim = std::move(claim)]() noexcept {
+  parts_.calls.submit([self = self(), claim = std::move(claim)]() noexcept {
     try {
       self->try_first(claim);
     } catch (...) {
@@ -116,6 +126,7 @@ void WaitingClaims::try_first(const ClaimPtr& claim) {
   if (!messages.empty()) return deliver(claim, std::move(messages));
   if (claim->call.wait <= Duration{0}) return end_empty(*claim);
 
+  listen();
   const std::uint64_t seen_work = work_.load();
   std::optional<TimePoint> due;
   const auto topics = without_paused(claim->call.request.topics, *parts_.paused.current());
@@ -172,7 +183,7 @@ void WaitingClaims::deliver(const ClaimPtr& claim, std::vector<ClaimedMessage> m
     release(messages);
     return send_empty(*claim);
   }
-  response.undelivered = [weak = weak_from_this(), settlements = releases_of(messages)] {
+  response.undelivered = [weak = std::weak_ptr(self()), settlements = releases_of(messages)] {
     const auto self = weak.lock();
     if (!self) return;
     self->parts_.calls.submit_own([self, settlements]() noexcept { self->release(settlements); });
@@ -194,7 +205,10 @@ void WaitingClaims::release(const std::vector<Settlement>& settlements) noexcept
 
 void WaitingClaims::log_not_released(std::size_t count, const std::exception& failure) noexcept {
   parts_.logger.log(LogLevel::warning, "messages could not be given back; their leases will end",
-                    {{"queue", settings_.name}, {"count", count}, {"reason", failure.what()}});
+                    {{"store", settings_.store},
+                     {"queue", settings_.queue},
+                     {"count", count},
+                     {"reason", failure.what()}});
 }
 
 void WaitingClaims::end_empty(Claim& claim) noexcept {
@@ -235,7 +249,7 @@ void WaitingClaims::park(const ClaimPtr& claim, std::uint64_t seen_work,
       ++waiting_count_;
       parts_.metrics.on_waiting_claims(1);
       claim->timer = parts_.timers.at(
-          claim->deadline, [self = weak_from_this(), weak = std::weak_ptr<Claim>(claim)] {
+          claim->deadline, [self = std::weak_ptr(self()), weak = std::weak_ptr<Claim>(claim)] {
             const auto desk = self.lock();
             const auto late = weak.lock();
             if (desk && late) desk->expire(late);
@@ -322,7 +336,7 @@ void WaitingClaims::on_work() noexcept {
 void WaitingClaims::request_scan(SteadyTime now) {
   if (scanning_ || closed_ || waiting_.empty()) return;
   scanning_ = true;
-  const auto begin = [self = shared_from_this()] {
+  const auto begin = [self = self()] {
     self->parts_.calls.submit_own([self]() noexcept { self->scan(); });
   };
   if (now >= quiet_until_) return begin();
@@ -333,7 +347,7 @@ void WaitingClaims::wake_at(SteadyTime time) {
   if (closed_ || waiting_.empty()) return;
   if (wake_timer_.id != 0 && wake_timer_.at <= time) return;
   parts_.timers.cancel(wake_timer_);
-  wake_timer_ = parts_.timers.at(time, [weak = weak_from_this()] {
+  wake_timer_ = parts_.timers.at(time, [weak = std::weak_ptr(self())] {
     const auto self = weak.lock();
     if (!self) return;
     const std::lock_guard lock(self->mutex_);

@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/call_pool.hpp"
@@ -22,7 +22,7 @@
 
 namespace oncebox::server {
 
-class Metrics;
+class StoreMetrics;
 
 /// How many claims may wait, over all queues.
 class WaitingPlaces {
@@ -45,26 +45,27 @@ class WaitingPlaces {
 /// due time, and now and then a look for what nobody told. The oldest is served first.
 ///
 /// A claim whose client goes away takes nothing any more, and gives back what it was just taking.
-class WaitingClaims final : public WorkListener,
-                            public std::enable_shared_from_this<WaitingClaims> {
+class WaitingClaims final : public WorkListener {
  public:
   struct Parts {
+    std::weak_ptr<void> holder;  ///< who holds it holds this object, and the queue
     QueueStore& queue;
     const PausedTopics& paused;
-    CallPool& calls;
+    CallLane& calls;
     TimerQueue& timers;
     WaitingPlaces& places;
-    Metrics& metrics;
+    StoreMetrics& metrics;
     Logger& logger;
     const Clock& clock;
   };
 
   struct Settings {
-    std::string name;                         ///< of the queue, in log lines
+    std::string_view store;  ///< in log lines
+    std::string_view queue;
     Duration poll = defaults::kPollInterval;  ///< how often to look for what nobody told
   };
 
-  /// To be held by a shared pointer, and closed before what it was given goes.
+  /// To be closed before what it was given goes.
   WaitingClaims(const Parts& parts, Settings settings);
 
   /// Answers now or within `call.wait`. Throws `overloaded` when too many calls wait for the store.
@@ -90,6 +91,10 @@ class WaitingClaims final : public WorkListener,
   using ClaimPtr = std::shared_ptr<Claim>;
   struct Look;
 
+  /// Keeps this, and the queue, for what goes on later. Null when nobody else has it any more.
+  [[nodiscard]] std::shared_ptr<WaitingClaims> self();
+
+  void listen();
   void note_max_deliveries(int asked) noexcept;
   void try_first(const ClaimPtr& claim);
   [[nodiscard]] std::vector<ClaimedMessage> take(const Claim& claim);
@@ -125,6 +130,7 @@ class WaitingClaims final : public WorkListener,
   std::atomic<int> max_deliveries_ = defaults::kMaxDeliveries;
   std::atomic<std::uint64_t> work_ = 0;  ///< how often there was word of work
   std::atomic<std::size_t> waiting_count_ = 0;
+  std::once_flag listens_;
 
   std::mutex mutex_;
   std::list<ClaimPtr> waiting_;  ///< the oldest first

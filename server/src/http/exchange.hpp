@@ -42,6 +42,9 @@ class Exchange {
 
   [[nodiscard]] const Request& request() const noexcept { return request_; }
 
+  /// Which store it is about, for the log. To be told before anybody else has the exchange.
+  void note_store(std::string name) { request_.store = std::move(name); }
+
   /// Answers; the first call counts.
   virtual void send(Response response) noexcept = 0;
 

@@ -58,6 +58,7 @@ struct Request {
   Principal principal = {};
   /// What stands for the `{…}` of the route, decoded, in their order.
   std::vector<std::string> arguments = {};
+  std::string store = {};  ///< that it is about, for the log; empty: none
 
   [[nodiscard]] std::optional<std::string_view> query_value(std::string_view name) const noexcept;
 };

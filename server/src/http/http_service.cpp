@@ -1,6 +1,7 @@
 #include "http/http_service.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace oncebox::server {
 
@@ -78,23 +79,33 @@ void HttpService::record(const Request& request, const HttpObserver::Answered& a
                          const std::string& cause) noexcept {
   observer_.on_request(answered);
   if (!cause.empty()) {
-    logger_.log(LogLevel::error, "request failed",
-                {{"requestId", request.id}, {"route", answered.route}, {"cause", cause}});
+    const std::array fields{LogField("requestId", request.id), LogField("route", answered.route),
+                            LogField("cause", cause), LogField("store", request.store)};
+    write(LogLevel::error, "request failed", fields, request);
   }
   if (access_log_ == AccessLog::off) return;
   if (access_log_ == AccessLog::errors && answered.status < 400) return;
   const bool has_route = answered.route != kNoRoute;
   const auto took = std::chrono::duration<double, std::milli>(answered.took).count();
-  logger_.log(LogLevel::info, "request",
-              {{"method", answered.method},
-               {has_route ? "route" : "path", has_route ? answered.route : request.path},
-               {"status", answered.status},
-               {"ms", static_cast<double>(static_cast<std::int64_t>(took * 1000)) / 1000},
-               {"bytesIn", answered.bytes_in},
-               {"bytesOut", answered.bytes_out},
-               {"peer", request.peer},
-               {"requestId", request.id},
-               {"principal", request.principal.name}});
+  const std::array fields{
+      LogField("method", answered.method),
+      LogField(has_route ? "route" : "path", has_route ? answered.route : request.path),
+      LogField("status", answered.status),
+      LogField("ms", static_cast<double>(static_cast<std::int64_t>(took * 1000)) / 1000),
+      LogField("bytesIn", answered.bytes_in),
+      LogField("bytesOut", answered.bytes_out),
+      LogField("peer", request.peer),
+      LogField("requestId", request.id),
+      LogField("principal", request.principal.name),
+      LogField("store", request.store)};
+  write(LogLevel::info, "request", fields, request);
+}
+
+void HttpService::write(LogLevel level, std::string_view text, std::span<const LogField> fields,
+                        const Request& request) noexcept {
+  if (!logger_.enabled(level)) return;
+  // The last one says which store it was about, if it was about one.
+  logger_.write(level, text, request.store.empty() ? fields.first(fields.size() - 1) : fields);
 }
 
 }  // namespace oncebox::server

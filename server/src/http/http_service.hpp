@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -70,6 +71,9 @@ class HttpService {
               const std::string& cause) noexcept;
 
  private:
+  void write(LogLevel level, std::string_view text, std::span<const LogField> fields,
+             const Request& request) noexcept;
+
   const HttpLimits limits_;
   const AccessLog access_log_;
   const RequestGate gate_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -13,6 +14,22 @@
 
 namespace oncebox::server {
 
+/// How many entries several caches may make together. Safe from any thread.
+class LabelBudget {
+ public:
+  explicit LabelBudget(std::size_t entries) : left_(static_cast<std::ptrdiff_t>(entries)) {}
+
+  [[nodiscard]] bool take() noexcept {
+    if (left_.fetch_sub(1) > 0) return true;
+    ++left_;
+    return false;
+  }
+  void give_back(std::size_t entries) noexcept { left_ += static_cast<std::ptrdiff_t>(entries); }
+
+ private:
+  std::atomic<std::ptrdiff_t> left_;
+};
+
 /// Remembers what was made for each combination of `kLabels` label values: looking a family's
 /// member up in the metrics library costs more than counting. At most `max_entries` are made, so
 /// that nobody can make a server remember without end; the rest shares one made for "other".
@@ -23,8 +40,14 @@ class LabelCache {
   using Values = std::array<std::string_view, kLabels>;
   using Make = std::function<std::unique_ptr<Entry>(const Values& values)>;
 
-  LabelCache(std::size_t max_entries, Make make)
-      : max_entries_(max_entries), make_(std::move(make)) {}
+  /// The budget, if there is one, is borrowed; it is another limit.
+  LabelCache(std::size_t max_entries, Make make, LabelBudget* budget = nullptr)
+      : max_entries_(max_entries), make_(std::move(make)), budget_(budget) {}
+  ~LabelCache() {
+    if (budget_ != nullptr) budget_->give_back(entries_.size());
+  }
+  LabelCache(const LabelCache&) = delete;
+  LabelCache& operator=(const LabelCache&) = delete;
 
   [[nodiscard]] Entry& get(const Values& values) {
     {
@@ -34,7 +57,8 @@ class LabelCache {
     }
     const std::unique_lock lock(mutex_);
     if (const auto found = entries_.find(values); found != entries_.end()) return *found->second;
-    return entries_.size() < max_entries_ ? add(values) : other();
+    const bool has_room = entries_.size() < max_entries_ && (budget_ == nullptr || budget_->take());
+    return has_room ? add(values) : other();
   }
 
  private:
@@ -79,6 +103,7 @@ class LabelCache {
 
   const std::size_t max_entries_;
   const Make make_;
+  LabelBudget* const budget_;
   std::shared_mutex mutex_;
   std::unordered_map<Key, std::unique_ptr<Entry>, Hash, Equal> entries_;
   std::unique_ptr<Entry> other_;  // made when the entries are full

@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <mutex>
 #include <sstream>
 #include <utility>
 
 #include "observe/label_cache.hpp"
+#include "observe/owned_series.hpp"
 #include "observe/process_metrics.hpp"
 #include "observe/queue_metrics.hpp"
+#include "observe/recovery_metrics.hpp"
 
 namespace oncebox::server {
 
@@ -33,7 +37,50 @@ std::string_view status_class(int status) {
                                        : std::string_view("other");
 }
 
+/// Stores with series of their own.
+constexpr std::size_t kMaxStores = 2'000;
+constexpr std::string_view kOtherStores = "other";
+
 std::string text(std::string_view view) { return std::string(view); }
+
+struct CounterEntry {
+  prometheus::Counter* counter = nullptr;
+};
+
+/// The series of one store.
+class CountedStore final : public StoreMetrics {
+ public:
+  CountedStore(QueueFamilies& queues, prometheus::Family<prometheus::Counter>& keys,
+               prometheus::Family<prometheus::Gauge>& waiting_claims, const std::string& name)
+      : name_(name),
+        waiting_claims_(waiting_claims),
+        inbox_(queues, name, "inbox"),
+        outbox_(queues, name, "outbox"),
+        keys_(kMaxSeries, [this, &keys, name](const auto& values) {
+          return std::make_unique<CounterEntry>(CounterEntry{&series_.add(
+              keys, {{"store", name}, {"call", text(values[0])}, {"outcome", text(values[1])}})});
+        }) {}
+
+  [[nodiscard]] Observer& inbox() override { return inbox_; }
+  [[nodiscard]] Observer& outbox() override { return outbox_; }
+  void on_keys(std::string_view call, std::string_view outcome) override {
+    keys_.get({call, outcome}).counter->Increment();
+  }
+  void on_waiting_claims(std::ptrdiff_t change) override {
+    series_.add(waiting_claims_, {{"store", name_}}).Increment(static_cast<double>(change));
+  }
+  void on_stats(std::string_view queue, const QueueStats& stats, TimePoint now) override {
+    (queue == "inbox" ? inbox_ : outbox_).on_stats(stats, now);
+  }
+
+ private:
+  const std::string name_;
+  prometheus::Family<prometheus::Gauge>& waiting_claims_;
+  OwnedSeries series_;
+  QueueMetrics inbox_;
+  QueueMetrics outbox_;
+  LabelCache<CounterEntry, 2> keys_;
+};
 
 }  // namespace
 
@@ -49,12 +96,7 @@ class Metrics::Impl {
                      .Name("oncebox_http_connections_refused_total")
                      .Help("Connections closed at once because too many were open.")
                      .Register(registry_)
-                     .Add({})),
-        waiting_claims_(BuildGauge()
-                            .Name("oncebox_waiting_claims")
-                            .Help("Claims that wait for a message.")
-                            .Register(registry_)
-                            .Add({})) {
+                     .Add({})) {
     BuildGauge()
         .Name("oncebox_build_info")
         .Help("Always 1; the labels say which build this is.")
@@ -63,8 +105,23 @@ class Metrics::Impl {
         .Set(1);
   }
 
-  QueueMetrics& queue(std::string_view store, std::string_view queue) {
-    return queues_.get({store, queue});
+  std::shared_ptr<StoreMetrics> of_store(const std::string& name) {
+    const std::lock_guard lock(stores_mutex_);
+    auto found = stores_.find(name);
+    if (found == stores_.end()) {
+      // One of them is the one for all the others.
+      const bool has_room = stores_.size() < kMaxStores;
+      const std::string label = has_room ? name : std::string(kOtherStores);
+      found = stores_.find(label);
+      if (found == stores_.end()) {
+        auto made =
+            std::make_unique<CountedStore>(queue_families_, key_count_, waiting_claims_, label);
+        found = stores_.emplace(label, UsedStore{std::move(made)}).first;
+      }
+    }
+    UsedStore& store = found->second;
+    ++store.users;
+    return {store.metrics.get(), [this, label = found->first](StoreMetrics*) { let_go(label); }};
   }
 
   void on_request(std::string_view method, std::string_view route, int status,
@@ -80,12 +137,18 @@ class Metrics::Impl {
     webhooks_.get({name, outcome}).counter->Increment();
   }
 
-  void on_keys(std::string_view store, std::string_view call, std::string_view outcome) {
-    keys_.get({store, call, outcome}).counter->Increment();
-  }
-
-  void on_store_health(std::string_view store, bool healthy) {
-    store_up_.Add({{"store", text(store)}}).Set(healthy ? 1 : 0);
+  void on_stores(std::span<const StoreUp> stores) {
+    const std::lock_guard lock(stores_mutex_);
+    std::map<std::string, prometheus::Gauge*, std::less<>> before = std::exchange(up_, {});
+    for (const StoreUp& store : stores) {
+      const auto known = before.find(store.name);
+      const auto place =
+          known != before.end()
+              ? up_.insert(before.extract(known)).position
+              : up_.emplace(store.name, &store_up_.Add({{"store", text(store.name)}})).first;
+      place->second->Set(store.is_up ? 1 : 0);
+    }
+    for (const auto& [name, gauge] : before) store_up_.Remove(gauge);
   }
 
   std::string expose() {
@@ -101,7 +164,7 @@ class Metrics::Impl {
 
   prometheus::Gauge& connections() { return connections_; }
   prometheus::Counter& refused() { return refused_; }
-  prometheus::Gauge& waiting_claims() { return waiting_claims_; }
+  RecoveryMetrics& recovery() { return recovery_; }
 
  private:
   struct RequestEntry {
@@ -109,9 +172,6 @@ class Metrics::Impl {
     prometheus::Histogram* duration = nullptr;
     prometheus::Counter* bytes_in = nullptr;
     prometheus::Counter* bytes_out = nullptr;
-  };
-  struct CounterEntry {
-    prometheus::Counter* counter = nullptr;
   };
 
   std::unique_ptr<RequestEntry> make_request(const std::array<std::string_view, 3>& values) {
@@ -126,6 +186,13 @@ class Metrics::Impl {
     return entry;
   }
 
+  // Under the lock: who asks for the same name at the same time must not get series that go.
+  void let_go(const std::string& label) {
+    const std::lock_guard lock(stores_mutex_);
+    const auto found = stores_.find(label);
+    if (--found->second.users == 0) stores_.erase(found);
+  }
+
   static std::unique_ptr<CounterEntry> made(prometheus::Counter& counter) {
     return std::make_unique<CounterEntry>(CounterEntry{&counter});
   }
@@ -133,9 +200,9 @@ class Metrics::Impl {
   prometheus::Registry registry_;
   ProcessMetrics process_{registry_};
   QueueFamilies queue_families_{registry_};
+  RecoveryMetrics recovery_{registry_};
   prometheus::Gauge& connections_;
   prometheus::Counter& refused_;
-  prometheus::Gauge& waiting_claims_;
   prometheus::Family<prometheus::Counter>& request_count_ =
       BuildCounter()
           .Name("oncebox_http_requests_total")
@@ -166,16 +233,17 @@ class Metrics::Impl {
           .Name("oncebox_key_calls_total")
           .Help("Calls about idempotency keys, by their outcome.")
           .Register(registry_);
+  prometheus::Family<prometheus::Gauge>& waiting_claims_ =
+      BuildGauge()
+          .Name("oncebox_waiting_claims")
+          .Help("Claims that wait for a message.")
+          .Register(registry_);
   prometheus::Family<prometheus::Gauge>& store_up_ =
       BuildGauge()
           .Name("oncebox_store_up")
           .Help("Whether the store could be reached when it was last asked.")
           .Register(registry_);
 
-  LabelCache<QueueMetrics, 2> queues_{kMaxSeries, [this](const auto& values) {
-                                        return std::make_unique<QueueMetrics>(queue_families_,
-                                                                              values[0], values[1]);
-                                      }};
   LabelCache<RequestEntry, 3> requests_{
       kMaxSeries, [this](const auto& values) { return make_request(values); }};
   LabelCache<CounterEntry, 2> webhooks_{
@@ -183,18 +251,21 @@ class Metrics::Impl {
         return made(
             webhook_count_.Add({{"webhook", text(values[0])}, {"outcome", text(values[1])}}));
       }};
-  LabelCache<CounterEntry, 3> keys_{
-      kMaxSeries, [this](const auto& values) {
-        return made(key_count_.Add(
-            {{"store", text(values[0])}, {"call", text(values[1])}, {"outcome", text(values[2])}}));
-      }};
+
+  struct UsedStore {
+    std::unique_ptr<CountedStore> metrics;
+    std::size_t users = 0;
+  };
+  std::mutex stores_mutex_;
+  std::map<std::string, UsedStore, std::less<>> stores_;
+  std::map<std::string, prometheus::Gauge*, std::less<>> up_;
 };
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
 Metrics::~Metrics() = default;
 
-Observer& Metrics::observer(std::string_view store, std::string_view queue) {
-  return impl_->queue(store, queue);
+std::shared_ptr<StoreMetrics> Metrics::of_store(const std::string& name) {
+  return impl_->of_store(name);
 }
 
 void Metrics::on_request(std::string_view method, std::string_view route, int status,
@@ -213,22 +284,9 @@ void Metrics::on_webhook(std::string_view name, std::string_view outcome) {
   impl_->on_webhook(name, outcome);
 }
 
-void Metrics::on_waiting_claims(std::ptrdiff_t change) {
-  impl_->waiting_claims().Increment(static_cast<double>(change));
-}
+void Metrics::on_stores(std::span<const StoreUp> stores) { impl_->on_stores(stores); }
 
-void Metrics::on_keys(std::string_view store, std::string_view call, std::string_view outcome) {
-  impl_->on_keys(store, call, outcome);
-}
-
-void Metrics::on_stats(std::string_view store, std::string_view queue, const QueueStats& stats,
-                       TimePoint now) {
-  impl_->queue(store, queue).on_stats(stats, now);
-}
-
-void Metrics::on_store_health(std::string_view store, bool healthy) {
-  impl_->on_store_health(store, healthy);
-}
+RecoveryMetrics& Metrics::recovery() noexcept { return impl_->recovery(); }
 
 std::string Metrics::expose() const { return impl_->expose(); }
 

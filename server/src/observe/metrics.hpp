@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -11,10 +12,32 @@
 
 namespace oncebox::server {
 
+class RecoveryMetrics;
+
+/// What is counted of one store. Its series go when nobody holds it any more. Safe from any thread.
+class StoreMetrics {
+ public:
+  virtual ~StoreMetrics() = default;
+
+  [[nodiscard]] virtual Observer& inbox() = 0;
+  [[nodiscard]] virtual Observer& outbox() = 0;
+  virtual void on_keys(std::string_view call, std::string_view outcome) = 0;
+  virtual void on_waiting_claims(std::ptrdiff_t change) = 0;
+  /// A queue's depth by topic and state, as it was counted.
+  virtual void on_stats(std::string_view queue, const QueueStats& stats, TimePoint now) = 0;
+};
+
+/// Whether a store could be used when it was last asked.
+struct StoreUp {
+  std::string_view name;
+  bool is_up = false;
+};
+
 /// What the service counts, for Prometheus. Names begin with `oncebox_`, those of the process with
 /// `process_`. Labels are the store's name, the queue, the route's pattern, the outcome, and topics
 /// up to a fixed number of them (the rest counts as "other"): nothing that a client can invent
-/// without end. Safe from any thread.
+/// without end. Of very many stores the last to come count together, as the store "other"; one that
+/// is not used has no series but `oncebox_store_up`. Safe from any thread.
 class Metrics {
  public:
   Metrics();
@@ -22,9 +45,8 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  /// Hears what one queue of one store does. Lives as long as this object; the same for the same
-  /// names.
-  [[nodiscard]] Observer& observer(std::string_view store, std::string_view queue);
+  /// The same for the same name, as long as somebody holds it. Must not outlive this object.
+  [[nodiscard]] std::shared_ptr<StoreMetrics> of_store(const std::string& name);
 
   void on_request(std::string_view method, std::string_view route, int status,
                   std::chrono::nanoseconds took, std::size_t bytes_in, std::size_t bytes_out);
@@ -32,12 +54,10 @@ class Metrics {
   void on_refused_connection();
   /// `outcome` is one of: accepted, duplicate, bad_signature, bad_request, failed.
   void on_webhook(std::string_view name, std::string_view outcome);
-  void on_waiting_claims(std::ptrdiff_t change);
-  void on_keys(std::string_view store, std::string_view call, std::string_view outcome);
-  /// A queue's depth by topic and state, as it was counted.
-  void on_stats(std::string_view store, std::string_view queue, const QueueStats& stats,
-                TimePoint now);
-  void on_store_health(std::string_view store, bool healthy);
+  /// All stores that there are; others have no series any more.
+  void on_stores(std::span<const StoreUp> stores);
+
+  [[nodiscard]] RecoveryMetrics& recovery() noexcept;
 
   /// The text of `/metrics`, version 0.0.4.
   [[nodiscard]] std::string expose() const;

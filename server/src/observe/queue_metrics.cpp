@@ -88,31 +88,53 @@ QueueFamilies::QueueFamilies(prometheus::Registry& registry)
 QueueMetrics::QueueMetrics(QueueFamilies& families, std::string_view store, std::string_view queue)
     : families_(families),
       labels_({{"store", std::string(store)}, {"queue", std::string(queue)}}),
-      topics_(kMaxTopics, [this](const auto& values) { return make_topic(values[0]); }),
-      calls_(kMaxCalls, [this](const auto& values) { return make_call(values[0]); }),
-      claims_empty_(families.claims.Add(with({{"result", "empty"}}))),
-      claims_partial_(families.claims.Add(with({{"result", "partial"}}))),
-      claims_full_(families.claims.Add(with({{"result", "full"}}))),
-      claim_batch_(families.batch.Add(with({{"call", "claim"}}), kBatchItems)),
-      delivery_latency_(families.delivery_latency.Add(labels_, kLatencySeconds)),
-      redelivered_(families.redelivered.Add(labels_)),
-      retries_(families.retries.Add(labels_)),
-      dead_failed_(families.dead.Add(with({{"cause", "failed"}}))),
-      dead_reaped_(families.dead.Add(with({{"cause", "expired_or_lapsed"}}))),
-      dead_quarantined_(families.dead.Add(with({{"cause", "quarantined"}}))),
-      lapsed_(families.lapsed.Add(labels_)),
-      mismatches_(families.mismatches.Add(labels_)) {
-  for (std::size_t state = 0; state < observed_.size(); ++state) {
+      topics_(
+          kMaxTopics, [this](const auto& values) { return make_topic(values[0]); },
+          &families.topics),
+      calls_(kMaxCalls, [this](const auto& values) { return make_call(values[0]); }) {}
+
+QueueMetrics::Fixed::Fixed(QueueMetrics& queue)
+    : claims_empty(queue.counter(queue.families_.claims, {{"result", "empty"}})),
+      claims_partial(queue.counter(queue.families_.claims, {{"result", "partial"}})),
+      claims_full(queue.counter(queue.families_.claims, {{"result", "full"}})),
+      claim_batch(
+          queue.series_.add(queue.families_.batch, queue.with({{"call", "claim"}}), kBatchItems)),
+      delivery_latency(
+          queue.series_.add(queue.families_.delivery_latency, queue.labels_, kLatencySeconds)),
+      redelivered(queue.counter(queue.families_.redelivered, {})),
+      retries(queue.counter(queue.families_.retries, {})),
+      dead_failed(queue.counter(queue.families_.dead, {{"cause", "failed"}})),
+      dead_reaped(queue.counter(queue.families_.dead, {{"cause", "expired_or_lapsed"}})),
+      dead_quarantined(queue.counter(queue.families_.dead, {{"cause", "quarantined"}})),
+      lapsed(queue.counter(queue.families_.lapsed, {})),
+      mismatches(queue.counter(queue.families_.mismatches, {})) {
+  for (std::size_t state = 0; state < observed.size(); ++state) {
     const auto name = to_string(static_cast<ObservedState>(state));
-    observed_[state] = &families.observed.Add(with({{"state", std::string(name)}}));
+    observed[state] = &queue.counter(queue.families_.observed, {{"state", std::string(name)}});
   }
-  for (std::size_t verdict = 0; verdict < settled_.size(); ++verdict) {
+  for (std::size_t verdict = 0; verdict < settled.size(); ++verdict) {
     for (std::size_t outcome = 0; outcome < kSettleOutcomes; ++outcome) {
       const auto name = to_string(static_cast<SettleOutcome>(outcome));
-      settled_[verdict][outcome] = &families.settled.Add(
-          with({{"verdict", std::string(kVerdicts[verdict])}, {"outcome", std::string(name)}}));
+      settled[verdict][outcome] = &queue.counter(
+          queue.families_.settled,
+          {{"verdict", std::string(kVerdicts[verdict])}, {"outcome", std::string(name)}});
     }
   }
+}
+
+QueueMetrics::Fixed& QueueMetrics::fixed() {
+  if (!is_used_.load(std::memory_order_acquire)) {
+    std::call_once(fixed_is_made_, [this] {
+      fixed_.emplace(*this);
+      is_used_.store(true, std::memory_order_release);
+    });
+  }
+  return *fixed_;
+}
+
+prometheus::Counter& QueueMetrics::counter(prometheus::Family<prometheus::Counter>& family,
+                                           prometheus::Labels more) {
+  return series_.add(family, with(std::move(more)));
 }
 
 prometheus::Labels QueueMetrics::with(prometheus::Labels more) const {
@@ -123,17 +145,19 @@ prometheus::Labels QueueMetrics::with(prometheus::Labels more) const {
 std::unique_ptr<QueueMetrics::TopicEntry> QueueMetrics::make_topic(std::string_view topic) {
   auto entry = std::make_unique<TopicEntry>();
   entry->labels = with({{"topic", std::string(topic)}});
-  if (topic != kNoTopic) entry->delivered = &families_.delivered.Add(entry->labels);
+  if (topic != kNoTopic) {
+    entry->delivered = &series_.add(families_.delivered, entry->labels);
+  }
   return entry;
 }
 
 std::unique_ptr<QueueMetrics::CallEntry> QueueMetrics::make_call(std::string_view call) {
   const prometheus::Labels labels = with({{"call", std::string(call)}});
   auto entry = std::make_unique<CallEntry>();
-  entry->duration = &families_.call_duration.Add(labels, kCallSeconds);
-  entry->failures = &families_.call_failures.Add(labels);
+  entry->duration = &series_.add(families_.call_duration, labels, kCallSeconds);
+  entry->failures = &series_.add(families_.call_failures, labels);
   if (call != "claim" && call != "reap" && call != "next_due") {
-    entry->batch = &families_.batch.Add(labels, kBatchItems);
+    entry->batch = &series_.add(families_.batch, labels, kBatchItems);
   }
   return entry;
 }
@@ -144,7 +168,7 @@ prometheus::Counter& QueueMetrics::enqueued(TopicEntry& entry, EnqueueStatus sta
   if (known == nullptr) {
     prometheus::Labels labels = entry.labels;
     labels.emplace("status", to_string(status));
-    known = &families_.enqueued.Add(labels);  // the same one for two threads at once
+    known = &series_.add(families_.enqueued, labels);  // the same one for two threads at once
     place.store(known, std::memory_order_release);
   }
   return *known;
@@ -152,44 +176,47 @@ prometheus::Counter& QueueMetrics::enqueued(TopicEntry& entry, EnqueueStatus sta
 
 void QueueMetrics::on_enqueue(const Message& message, const EnqueueOutcome& outcome) noexcept {
   enqueued(topics_.get({message.topic.str()}), outcome.status).Increment();
-  if (outcome.hash_mismatch) mismatches_.Increment();
-  if (outcome.status == EnqueueStatus::quarantined) dead_quarantined_.Increment();
+  if (outcome.hash_mismatch) fixed().mismatches.Increment();
+  if (outcome.status == EnqueueStatus::quarantined) fixed().dead_quarantined.Increment();
 }
 
 void QueueMetrics::on_observe(const MessageKey& /*key*/, const ObserveOutcome& outcome) noexcept {
-  observed_[static_cast<std::size_t>(outcome.state)]->Increment();
-  if (outcome.hash_mismatch) mismatches_.Increment();
+  fixed().observed[static_cast<std::size_t>(outcome.state)]->Increment();
+  if (outcome.hash_mismatch) fixed().mismatches.Increment();
 }
 
 void QueueMetrics::on_claim(std::size_t messages, std::size_t limit) noexcept {
   if (messages == 0) {
-    claims_empty_.Increment();
+    fixed().claims_empty.Increment();
     return;
   }
-  (messages < limit ? claims_partial_ : claims_full_).Increment();
-  claim_batch_.Observe(static_cast<double>(messages));
+  (messages < limit ? fixed().claims_partial : fixed().claims_full).Increment();
+  fixed().claim_batch.Observe(static_cast<double>(messages));
 }
 
 void QueueMetrics::on_delivery(const ClaimedMessage& claimed, Duration waited) noexcept {
   topics_.get({claimed.message.topic.str()}).delivered->Increment();
-  if (claimed.history.deliveries > 1) redelivered_.Increment();
-  delivery_latency_.Observe(std::max(0.0, seconds(waited)));
+  if (claimed.history.deliveries > 1) fixed().redelivered.Increment();
+  fixed().delivery_latency.Observe(std::max(0.0, seconds(waited)));
 }
 
 void QueueMetrics::on_settle(const Settlement& settlement, SettleOutcome outcome) noexcept {
-  settled_[settlement.verdict.index()][static_cast<std::size_t>(outcome)]->Increment();
+  fixed().settled[settlement.verdict.index()][static_cast<std::size_t>(outcome)]->Increment();
   if (outcome != SettleOutcome::settled) return;
-  if (std::holds_alternative<Abandon>(settlement.verdict)) retries_.Increment();
-  if (std::holds_alternative<Fail>(settlement.verdict)) dead_failed_.Increment();
+  if (std::holds_alternative<Abandon>(settlement.verdict)) fixed().retries.Increment();
+  if (std::holds_alternative<Fail>(settlement.verdict)) fixed().dead_failed.Increment();
 }
 
 void QueueMetrics::on_reap(const ReapResult& result) noexcept {
-  lapsed_.Increment(static_cast<double>(result.released));
-  dead_reaped_.Increment(static_cast<double>(result.buried));
+  if (result.total() == 0) return;
+  fixed().lapsed.Increment(static_cast<double>(result.released));
+  fixed().dead_reaped.Increment(static_cast<double>(result.buried));
 }
 
 void QueueMetrics::on_store_call(std::string_view call, std::size_t items,
                                  std::chrono::nanoseconds took, bool failed) noexcept {
+  // That a queue which nobody uses was looked at is worth no series.
+  if (call == "reap" && !failed && !is_used_.load(std::memory_order_relaxed)) return;
   CallEntry& entry = calls_.get({call});
   entry.duration->Observe(seconds(took));
   if (failed) {
@@ -219,14 +246,21 @@ std::vector<QueueMetrics::Depth> QueueMetrics::depths_of(const QueueStats& stats
 }
 
 void QueueMetrics::show(const Depth& depth, TimePoint now) {
-  const prometheus::Labels& labels = depth.topic->labels;
-  for (std::size_t state = 0; state < kStates.size(); ++state) {
-    prometheus::Labels in_state = labels;
-    in_state.emplace("state", kStates[state]);
-    families_.depth.Add(in_state).Set(static_cast<double>(depth.counts[state]));
+  TopicEntry& topic = *depth.topic;
+  if (topic.oldest_ready_age == nullptr) {
+    for (std::size_t state = 0; state < kStates.size(); ++state) {
+      prometheus::Labels in_state = topic.labels;
+      in_state.emplace("state", kStates[state]);
+      topic.depth[state] = &series_.add(families_.depth, in_state);
+    }
+    topic.oldest_dead_age = &series_.add(families_.oldest_dead_age, topic.labels);
+    topic.oldest_ready_age = &series_.add(families_.oldest_ready_age, topic.labels);
   }
-  families_.oldest_ready_age.Add(labels).Set(age(depth.oldest_ready_at, now));
-  families_.oldest_dead_age.Add(labels).Set(age(depth.oldest_dead_at, now));
+  for (std::size_t state = 0; state < kStates.size(); ++state) {
+    topic.depth[state]->Set(static_cast<double>(depth.counts[state]));
+  }
+  topic.oldest_ready_age->Set(age(depth.oldest_ready_at, now));
+  topic.oldest_dead_age->Set(age(depth.oldest_dead_at, now));
 }
 
 void QueueMetrics::on_stats(const QueueStats& stats, TimePoint now) {

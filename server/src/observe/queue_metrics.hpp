@@ -11,12 +11,14 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "observe/label_cache.hpp"
+#include "observe/owned_series.hpp"
 #include "oncebox/observer.hpp"
 #include "oncebox/queue_operator.hpp"
 
@@ -43,9 +45,14 @@ struct QueueFamilies {
   prometheus::Family<prometheus::Gauge>& depth;
   prometheus::Family<prometheus::Gauge>& oldest_ready_age;
   prometheus::Family<prometheus::Gauge>& oldest_dead_age;
+
+  /// Topics with series of their own, over all queues of all stores.
+  static constexpr std::size_t kMaxTopicsOfAll = 10'000;
+  LabelBudget topics{kMaxTopicsOfAll};
 };
 
-/// Counts what one queue of one store does.
+/// Counts what one queue of one store does. A queue that nobody uses has no series; all of them go
+/// with this object.
 class QueueMetrics final : public Observer {
  public:
   /// So many topics have series of their own; the others share those of the topic "other".
@@ -74,6 +81,9 @@ class QueueMetrics final : public Observer {
     prometheus::Labels labels;
     std::array<std::atomic<prometheus::Counter*>, kEnqueueStatuses> enqueued{};
     prometheus::Counter* delivered = nullptr;
+    std::array<prometheus::Gauge*, kDepthStates> depth{};  ///< null before it was first counted
+    prometheus::Gauge* oldest_ready_age = nullptr;
+    prometheus::Gauge* oldest_dead_age = nullptr;
   };
   struct CallEntry {
     prometheus::Histogram* duration = nullptr;
@@ -88,6 +98,8 @@ class QueueMetrics final : public Observer {
     std::optional<TimePoint> oldest_dead_at = {};
   };
 
+  prometheus::Counter& counter(prometheus::Family<prometheus::Counter>& family,
+                               prometheus::Labels more);
   [[nodiscard]] prometheus::Labels with(prometheus::Labels more) const;
   [[nodiscard]] std::unique_ptr<TopicEntry> make_topic(std::string_view topic);
   [[nodiscard]] std::unique_ptr<CallEntry> make_call(std::string_view call);
@@ -95,26 +107,36 @@ class QueueMetrics final : public Observer {
   [[nodiscard]] std::vector<Depth> depths_of(const QueueStats& stats);
   void show(const Depth& depth, TimePoint now);
 
+  /// What every queue has that is used at all.
+  struct Fixed {
+    explicit Fixed(QueueMetrics& queue);
+
+    std::array<prometheus::Counter*, kObservedStates> observed{};
+    std::array<std::array<prometheus::Counter*, kSettleOutcomes>, std::variant_size_v<Verdict>>
+        settled{};
+    prometheus::Counter& claims_empty;
+    prometheus::Counter& claims_partial;
+    prometheus::Counter& claims_full;
+    prometheus::Histogram& claim_batch;
+    prometheus::Histogram& delivery_latency;
+    prometheus::Counter& redelivered;
+    prometheus::Counter& retries;
+    prometheus::Counter& dead_failed;
+    prometheus::Counter& dead_reaped;
+    prometheus::Counter& dead_quarantined;
+    prometheus::Counter& lapsed;
+    prometheus::Counter& mismatches;
+  };
+  [[nodiscard]] Fixed& fixed();
+
   QueueFamilies& families_;
   const prometheus::Labels labels_;
+  OwnedSeries series_;
   LabelCache<TopicEntry, 1> topics_;
   LabelCache<CallEntry, 1> calls_;
-
-  std::array<prometheus::Counter*, kObservedStates> observed_{};
-  std::array<std::array<prometheus::Counter*, kSettleOutcomes>, std::variant_size_v<Verdict>>
-      settled_{};
-  prometheus::Counter& claims_empty_;
-  prometheus::Counter& claims_partial_;
-  prometheus::Counter& claims_full_;
-  prometheus::Histogram& claim_batch_;
-  prometheus::Histogram& delivery_latency_;
-  prometheus::Counter& redelivered_;
-  prometheus::Counter& retries_;
-  prometheus::Counter& dead_failed_;
-  prometheus::Counter& dead_reaped_;
-  prometheus::Counter& dead_quarantined_;
-  prometheus::Counter& lapsed_;
-  prometheus::Counter& mismatches_;
+  std::once_flag fixed_is_made_;
+  std::atomic<bool> is_used_ = false;
+  std::optional<Fixed> fixed_;
 
   std::mutex stats_mutex_;
   std::vector<TopicEntry*> shown_topics_;  // whose depth was shown last

@@ -29,6 +29,7 @@ CONTENT = {
     "topic": "order.paid", "payload": {"amount": 4200},
     "headers": {"contentType": "application/json"}, "priority": 0}
 RECORD = {**ORDER, **CONTENT, "status": "Done", **HISTORY, "finishedAt": TIME}
+GROUP = "order.paid:00ff17a92c03d5e8"
 COUNTS = {"seen": 0, "ready": 3, "waiting": 0, "leased": 1, "done": 120, "dead": 0}
 
 TAGS = [
@@ -122,6 +123,34 @@ LIST_PARAMETERS = {
     "limit": query(
         "limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
         "At most so many on a page."),
+}
+STORES_PARAMETERS = {
+    "storeNamed": query("name", {"type": "string"}, "Only the store of this name."),
+    **{name: LIST_PARAMETERS[name] for name in ("after", "limit")},
+}
+
+
+AUDIT_PARAMETERS = {
+    "actor": query("actor", {"type": "string"}, "By this token or user."),
+    "action": query(
+        "action", {"type": "string", "examples": ["Purge", "Revive,ReviveEdited"]},
+        "Revive, ReviveEdited, Purge, Cleanup, Pause or Resume; several with commas between."),
+    "from": query("from", {"type": "string", "format": "date-time"}, "At this time or later."),
+    "until": query("until", {"type": "string", "format": "date-time"}, "Before this time."),
+    "after": LIST_PARAMETERS["after"],
+    "limit": LIST_PARAMETERS["limit"],
+}
+
+
+GROUP_PARAMETERS = {
+    **{name: LIST_PARAMETERS[name] for name in LIST_PARAMETERS
+       if name not in ("status", "order", "payloads", "after", "limit")},
+    "groupLimit": query(
+        "limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 1000},
+        "At most so many groups; the rest is counted together."),
+    "maxMessages": query(
+        "maxMessages", {"type": "integer", "minimum": 1, "maximum": 1000000, "default": 100000},
+        "Looks at so many at most, those that were stored last."),
 }
 
 
@@ -312,11 +341,22 @@ def operator_calls():
     yield get("/v1/dead", "listDead", "Dead letters", "read", "List dead messages").with_parameters(
         LIST_PARAMETERS).answers("MessagePage", {"messages": [dead]})
     yield get(
+        "/v1/dead/groups", "groupDead", "Dead letters", "read", "Group dead messages",
+        "By topic and by the kind of error: numbers, ids, times and quoted parts do not count.",
+    ).with_parameters(GROUP_PARAMETERS).answers("DeadGroups", {
+        "groups": [{
+            "group": GROUP, "topic": "order.paid", "fingerprint": GROUP[-16:],
+            "error": "the amount <n> is negative", "count": 3,
+            "firstAt": "2026-01-31T08:15:30.250Z", "lastAt": "2026-01-31T09:00:00.000Z",
+            "sample": ORDER}],
+        "messages": 3, "others": 0, "complete": True, "fingerprintVersion": 1})
+    yield get(
         "/v1/dead/{source}/{messageId}", "getDead", "Dead letters", "read", "Get a dead message",
     ).answers("MessageRecord", dead)
     yield post(
         "/v1/dead/revive", "reviveDead", "Dead letters", "operate", "Bring dead messages back",
-        "Those with these keys, those that match a filter, or all.",
+        "Those with these keys, those that match a filter, those of a group, or all; at once or at "
+        "a rate.",
     ).takes("Revive", {"keys": [ORDER], "reason": "the bug is fixed"}).answers(
         "Revived", {"results": ["Revived"], "count": 1})
     yield post(
@@ -339,6 +379,42 @@ def operator_calls():
         "The server does it by itself now and then.",
     ).takes("Cleanup", {"doneRetentionSeconds": 86400}, required=False).answers(
         "CleanedUp", {"doneRemoved": 120, "deadRemoved": 0, "keysRemoved": 3})
+
+
+def edit_calls():
+    edited = {**ORDER, "payload": {"amount": 4200}}
+    yield post(
+        "/v1/dead/edit", "editDead", "Dead letters", "operate",
+        "Bring dead messages back with other payloads",
+        "Each is claimable with its new payload; headers stay, the hash is made anew. What it had "
+        "is kept: see its history.",
+    ).takes("Edit", {"items": [edited], "reason": "the amount was negative"}).answers(
+        "Edited", {"results": ["Revived"], "count": 1})
+    yield get(
+        "/v1/dead/{source}/{messageId}/history", "getHistory", "Dead letters", "read",
+        "Get the payloads that a message had before it was edited",
+        "Oldest first; also of a message that is not dead any more.",
+    ).answers("History", {"contents": [
+        {"contentVersion": 1, "payload": "{\"amount\": -4200}", "replacedAt": TIME,
+         "replacedBy": "ops", "reason": "the amount was negative"}]})
+
+
+def audit_calls():
+    entry = {
+        "id": 7, "actor": "ops", "action": "Revive", "part": "Inbox",
+        "subject": "{\"filter\":{\"topic\":\"order.*\"}}", "reason": "the bug is fixed",
+        "begunAt": TIME, "finishedAt": TIME, "status": "Succeeded", "changed": 3}
+    yield get(
+        "/v1/audit", "listAudit", "Operation", "read", "List who changed what, the newest first",
+        "Every revival, edit, purge, cleanup, pause and resumption through this server, with the "
+        "name of the token. Entries are written before the change; one without a status is under "
+        "way, or the server did not live to tell.",
+    ).with_parameters(AUDIT_PARAMETERS).answers("AuditPage", {"entries": [entry], "next": "n7"})
+    yield post(
+        "/v1/audit/cleanup", "cleanUpAudit", "Operation", "operate",
+        "Remove old entries of the trail",
+    ).takes("AuditCleanup", {"retentionSeconds": 31536000}, required=False).answers(
+        "Count", {"count": 3})
 
 
 def key_calls():
@@ -382,17 +458,28 @@ def key_calls():
 
 
 def service_calls():
-    yield get("/v1/stores", "listStores", "Operation", "read", "List the stores").answers(
+    yield get(
+        "/v1/stores", "listStores", "Operation", "read", "List the stores",
+        "The default one first, the others by name. Those on the page are asked how they are.",
+    ).with_parameters(STORES_PARAMETERS).answers(
         "Stores", {"stores": [
-            {"name": "main", "default": True, "health": "Healthy",
+            {"name": "main", "default": True, "state": "Open", "health": "Healthy",
              "capabilities": {"durable": True, "sharedBetweenProcesses": True,
                               "joinsCallerTransaction": True, "notifies": True, "nativeTtl": False,
-                              "maxPayloadBytes": 16777216}}]})
+                              "maxPayloadBytes": 16777216}}],
+                   "discovery": {"health": "Healthy"}})
+    yield post(
+        "/v1/stores/refresh", "refreshStores", "Operation", "operate",
+        "Look for stores that have come or gone",
+        "What is new is opened, what is gone is let go; those that are down are tried again. When "
+        "the list of stores cannot be had, the stores stay as they are.",
+    ).answers("RefreshedStores", {"added": ["acme"], "removed": [], "reopened": [], "down": []})
     samples = {"at": TIME, "queues": [
         {"store": "main", "queue": "inbox", "stats": {"total": COUNTS, "topics": []}}]}
     yield get(
         "/v1/events", "watchEvents", "Operation", "read", "Watch the queues",
-        "Server-sent events: `stats` every second or so with the statistics of every queue, and "
+        "Server-sent events: `stats` every second or so with the statistics of every queue (of "
+        "many stores: of those in use, and of some others by turns), and "
         "`work` when a queue has something new to hand out.",
     ).answers_content(
         {"text/event-stream": {
@@ -408,6 +495,18 @@ def service_calls():
         {"*/*": {"schema": {"description": "Kept byte by byte."}}}
     ).answers("Enqueued", {"source": "stripe", "messageId": "evt_1", "status": "Accepted"}).problem(
         "401", "BadSignature")
+    yield get(
+        "/v1/health", "reportHealth", "Service", "read", "Tell what should not be so",
+        "What the watchdog found when it last looked at the stores.",
+    ).answers("HealthReport", {
+        "status": "Degraded",
+        "detail": "main/inbox: a message has been ready for 20 min; 1 are ready and 0 are being "
+                  "handled",
+        "stores": [{"name": "main", "health": "Healthy"}],
+        "findings": [{
+            "code": "ReadyLate", "store": "main", "queue": "inbox", "topic": "order.paid",
+            "since": "2026-01-31T08:15:30.250Z",
+            "detail": "a message has been ready for 20 min; 1 are ready and 0 are being handled"}]})
     yield get("/healthz", "getHealth", "Service", "open", "Tell that the process lives").answers(
         "Health", {"status": "ok"})
     yield get(
@@ -426,12 +525,12 @@ def service_calls():
 
 
 def all_calls():
-    for call in [*message_calls(), *operator_calls()]:
+    for call in [*message_calls(), *operator_calls(), *edit_calls()]:
         outbox = call.variant("/v1/outbox", "InOutbox", ", of the outbox")
         for queue_call in (call, outbox):
             yield queue_call
             yield queue_call.variant("/v1/stores/{store}", "OfStore", ", of a store", ["store"])
-    for call in key_calls():
+    for call in [*key_calls(), *audit_calls()]:
         yield call
         yield call.variant("/v1/stores/{store}", "OfStore", ", of a store", ["store"])
     yield from service_calls()
@@ -482,7 +581,8 @@ def document():
                 "description": "A token of the server's configuration. Its scopes are produce, "
                 "consume, read and operate (which includes read). Without configured tokens "
                 "everybody may do everything."}},
-            "parameters": {**PARAMETERS, **LIST_PARAMETERS},
+            "parameters": {**PARAMETERS, **LIST_PARAMETERS, **AUDIT_PARAMETERS, **STORES_PARAMETERS,
+                           **GROUP_PARAMETERS},
             "requestBodies": bodies,
             "responses": responses,
             "schemas": schemas.SCHEMAS,

@@ -143,11 +143,19 @@ RETENTION = seconds("How long the key is kept.", exclusiveMinimum=0)
 DEAD_CALL = {
     "keys": array(ref("MessageKey"), **BATCH),
     "filter": ref("Filter"),
+    "group": {**text("A group of the dead, as listed; a filter beside it leaves a part of it."),
+              "pattern": "^(.+:)?[0-9a-f]{16}$"},
     "all": {"type": "boolean", "const": True, "description": "All of the dead."},
     "limit": integer("At most so many of those that match.", minimum=1, default=10000),
     "dryRun": boolean("Only count."),
+    "reason": text("For the audit trail; of a revival it is kept with the message, too.",
+                   maxLength=2048),
 }
-ONE_SELECTION = [{"required": ["keys"]}, {"required": ["filter"]}, {"required": ["all"]}]
+ONE_SELECTION = [
+    {"required": ["keys"]},
+    {"required": ["filter"], "not": {"required": ["group"]}},
+    {"required": ["all"]},
+    {"required": ["group"], "not": {"required": ["keys"]}}]
 
 
 def items(item, **more):
@@ -306,33 +314,54 @@ QUEUE_SCHEMAS = {
         **request(
             [], **DEAD_CALL,
             delaySeconds=seconds("Claimable only after it.", minimum=0),
-            reason=text("Kept with the message.", maxLength=2048)),
+            perSecond={"type": "number", "minimum": 0.001, "maximum": 1000000,
+                       "description": "Claimable at this rate, those of a second together; "
+                                      "left out: all at once."}),
         "oneOf": ONE_SELECTION},
     "Purge": {**request([], **DEAD_CALL), "oneOf": ONE_SELECTION},
     "Revived": answer(
         ["count"], count=count(), dryRun={"type": "boolean"},
+        lastsSeconds=seconds("At a rate: from now until the last is claimable.", minimum=0),
         results=array(words("Revived", "NotDead", "Unknown"), description="By keys.")),
+    "DeadGroups": answer(
+        ["groups", "messages", "others", "complete", "fingerprintVersion"],
+        groups=array(answer(
+            ["group", "fingerprint", "error", "count", "firstAt", "lastAt", "sample"],
+            group=text("To be handed to revive and purge."),
+            topic=name("Absent for keys that were only observed."),
+            fingerprint=text("Of the error without what differs from time to time."),
+            error=text("The error without what differs from time to time."),
+            count=count(), firstAt=time("When the first of them died."),
+            lastAt=time("When the last of them died."), sample=ref("MessageKey"))),
+        messages=count("That were looked at."),
+        others=count("Of them, those of groups that are not listed."),
+        complete=boolean("Whether all that match were looked at."),
+        fingerprintVersion=integer("Fingerprints of different versions have nothing in common.")),
     "Purged": answer(
         ["count"], count=count(), dryRun={"type": "boolean"},
         results=array(words("Purged", "NotDead", "Unknown"), description="By keys.")),
-    "TopicCall": request(["topic"], topic=ref("TopicPattern")),
+    "TopicCall": request(
+        ["topic"], topic=ref("TopicPattern"),
+        reason=text("For the audit trail.", maxLength=2048)),
     "Paused": answer(["paused"], paused=array(ref("TopicPattern"))),
     "Cleanup": request(
         [], doneRetentionSeconds=seconds("How long done messages are kept."),
         deadRetentionSeconds=seconds("How long dead ones are kept; left out: for ever."),
         limit=integer("At most so many.", minimum=1, default=1000),
-        keys={"type": "boolean", "description": "Also forgotten keys.", "default": True}),
+        keys={"type": "boolean", "description": "Also forgotten keys.", "default": True},
+        reason=text("For the audit trail.", maxLength=2048)),
     "CleanedUp": answer(
         ["doneRemoved", "deadRemoved", "keysRemoved"],
         doneRemoved=count(), deadRemoved=count(), keysRemoved=count()),
     "Stores": answer(
-        ["stores"],
+        ["stores", "discovery"],
         stores=array(answer(
-            ["name", "default", "health", "capabilities"],
+            ["name", "default", "state", "health"],
             name=text(),
             default=boolean("Meant by paths without a store."),
+            state=words("Open", "Down"),
             health=words("Healthy", "Degraded", "Unavailable"),
-            detail=text(),
+            detail=text("Why, when it is not healthy."),
             capabilities=answer(
                 ["durable", "maxPayloadBytes"],
                 durable=boolean("What was accepted outlives the process."),
@@ -340,7 +369,69 @@ QUEUE_SCHEMAS = {
                 joinsCallerTransaction=boolean("Enqueues inside the caller's transaction."),
                 notifies=boolean("Tells waiting claims of new messages."),
                 nativeTtl=boolean("Removes forgotten keys by itself."),
-                maxPayloadBytes=count())))),
+                maxPayloadBytes=count()))),
+        next=text("For the next page."),
+        discovery=answer(
+            ["health"],
+            health=words("Healthy", "Degraded", "Unavailable"),
+            detail=text("Why the stores are those of an earlier discovery."))),
+    "RefreshedStores": answer(
+        ["added", "removed", "reopened", "down"],
+        added=array(text(), description="New, open or not."),
+        removed=array(text(), description="No longer there."),
+        reopened=array(text(), description="To be found elsewhere now."),
+        down=array(text(), description="There, and could not be opened so far.")),
+}
+
+EDIT_SCHEMAS = {
+    "Edit": request(
+        ["items"],
+        items=array({
+            **request(["source", "messageId"], **KEY, **PAYLOAD),
+            "oneOf": [{"required": ["payload"]}, {"required": ["payloadBase64"]}]}, **BATCH),
+        delaySeconds=seconds("Claimable only after it.", minimum=0),
+        reason=text("Kept with the messages and with what they had.", maxLength=2048)),
+    "Edited": answer(
+        ["count", "results"], count=count(),
+        results=array(words(
+            "Revived", "NotDead", "Unknown", "NoContent",
+            description="NoContent: it was never enqueued, so there is nothing to edit."))),
+    "History": answer(
+        ["contents"],
+        contents=array(answer(
+            ["contentVersion", "replacedAt"],
+            contentVersion=integer("The version that had this payload.", minimum=1),
+            payload=text("When it is text, whatever it means."),
+            payloadBase64=base64("When it is no text."),
+            hash=HASH, replacedAt=time(),
+            replacedBy=text("The name of the token by which it was replaced."),
+            reason=text()))),
+}
+
+AUDIT_SCHEMAS = {
+    "AuditEntry": answer(
+        ["id", "actor", "action", "part", "begunAt"],
+        id=count("Grows, and is never used again."),
+        actor=text("The name of the token, or `anonymous`; of the user where a tool worked on the "
+                   "store directly."),
+        action=words("Revive", "ReviveEdited", "Purge", "Cleanup", "Pause", "Resume"),
+        part=words("Inbox", "Outbox", "Keys", "AuditTrail"),
+        subject=text("What was selected, as JSON, which may have been cut."),
+        reason=text(),
+        begunAt=time(), finishedAt=time(),
+        status=words("Succeeded", "Failed", "Unknown",
+                     description="Absent: under way, or nobody lived to tell."),
+        changed=count("How many messages, keys, topics or entries."),
+        detail=text("Why it did not succeed.")),
+    "AuditPage": answer(
+        ["entries"],
+        entries=array(ref("AuditEntry")),
+        next=text("For `after`; absent on the last page.")),
+    "AuditCleanup": request(
+        [],
+        retentionSeconds=seconds("How long entries are kept.", minimum=0, default=31536000),
+        limit=integer("At most so many.", minimum=1, default=1000),
+        reason=text("For the trail.", maxLength=2048)),
 }
 
 KEY_SCHEMAS = {
@@ -396,7 +487,25 @@ KEY_SCHEMAS = {
 
 SERVICE_SCHEMAS = {
     "Health": answer(["status"], status=text()),
-    "Readiness": answer(["status"], status=text(), detail=text()),
+    "Readiness": answer(
+        ["status"], status=words("ready", "degraded"),
+        storesDown=count("When it is degraded.")),
+    "HealthReport": answer(
+        ["status", "stores", "findings"],
+        status=words("Healthy", "Degraded"),
+        detail=text("The first reasons."),
+        discovery={
+            **answer(["health"], detail=text(), health=words("Degraded", "Unavailable")),
+            "description": "Only when the stores are those of an earlier discovery, or none."},
+        stores=array(answer(
+            ["name", "health"], name=text(), detail=text("Why, when it is not healthy."),
+            health=words("Healthy", "Degraded", "Unavailable")),
+            description="Those that were looked at, as they were then."),
+        findings=array(answer(
+            ["code", "store", "since", "detail"],
+            code=words("LeaseStuck", "ReadyLate", "StoreLagging", "TopicPoison"),
+            store=text(), queue=words("inbox", "outbox", description="Absent: the whole store."),
+            topic=name("Absent: all of them."), since=time(), detail=text("In a sentence.")))),
 }
 
-SCHEMAS = {**QUEUE_SCHEMAS, **KEY_SCHEMAS, **SERVICE_SCHEMAS}
+SCHEMAS = {**QUEUE_SCHEMAS, **EDIT_SCHEMAS, **AUDIT_SCHEMAS, **KEY_SCHEMAS, **SERVICE_SCHEMAS}

@@ -1,88 +1,22 @@
 #include "webhooks/webhook_signature.hpp"
 
-#include <openssl/core_names.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/params.h>
 
 #include <algorithm>
 #include <charconv>
 #include <initializer_list>
 #include <memory>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "oncebox/error.hpp"
+#include "oncebox/hmac.hpp"
+#include "oncebox/webhook/webhook_signer.hpp"
 #include "oncebox/wire/encoding.hpp"
 
 namespace oncebox::server {
 
 namespace {
-
-struct FreeMac {
-  void operator()(EVP_MAC* mac) const noexcept { EVP_MAC_free(mac); }
-  void operator()(EVP_MAC_CTX* context) const noexcept { EVP_MAC_CTX_free(context); }
-};
-using Mac = std::unique_ptr<EVP_MAC, FreeMac>;
-using MacContext = std::unique_ptr<EVP_MAC_CTX, FreeMac>;
-
-const char* digest_name(HmacAlgorithm algorithm) {
-  switch (algorithm) {
-    case HmacAlgorithm::sha1:
-      return "SHA1";
-    case HmacAlgorithm::sha256:
-      return "SHA256";
-    case HmacAlgorithm::sha512:
-      return "SHA512";
-  }
-  return "SHA256";
-}
-
-void require_openssl(bool condition, const char* what) {
-  if (!condition) throw Error(ErrorCode::internal, what);
-}
-
-const auto* bytes_of(std::string_view text) {
-  return reinterpret_cast<const unsigned char*>(text.data());
-}
-
-/// HMAC with one secret. The context holds the key; each use takes a copy.
-class HmacKey {
- public:
-  HmacKey(std::string_view secret, HmacAlgorithm algorithm) {
-    const Mac mac(EVP_MAC_fetch(nullptr, "HMAC", nullptr));
-    require_openssl(mac != nullptr, "OpenSSL has no HMAC");
-    keyed_.reset(EVP_MAC_CTX_new(mac.get()));
-    std::string digest = digest_name(algorithm);
-    const OSSL_PARAM parameters[] = {
-        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest.data(), 0),
-        OSSL_PARAM_construct_end()};
-    require_openssl(keyed_ != nullptr && EVP_MAC_init(keyed_.get(), bytes_of(secret), secret.size(),
-                                                      parameters) == 1,
-                    "OpenSSL cannot use this secret for HMAC");
-  }
-
-  /// Of the pieces one after the other.
-  [[nodiscard]] std::string sign(std::initializer_list<std::string_view> pieces) const {
-    const MacContext context(EVP_MAC_CTX_dup(keyed_.get()));
-    require_openssl(context != nullptr, "OpenSSL cannot copy a key");
-    for (const std::string_view piece : pieces) {
-      require_openssl(EVP_MAC_update(context.get(), bytes_of(piece), piece.size()) == 1,
-                      "OpenSSL cannot compute an HMAC");
-    }
-    std::string signature(EVP_MAX_MD_SIZE, '\0');
-    std::size_t length = 0;
-    require_openssl(EVP_MAC_final(context.get(), reinterpret_cast<unsigned char*>(signature.data()),
-                                  &length, signature.size()) == 1,
-                    "OpenSSL cannot compute an HMAC");
-    signature.resize(length);
-    return signature;
-  }
-
- private:
-  MacContext keyed_;
-};
 
 bool same_bytes(std::string_view left, std::string_view right) {
   return left.size() == right.size() && CRYPTO_memcmp(left.data(), right.data(), left.size()) == 0;
@@ -125,17 +59,6 @@ std::optional<std::int64_t> read_seconds(std::string_view text) {
   const char* end = text.data() + text.size();
   const auto read = std::from_chars(text.data(), end, seconds);
   return read.ptr == end && text.front() != '-' ? std::optional(seconds) : std::nullopt;
-}
-
-std::string decode_standard_secret(std::string_view secret) {
-  constexpr std::string_view kPrefix = "whsec_";
-  if (secret.starts_with(kPrefix)) secret.remove_prefix(kPrefix.size());
-  const auto key = wire::from_base64(secret);
-  if (!key || key->empty()) {
-    throw Error(ErrorCode::invalid_argument,
-                "secrets: one of them is not \"whsec_\" and base64, as Standard Webhooks has them");
-  }
-  return *key;
 }
 
 HmacAlgorithm algorithm_of(const WebhookOptions& options) {
@@ -189,7 +112,7 @@ class WebhookSignature::Impl {
     validate_scheme(options);
     for (const std::string& secret : options.secrets) {
       if (scheme_ == WebhookScheme::standard_webhooks) {
-        keys_.emplace_back(decode_standard_secret(secret), HmacAlgorithm::sha256);
+        keys_.emplace_back(webhook::decode_standard_secret(secret), HmacAlgorithm::sha256);
       } else {
         keys_.emplace_back(secret, algorithm_of(options));
       }

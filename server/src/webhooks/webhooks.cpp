@@ -171,14 +171,12 @@ void validate_webhooks(const std::vector<WebhookOptions>& webhooks) {
 
 class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
  public:
-  Impl(const std::vector<WebhookOptions>& webhooks, HostedStores& stores, Metrics& metrics,
+  Impl(const std::vector<WebhookOptions>& webhooks, FindHostedStore find_store, Metrics& metrics,
        Logger& logger, const Clock& clock)
-      : metrics_(metrics), logger_(logger), clock_(clock) {
+      : find_store_(std::move(find_store)), metrics_(metrics), logger_(logger), clock_(clock) {
     for (const WebhookOptions& options : webhooks) {
       if (find(options.name) != nullptr) refuse_second(options);
-      HostedStore& store =
-          with_option(options, "store: ", [&] { return std::ref(stores.find(options.store)); });
-      served_.emplace_back(new Served{Webhook(options), store.inbox()});
+      served_.emplace_back(new Served{Webhook(options), options.store});
     }
   }
 
@@ -199,7 +197,7 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
  private:
   struct Served {
     Webhook webhook;
-    Inbox& inbox;
+    std::string store;
   };
 
   [[nodiscard]] const Served* find(std::string_view name) const noexcept {
@@ -207,6 +205,16 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
       if (served->webhook.name() == name) return served.get();
     }
     return nullptr;
+  }
+
+  [[nodiscard]] HostedStorePtr find_store(const Served& served) const {
+    try {
+      return find_store_(served.store);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::not_found) throw;
+      // The sender has made no mistake, and may try again.
+      throw Error(ErrorCode::unavailable, "the store of this webhook is not there");
+    }
   }
 
   void refuse(const Webhook& webhook, SignatureCheck check, Exchange& exchange) {
@@ -231,11 +239,13 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
     try {
       Message message = webhook.message_of(exchange->request());
       MessageKey key = message.key;
-      served.inbox.enqueue_then(std::move(message),
-                                [self = shared_from_this(), &webhook, exchange,
-                                 key = std::move(key)](const Inbox::EnqueueResult& result) {
-                                  self->finish(webhook, key, result, *exchange);
-                                });
+      const HostedStorePtr store = find_store(served);
+      exchange->note_store(store->name());
+      store->inbox().enqueue_then(std::move(message),
+                                  [self = shared_from_this(), &webhook, exchange, store,
+                                   key = std::move(key)](const Inbox::EnqueueResult& result) {
+                                    self->finish(webhook, key, result, *exchange);
+                                  });
     } catch (const Error& error) {
       const bool is_ours = error.retryable() || error.code() == ErrorCode::internal;
       metrics_.on_webhook(webhook.name(), is_ours ? "failed" : "bad_request");
@@ -262,15 +272,16 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
     return response;
   }
 
+  const FindHostedStore find_store_;
   Metrics& metrics_;
   Logger& logger_;
   const Clock& clock_;
   std::vector<std::unique_ptr<const Served>> served_;
 };
 
-Webhooks::Webhooks(const std::vector<WebhookOptions>& webhooks, HostedStores& stores,
+Webhooks::Webhooks(const std::vector<WebhookOptions>& webhooks, FindHostedStore find_store,
                    Metrics& metrics, Logger& logger, const Clock& clock)
-    : impl_(std::make_shared<Impl>(webhooks, stores, metrics, logger, clock)) {}
+    : impl_(std::make_shared<Impl>(webhooks, std::move(find_store), metrics, logger, clock)) {}
 
 Webhooks::~Webhooks() = default;
 

@@ -23,10 +23,10 @@ void validate_webhooks(const std::vector<WebhookOptions>& webhooks);
 /// is their proof.
 class Webhooks {
  public:
-  /// Stores, metrics, logger and clock are borrowed. Throws as `validate_webhooks` does, and
-  /// `not_found` for an unknown store.
-  Webhooks(const std::vector<WebhookOptions>& webhooks, HostedStores& stores, Metrics& metrics,
-           Logger& logger, const Clock& clock);
+  /// Metrics, logger and clock are borrowed. Throws as `validate_webhooks` does. Whether the store
+  /// of a webhook is there is seen when a request comes.
+  Webhooks(const std::vector<WebhookOptions>& webhooks, FindHostedStore find_store,
+           Metrics& metrics, Logger& logger, const Clock& clock);
   ~Webhooks();
   Webhooks(const Webhooks&) = delete;
   Webhooks& operator=(const Webhooks&) = delete;

@@ -281,6 +281,23 @@ TEST_P(AtomicityConformance, FailedReviveChangesNothing) {
   });
 }
 
+TEST_P(AtomicityConformance, FailedRevivalWithOtherPayloadsChangesNothing) {
+  proves("IBX-102", "R-24");
+  expect_all_or_nothing([this]() -> Call {
+    const std::vector<EditedMessage> batch{{key("dead"), std::string(3'000, 'x')},
+                                           {key("dead of p"), "other"},
+                                           {key("done"), "other"},
+                                           {key("dead without content"), "other"},
+                                           {key("nobody"), "other"}};
+    const ReviveOptions options{
+        .delay = 1s, .reason = std::string(3'000, 'x'), .actor = std::string(3'000, 'a')};
+    return [this, batch, options] {
+      EXPECT_TRUE(queue_operator().past_contents(key("dead")).empty());
+      queue_operator().revive_edited(batch, options);
+    };
+  });
+}
+
 TEST_P(AtomicityConformance, FailedRevivalOfAllMatchingChangesNothing) {
   proves("IBX-102", "R-24", "R-30");
   expect_all_or_nothing([this]() -> Call {

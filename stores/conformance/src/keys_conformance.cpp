@@ -95,6 +95,44 @@ TEST_P(KeysConformance, LapsedLeaseStillReadsAsInProgress) {
   EXPECT_EQ(key_record("a"), before);
 }
 
+// A store need not recognise anything; what it does recognise, `begin` would say, too.
+TEST_P(KeysConformance, RecognitionIsWhatBeginWouldAnswerOrNothing) {
+  proves("KIN-03", "PKT-06");
+  begin("running");
+  begin("lapsed", 1s);
+  const auto put_ended = [&](std::string_view key, auto end) {
+    end(begin(key, 300s).lease_id.value());
+  };
+  put_ended("released", [&](const LeaseId& id) { keys().release({"released", id}); });
+  put_ended("failed", [&](const LeaseId& id) { keys().fail({"failed", id, "boom"}); });
+  put_ended("done", [&](const LeaseId& id) { keys().complete({.key = "done", .lease_id = id}); });
+  keys().complete({.key = "forgotten", .retention = 1s});
+  advance(10s);
+  for (const FailedKeyPolicy on_failed : {FailedKeyPolicy::retry, FailedKeyPolicy::suppress}) {
+    for (const char* key : {"running", "failed", "done"}) {
+      SCOPED_TRACE(key);
+      advance(1s);
+      KeyRecord expected = key_record(key);
+      const std::optional<BeginStatus> recognised = keys().recognise(key, on_failed);
+      if (recognised) expected.last_seen_at = now();
+      EXPECT_EQ(key_record(key), expected) << "only last_seen changes";
+      const bool acquires =
+          std::string_view(key) == "failed" && on_failed == FailedKeyPolicy::retry;
+      EXPECT_FALSE(acquires && recognised);
+      if (acquires || !recognised) continue;
+      EXPECT_EQ(recognised, keys().begin({.key = key, .on_failed = on_failed}).status);
+    }
+    for (const char* key : {"lapsed", "released"}) {
+      const KeyRecord before = key_record(key);
+      EXPECT_EQ(keys().recognise(key, on_failed), std::nullopt) << key;
+      EXPECT_EQ(key_record(key), before) << key;
+    }
+    for (const char* text : {"forgotten", "unknown", "", "\xff is no text"}) {
+      EXPECT_EQ(keys().recognise(text, on_failed), std::nullopt) << text;
+    }
+  }
+}
+
 TEST_P(KeysConformance, ProcessedKeyAnswersItsResult) {
   proves("KIN-03", "KIN-04", "PKT-06");
   const BeginOutcome first = begin("a");

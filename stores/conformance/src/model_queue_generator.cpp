@@ -181,6 +181,15 @@ Values<QueueOperation> revives() {
                                             set(&ReviveStep::reason, below(vocabulary::kReasons))});
 }
 
+Values<QueueOperation> edits() {
+  return build<EditStep, QueueOperation>(
+      {set(&EditStep::edits, one_to_three(build<EditDraft>(
+                                 {set(&EditDraft::key, stored_keys()),
+                                  set(&EditDraft::payload, below(vocabulary::kPayloads))}))),
+       set(&EditStep::delay, revival_delays()),
+       set(&EditStep::reason, below(vocabulary::kReasons))});
+}
+
 Values<QueueOperation> matching_revives() {
   return build<ReviveMatchingStep, QueueOperation>(
       {set(&ReviveMatchingStep::filter, dead_filters()),
@@ -228,6 +237,7 @@ Values<QueueOperation> operations() {
       {2, build<CountStep, QueueOperation>({set(&CountStep::filter, filters(status_sets()))})},
       {3, just<QueueOperation>(StatsStep{})},
       {4, revives()},
+      {3, edits()},
       {3, matching_revives()},
       {1, purges()},
       {2, matching_purges()},

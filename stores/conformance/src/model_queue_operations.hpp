@@ -143,6 +143,17 @@ struct ReviveStep {
   std::size_t reason = 0;
 };
 
+struct EditDraft {
+  KeyPlace key = 0;
+  std::size_t payload = 0;
+};
+
+struct EditStep {
+  std::vector<EditDraft> edits;
+  Duration delay{0};
+  std::size_t reason = 0;
+};
+
 struct ReviveMatchingStep {
   FilterDraft filter;
   Duration delay{0};
@@ -175,7 +186,7 @@ struct ReopenStep {};
 
 using QueueOperation =
     std::variant<EnqueueStep, ObserveStep, MarkStep, ClaimStep, SettleStep, ExtendStep, ReapStep,
-                 FindStep, ListStep, CountStep, StatsStep, ReviveStep, ReviveMatchingStep,
+                 FindStep, ListStep, CountStep, StatsStep, ReviveStep, EditStep, ReviveMatchingStep,
                  PurgeStep, PurgeMatchingStep, CleanupStep, AdvanceStep, ReopenStep>;
 
 struct QueueStep {

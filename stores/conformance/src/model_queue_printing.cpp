@@ -159,6 +159,13 @@ struct Printer {
   std::string operator()(const ReviveStep& step) const {
     return "revive" + shown_keys(step.keys) + shown_revival(step.delay, step.reason);
   }
+  std::string operator()(const EditStep& step) const {
+    std::string text = "revive edited";
+    for (const EditDraft& edit : step.edits) {
+      text += " " + shown_key(edit.key) + " to payload " + std::to_string(edit.payload);
+    }
+    return text + shown_revival(step.delay, step.reason);
+  }
   std::string operator()(const ReviveMatchingStep& step) const {
     return "revive matching" + shown(step.filter) + shown_revival(step.delay, step.reason) +
            " limit " + std::to_string(step.limit);

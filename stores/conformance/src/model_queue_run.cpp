@@ -318,6 +318,24 @@ void QueueRun::run(const Call& call, const ReviveStep& step) {
   require_same("outcomes of revive", call.store_operator.revive(keys, options), expected);
 }
 
+void QueueRun::run(const Call& call, const EditStep& step) {
+  const ReviveOptions options{.delay = step.delay, .reason = vocabulary::reason(step.reason)};
+  std::vector<EditedMessage> edits;
+  std::vector<ReviveOutcome> expected;
+  for (const EditDraft& draft : step.edits) {
+    edits.push_back({.key = keys_of({draft.key}, call.side.quarantined).front(),
+                     .payload = vocabulary::payload(draft.payload)});
+    expected.push_back(call.side.model.revive_edited(edits.back(), options, call.now));
+  }
+  require_same("outcomes of edit", call.store_operator.revive_edited(edits, options), expected);
+}
+
+void QueueRun::compare_past_contents(const Call& call, const MessageKey& key) {
+  std::vector<PastContent> past = call.store_operator.past_contents(key);
+  for (PastContent& content : past) content.replaced_by.clear();  // some stores know it better
+  require_same("past contents", past, call.side.model.past_contents(key));
+}
+
 void QueueRun::run(const Call& call, const ReviveMatchingStep& step) {
   const MessageFilter filter = filter_of(step.filter, call.now);
   const ReviveOptions options{.delay = step.delay, .reason = vocabulary::reason(step.reason)};
@@ -359,6 +377,9 @@ void QueueRun::compare_state(const Call& call) {
     every_key.keys.push_back(place);
   }
   run(call, every_key);
+  for (const MessageKey& key : keys_of(every_key.keys, call.side.quarantined)) {
+    compare_past_contents(call, key);
+  }
 }
 
 void QueueRun::compare_states() {

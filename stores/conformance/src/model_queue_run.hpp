@@ -60,6 +60,7 @@ class QueueRun {
   void run(const Call& call, const StatsStep& step);
   static void compare_next_due(const Call& call, const TopicSelection& topics);
   void run(const Call& call, const ReviveStep& step);
+  void run(const Call& call, const EditStep& step);
   void run(const Call& call, const ReviveMatchingStep& step);
   void run(const Call& call, const PurgeStep& step);
   void run(const Call& call, const PurgeMatchingStep& step);
@@ -70,6 +71,7 @@ class QueueRun {
   [[nodiscard]] static Delivery delivery_of(const DeliveryRef& ref, const Side& side);
   void bury_what_is_due(const Call& call);
   void compare_state(const Call& call);
+  static void compare_past_contents(const Call& call, const MessageKey& key);
 
   Harness& harness_;
   const int max_deliveries_;

@@ -25,6 +25,8 @@ struct NaiveRow {
   TimePoint backoff_until{};
   /// The content version that the holder was given.
   int leased_version = 0;
+  /// What edits replaced, without who did it.
+  std::vector<PastContent> past;
 
   [[nodiscard]] bool leased_at(TimePoint now) const;
   [[nodiscard]] bool lapsed_at(TimePoint now) const;
@@ -64,6 +66,9 @@ class NaiveQueue {
   [[nodiscard]] std::vector<MessageRecord> list(const MessageFilter& filter, ListOrder order) const;
   [[nodiscard]] std::vector<TopicStats> stats(TimePoint now) const;
   ReviveOutcome revive(const MessageKey& key, const ReviveOptions& options, TimePoint now);
+  ReviveOutcome revive_edited(const EditedMessage& edit, const ReviveOptions& options,
+                              TimePoint now);
+  [[nodiscard]] std::vector<PastContent> past_contents(const MessageKey& key) const;
   std::size_t revive_matching(const MessageFilter& filter, const ReviveOptions& options,
                               std::size_t limit, TimePoint now);
   PurgeOutcome purge(const MessageKey& key);

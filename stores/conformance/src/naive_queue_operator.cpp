@@ -101,6 +101,35 @@ ReviveOutcome NaiveQueue::revive(const MessageKey& key, const ReviveOptions& opt
   return ReviveOutcome::revived;
 }
 
+ReviveOutcome NaiveQueue::revive_edited(const EditedMessage& edit, const ReviveOptions& options,
+                                        TimePoint now) {
+  NaiveRow* row = row_of(edit.key);
+  if (row != nullptr && row->record.status == Status::dead && !row->record.message) {
+    return ReviveOutcome::no_content;
+  }
+  const ReviveOutcome outcome = revive(edit.key, options, now);
+  if (outcome != ReviveOutcome::revived) return outcome;
+  MessageRecord& record = row->record;
+  PastContent past{.content_version = record.history.content_version,
+                   .payload = record.message->payload,
+                   .hash = record.hash,
+                   .replaced_at = now};
+  if (record.revivals.last_reason) past.reason = *record.revivals.last_reason;
+  row->past.push_back(past);
+  record.message->payload = edit.payload;
+  record.hash = ContentHash::sha256_of(edit.payload);
+  record.message->hash = record.hash;
+  ++record.history.content_version;
+  return outcome;
+}
+
+std::vector<PastContent> NaiveQueue::past_contents(const MessageKey& key) const {
+  for (const NaiveRow& row : rows_) {
+    if (row.record.key == key) return row.past;
+  }
+  return {};
+}
+
 std::size_t NaiveQueue::revive_matching(const MessageFilter& filter, const ReviveOptions& options,
                                         std::size_t limit, TimePoint now) {
   std::size_t revived = 0;

@@ -62,6 +62,9 @@ void PrintTo(ReviveOutcome outcome, std::ostream* out) {
     case ReviveOutcome::unknown:
       *out << "unknown";
       return;
+    case ReviveOutcome::no_content:
+      *out << "no_content";
+      return;
   }
 }
 
@@ -133,6 +136,25 @@ void PrintTo(const MessageHistory& history, std::ostream* out) {
        << history.content_version << ", first seen " << format_rfc3339(history.first_seen_at)
        << ", last seen " << format_rfc3339(history.last_seen_at) << ", last error "
        << shown_text(history.last_error) << '}';
+}
+
+void PrintTo(const PastContent& past, std::ostream* out) {
+  *out << "{content version " << past.content_version << ", payload " << shown(past.payload.bytes())
+       << ", hash " << printed(past.hash) << ", replaced " << format_rfc3339(past.replaced_at)
+       << " by " << shown(past.replaced_by) << " because " << shown(past.reason) << '}';
+}
+
+void PrintTo(const AuditResult& result, std::ostream* out) {
+  *out << '{' << to_string(result.status) << ", changed " << result.changed << ", detail "
+       << shown(result.detail) << '}';
+}
+
+void PrintTo(const AuditRecord& record, std::ostream* out) {
+  *out << '{' << static_cast<std::uint64_t>(record.id) << ' ' << shown(record.entry.actor) << ' '
+       << to_string(record.entry.action) << ' ' << to_string(record.entry.part) << ", subject "
+       << shown(record.entry.subject) << ", reason " << shown(record.entry.reason) << ", begun "
+       << format_rfc3339(record.begun_at) << ", finished " << shown_time(record.finished_at)
+       << ", result " << printed(record.result) << '}';
 }
 
 void PrintTo(const MessageRecord& record, std::ostream* out) {

@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "json_fields.hpp"
 #include "oncebox/wire/encoding.hpp"
 #include "oncebox/wire/problem.hpp"
 
@@ -69,26 +70,8 @@ bool changed_nothing(ErrorCode code) {
          code == ErrorCode::timeout;
 }
 
-HealthStatus health_named(std::string_view word) {
-  if (word == "Healthy") return HealthStatus::healthy;
-  if (word == "Degraded") return HealthStatus::degraded;
-  return HealthStatus::unavailable;
-}
-
-bool is_true(const json::object& object, std::string_view name) {
-  const json::value* const value = object.if_contains(name);
-  return value != nullptr && value->is_bool() && value->get_bool();
-}
-
-std::string text_of(const json::object& object, std::string_view name) {
-  const json::value* const value = object.if_contains(name);
-  return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
-}
-
 StoreDescription read_description(const json::object& store) {
-  StoreDescription description{.name = text_of(store, "name"),
-                               .health = {.status = health_named(text_of(store, "health")),
-                                          .detail = text_of(store, "detail")}};
+  StoreDescription description{.name = text_of(store, "name"), .health = health_of(store)};
   if (const json::value* const value = store.if_contains("capabilities");
       value != nullptr && value->is_object()) {
     const json::object& facts = value->get_object();
@@ -166,8 +149,11 @@ std::string HttpClient::call(const ApiCall& call) {
 }
 
 StoreDescription HttpClient::describe(Duration within) {
+  const bool is_named = !options_.store.empty();
+  // There may be too many for one answer; the default one stands first.
+  const std::string which = is_named ? "?name=" + wire::percent_encode(options_.store) : "";
   const std::string body =
-      with_retries({.url = root_ + "/stores", .deadline = steady_clock::now() + within});
+      with_retries({.url = root_ + "/stores" + which, .deadline = steady_clock::now() + within});
   std::optional<StoreDescription> description;
   try {
     description = find_description(body, options_.store);
@@ -175,7 +161,9 @@ StoreDescription HttpClient::describe(Duration within) {
     throw_unreadable(Effect::reads, error);
   }
   if (!description) {
-    throw Error(ErrorCode::not_found, fmt::format("the service has no store {}", options_.store));
+    throw Error(ErrorCode::not_found,
+                is_named ? fmt::format("the service has no store {}", options_.store)
+                         : "the service has no default store; name one");
   }
   return std::move(*description);
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <algorithm>
 
+#include "oncebox/wire/edit_json.hpp"
+#include "oncebox/wire/encoding.hpp"
 #include "oncebox/wire/message_json.hpp"
 #include "oncebox/wire/operator_json.hpp"
 #include "oncebox/wire/queue_json.hpp"
@@ -29,12 +31,14 @@ std::string enqueue_query(const EnqueueOptions& options) {
   return query + (options.on_dead == DeadPolicy::revive ? "&onDead=Revive" : "&onDead=Keep");
 }
 
-void require_payload_size(std::span<const Message> messages, std::size_t most) {
-  for (const Message& message : messages) {
-    if (message.payload.size() <= most) continue;
+// `items` have payloads; without a limit of our own the service decides.
+template <class Item>
+void require_payload_size(std::span<const Item> items, std::optional<std::size_t> most) {
+  for (const Item& item : items) {
+    if (!most || item.payload.size() <= *most) continue;
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("the payload has {} bytes; at most {} are allowed",
-                            message.payload.size(), most));
+                fmt::format("the payload has {} bytes; at most {} are allowed", item.payload.size(),
+                            *most));
   }
 }
 
@@ -48,7 +52,7 @@ ApiCall HttpQueue::post(std::string_view path, std::string body, Effect effect) 
 
 std::vector<EnqueueOutcome> HttpQueue::do_enqueue(std::span<const Message> messages,
                                                   const EnqueueOptions& options) {
-  if (const auto most = client_.options().max_payload_bytes) require_payload_size(messages, *most);
+  require_payload_size(messages, client_.options().max_payload_bytes);
   const ApiCall call =
       post(enqueue_query(options), wire::write_messages(messages), Effect::repeats);
   return client_.call_batch(call, messages.size(), wire::read_enqueued);
@@ -141,14 +145,33 @@ std::size_t HttpQueueOperator::do_revive_matching(const MessageFilter& filter,
                       wire::read_count);
 }
 
-std::vector<PurgeOutcome> HttpQueueOperator::do_purge(std::span<const MessageKey> keys) {
-  const wire::PurgeCall removal{.which = std::vector<MessageKey>(keys.begin(), keys.end())};
+std::vector<ReviveOutcome> HttpQueueOperator::do_revive_edited(std::span<const EditedMessage> edits,
+                                                               const ReviveOptions& options) {
+  require_payload_size(edits, client_.options().max_payload_bytes);
+  const ApiCall call{.path = prefix_ + "/dead/edit", .body = wire::write_edit(edits, options)};
+  return client_.call_batch(call, edits.size(), wire::read_revived);
+}
+
+std::vector<PastContent> HttpQueueOperator::do_past_contents(const MessageKey& key) {
+  const ApiCall call{
+      .method = Method::get,
+      .path = fmt::format("{}/dead/{}/{}/history", prefix_, wire::percent_encode(key.source.str()),
+                          wire::percent_encode(key.message_id.str())),
+      .effect = Effect::reads};
+  return client_.call(call, wire::read_past_contents);
+}
+
+std::vector<PurgeOutcome> HttpQueueOperator::do_purge(std::span<const MessageKey> keys,
+                                                      const PurgeOptions& options) {
+  const wire::PurgeCall removal{.which = std::vector<MessageKey>(keys.begin(), keys.end()),
+                                .options = options};
   const ApiCall call{.path = prefix_ + "/dead/purge", .body = wire::write_purge(removal)};
   return client_.call_batch(call, keys.size(), wire::read_purged);
 }
 
-std::size_t HttpQueueOperator::do_purge_matching(const MessageFilter& filter, std::size_t limit) {
-  const wire::PurgeCall removal{.which = filter, .limit = limit};
+std::size_t HttpQueueOperator::do_purge_matching(const MessageFilter& filter, std::size_t limit,
+                                                 const PurgeOptions& options) {
+  const wire::PurgeCall removal{.which = filter, .options = options, .limit = limit};
   return client_.call({.path = prefix_ + "/dead/purge", .body = wire::write_purge(removal)},
                       wire::read_count);
 }

@@ -55,8 +55,13 @@ class HttpQueueOperator final : public QueueOperator {
                                        const ReviveOptions& options) override;
   std::size_t do_revive_matching(const MessageFilter& filter, const ReviveOptions& options,
                                  std::size_t limit) override;
-  std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys) override;
-  std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit) override;
+  std::vector<ReviveOutcome> do_revive_edited(std::span<const EditedMessage> edits,
+                                              const ReviveOptions& options) override;
+  std::vector<PastContent> do_past_contents(const MessageKey& key) override;
+  std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys,
+                                     const PurgeOptions& options) override;
+  std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit,
+                                const PurgeOptions& options) override;
   CleanupResult do_cleanup(const CleanupRequest& request) override;
 
   HttpClient& client_;

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "event_stream.hpp"
+#include "http_audit.hpp"
 #include "http_client.hpp"
 #include "http_keys.hpp"
 #include "http_queue.hpp"
@@ -66,7 +67,8 @@ class HttpStore::Impl {
         outbox(client, "/outbox", [this] { start_listening(); }),
         inbox_operator(client, ""),
         outbox_operator(client, "/outbox"),
-        keys(client) {}
+        keys(client),
+        audit(client) {}
 
   Capabilities capabilities() {
     {
@@ -111,6 +113,7 @@ class HttpStore::Impl {
   HttpQueueOperator inbox_operator;
   HttpQueueOperator outbox_operator;
   HttpKeys keys;
+  HttpAudit audit;
 
  private:
   std::mutex mutex_;
@@ -130,6 +133,7 @@ QueueStore& HttpStore::outbox() { return impl_->outbox; }
 IdempotencyStore& HttpStore::keys() { return impl_->keys; }
 QueueOperator& HttpStore::inbox_operator() { return impl_->inbox_operator; }
 QueueOperator& HttpStore::outbox_operator() { return impl_->outbox_operator; }
+AuditTrail& HttpStore::audit() { return impl_->audit; }
 
 Capabilities HttpStore::capabilities() const { return impl_->capabilities(); }
 

@@ -14,6 +14,13 @@ namespace oncebox::http {
 
 namespace {
 
+using testing::listen_on_loopback;
+using testing::loopback_address;
+using testing::port_of;
+using testing::receive_more;
+using testing::send_all;
+using testing::send_at_once;
+
 struct RequestSize {
   std::size_t head = 0;
   std::size_t whole = 0;

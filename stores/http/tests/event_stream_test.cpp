@@ -8,10 +8,15 @@
 
 #include "event_parser.hpp"
 #include "oncebox/http/http_store.hpp"
-#include "scripted_server.hpp"
+#include "oncebox/testing/scripted_server.hpp"
 
 namespace oncebox::http {
 namespace {
+
+using testing::dead_url;
+using testing::Reaction;
+using testing::ReceivedRequest;
+using testing::ScriptedServer;
 
 using Events = std::vector<std::pair<std::string, std::string>>;
 

@@ -3,10 +3,15 @@
 
 #include "expect_error.hpp"
 #include "oncebox/http/http_store.hpp"
-#include "scripted_server.hpp"
+#include "oncebox/testing/scripted_server.hpp"
 
 namespace oncebox::http {
 namespace {
+
+using testing::dead_url;
+using testing::Reaction;
+using testing::ReceivedRequest;
+using testing::ScriptedServer;
 
 using namespace std::chrono_literals;
 

@@ -43,6 +43,12 @@ class HttpHarness : public conformance::Harness {
   [[nodiscard]] TimePoint now() const override { return clock_.now(); }
   void advance(Duration by) override { clock_.advance(by); }
 
+  /// The service has no tokens.
+  [[nodiscard]] std::string actor_named(std::string /*said*/) const override { return "anonymous"; }
+
+  /// The service writes it by itself.
+  [[nodiscard]] AuditTrail& trail_behind(Store& /*store*/) override { return store().audit(); }
+
   /// What can fail is the way of the request to the service.
   [[nodiscard]] bool run_with_failure(int step, const std::function<void()>& call) override {
     proxy_->cut_at(step);

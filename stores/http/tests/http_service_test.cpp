@@ -99,6 +99,32 @@ TEST_F(HttpService, ATokenAllowsWhatItsScopesSay) {
               }).starts_with("unauthorized"));
 }
 
+TEST_F(HttpService, TheTrailNamesTheTokenAndHasEverythingOnce) {
+  write_tokens("ops operate ops-secret\n");
+  main_.inbox().enqueue(message("a"));
+  main_.inbox().mark({.key = {"shop", "a"}, .as = MarkAs::dead});
+  start();
+  Options as_ops = options();
+  as_ops.token = "ops-secret";
+  HttpStore store(as_ops);
+  const std::vector<EditedMessage> edits{{.key = {"shop", "a"}, .payload = "new"}};
+  const AuditEntry entry{.actor = "somebody", .action = AuditAction::revive_edited};
+  audited(
+      store.audit(), entry,
+      [&] { return store.inbox_operator().revive_edited(edits, {.reason = "why", .actor = "me"}); },
+      [](const auto& outcomes) { return outcomes.size(); });
+  const std::vector<AuditRecord> records = main_.audit().list().records;
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].entry.actor, "ops");
+  EXPECT_EQ(records[0].entry.reason, "why");
+  EXPECT_EQ(store.audit().list().records, records);
+  EXPECT_EQ(main_.inbox_operator().past_contents({"shop", "a"}).at(0).replaced_by, "ops");
+  store.inbox_operator().purge_matching({}, 5, {.reason = "too old"});
+  store.inbox_operator().cleanup({.reason = "full"});
+  EXPECT_EQ(main_.audit().list().records.at(1).entry.reason, "too old");
+  EXPECT_EQ(main_.audit().list().records.at(0).entry.reason, "full");
+}
+
 TEST_F(HttpService, OverTlsWithCertificatesOnBothSides) {
   server::TestAuthority authority(folder_.file(""));
   const auto service = authority.sign("server", "localhost");

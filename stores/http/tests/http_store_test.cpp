@@ -12,11 +12,16 @@
 #include <thread>
 
 #include "expect_error.hpp"
+#include "oncebox/testing/scripted_server.hpp"
 #include "oncebox/testing/temporary_folder.hpp"
-#include "scripted_server.hpp"
 
 namespace oncebox::http {
 namespace {
+
+using testing::dead_url;
+using testing::Reaction;
+using testing::ReceivedRequest;
+using testing::ScriptedServer;
 
 using namespace std::chrono_literals;
 using Kind = Reaction::Kind;
@@ -73,6 +78,7 @@ TEST(HttpStoreRequests, EveryCallHasItsRoute) {
     std::function<void(Store&)> call;
   };
   const std::vector<MessageKey> keys = {kKey};
+  const std::vector<EditedMessage> edits = {{kKey, "x"}};
   const std::vector<Expected> all = {
       {"POST /v1/messages?missingHash=Leave&onHashMismatch=Warn&onDead=Keep",
        [](Store& store) { store.inbox().enqueue(message()); }},
@@ -102,6 +108,12 @@ TEST(HttpStoreRequests, EveryCallHasItsRoute) {
       {"POST /v1/dead/purge", [&](Store& store) { store.inbox_operator().purge(keys); }},
       {"POST /v1/dead/purge", [](Store& store) { store.inbox_operator().purge_matching({}, 1); }},
       {"POST /v1/cleanup", [](Store& store) { store.inbox_operator().cleanup(); }},
+      {"POST /v1/outbox/dead/edit",
+       [&](Store& store) { store.outbox_operator().revive_edited(edits); }},
+      {"GET /v1/dead/a%2Fb/1/history",
+       [](Store& store) { (void)store.inbox_operator().past_contents({"a/b", "1"}); }},
+      {"GET /v1/audit?limit=100", [](Store& store) { (void)store.audit().list(); }},
+      {"POST /v1/audit/cleanup", [](Store& store) { store.audit().cleanup(); }},
       {"POST /v1/keys/begin", [](Store& store) { store.keys().begin({.key = "k"}); }},
       {"POST /v1/keys/complete", [](Store& store) { store.keys().mark_processed("k"); }},
       {"POST /v1/keys/fail", [](Store& store) { store.keys().fail({"k", kLease, "no"}); }},
@@ -284,6 +296,7 @@ TEST(HttpStoreFailures, WhatHasTheSameEffectTwiceIsRepeatedToo) {
 
 TEST(HttpStoreFailures, NothingElseIsRepeatedOnceItWasSent) {
   const std::vector<MessageKey> keys = {kKey};
+  const std::vector<EditedMessage> edits = {{kKey, "x"}};
   const std::vector<std::function<void(Store&)>> calls = {
       claim,
       [](Store& store) { store.inbox().observe({.key = kKey}); },
@@ -297,6 +310,8 @@ TEST(HttpStoreFailures, NothingElseIsRepeatedOnceItWasSent) {
       [&](Store& store) { store.inbox_operator().purge(keys); },
       [](Store& store) { store.inbox_operator().purge_matching({}, 1); },
       [](Store& store) { store.inbox_operator().cleanup(); },
+      [&](Store& store) { store.inbox_operator().revive_edited(edits); },
+      [](Store& store) { store.audit().cleanup(); },
   };
   for (std::size_t place = 0; place < calls.size(); ++place) {
     for (const Reaction& reaction :

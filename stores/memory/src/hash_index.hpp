@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,14 @@ class HashIndex {
 
   [[nodiscard]] Element* find(const Key& key) noexcept {
     const auto found = set_.find(key, Hash{}, Equal{});
+    return found == set_.end() ? nullptr : &*found;
+  }
+
+  /// The same by the text of a key that is a `Name`, without making one.
+  [[nodiscard]] Element* find_text(std::string_view text) noexcept {
+    const auto hash = [](std::string_view key) { return std::hash<std::string_view>{}(key); };
+    const auto equal = [](std::string_view a, const Element& b) { return a == b.key.str(); };
+    const auto found = set_.find(text, hash, equal);
     return found == set_.end() ? nullptr : &*found;
   }
 

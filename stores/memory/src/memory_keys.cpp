@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "oncebox/error.hpp"
@@ -211,6 +212,20 @@ std::vector<Outcome> MemoryKeys::run_batch(std::span<const Request> requests,
 
 std::vector<BeginOutcome> MemoryKeys::do_begin(std::span<const BeginRequest> requests) {
   return run_batch(requests, &Batch::begin);
+}
+
+// Only last_seen changes, which cannot fail and stands in no index: there is nothing to undo. The
+// clock is read before the lock, because reading it takes longer than the rest.
+std::optional<BeginStatus> MemoryKeys::do_recognise(std::string_view key,
+                                                    FailedKeyPolicy on_failed) {
+  const TimePoint now = clock_.now();
+  const std::lock_guard lock(mutex_);
+  KeyRow* const row = rows_.find_text(key);
+  if (row == nullptr || row->state.forgotten_at(now)) return std::nullopt;
+  const BeginStatus status = begin_as_found(&row->state, on_failed, now);
+  if (status == BeginStatus::acquired) return std::nullopt;
+  row->state.last_seen_at = std::max(row->state.last_seen_at, now);
+  return status;
 }
 
 std::vector<CompleteOutcome> MemoryKeys::do_complete(std::span<const CompleteRequest> requests) {

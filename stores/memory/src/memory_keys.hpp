@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,7 @@ class MemoryKeys final : public IdempotencyStore {
       boost::intrusive::key_of_value<ByKeepUntil>, boost::intrusive::constant_time_size<false>>;
 
   std::vector<BeginOutcome> do_begin(std::span<const BeginRequest> requests) override;
+  std::optional<BeginStatus> do_recognise(std::string_view key, FailedKeyPolicy on_failed) override;
   std::vector<CompleteOutcome> do_complete(std::span<const CompleteRequest> requests) override;
   std::vector<FailOutcome> do_fail(std::span<const FailRequest> requests) override;
   std::vector<ReleaseOutcome> do_release(std::span<const ReleaseRequest> requests) override;

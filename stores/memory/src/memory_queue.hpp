@@ -46,8 +46,13 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
                                        const ReviveOptions& options) override;
   std::size_t do_revive_matching(const MessageFilter& filter, const ReviveOptions& options,
                                  std::size_t limit) override;
-  std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys) override;
-  std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit) override;
+  std::vector<ReviveOutcome> do_revive_edited(std::span<const EditedMessage> edits,
+                                              const ReviveOptions& options) override;
+  std::vector<PastContent> do_past_contents(const MessageKey& key) override;
+  std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys,
+                                     const PurgeOptions& options) override;
+  std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit,
+                                const PurgeOptions& options) override;
   CleanupResult do_cleanup(const CleanupRequest& request) override;
 
   // All of these expect the lock to be held.
@@ -57,6 +62,13 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
                            TimePoint now) noexcept;
   MarkOutcome mark_one(Row* row, MarkAs as, std::string error, TimePoint now) noexcept;
   void revive_rows(std::span<Row* const> rows, const ReviveOptions& options, TimePoint now);
+  struct PreparedEdit;
+  [[nodiscard]] static PreparedEdit prepare(Row& row, const Payload& payload,
+                                            const ReviveOptions& options, TimePoint now);
+  void replace_content(Row& row, PreparedEdit edit) noexcept;
+  void require_payload_size(const Payload& payload) const;
+  /// Throws `overloaded` unless so much more can be kept.
+  void require_room(std::size_t new_rows, std::size_t new_bytes, std::size_t freed_bytes = 0) const;
   [[nodiscard]] std::vector<Row*> dead_matching(const MessageFilter& filter, std::size_t limit);
   void remove(Row& row) noexcept;
 
@@ -71,6 +83,7 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
 /// How much a row counts towards `Options::max_bytes`.
 [[nodiscard]] std::size_t bytes_of(const MessageKey& key) noexcept;
 [[nodiscard]] std::size_t bytes_of(const Content& content) noexcept;
+[[nodiscard]] std::size_t bytes_of(const ReplacedContent& replaced) noexcept;
 
 [[nodiscard]] MessageRecord to_record(const Row& row, ListPayloads payloads);
 

@@ -28,6 +28,22 @@ std::size_t bytes_of(const Content& content) noexcept {
   return bytes;
 }
 
+void MemoryQueue::require_room(std::size_t new_rows, std::size_t new_bytes,
+                               std::size_t freed_bytes) const {
+  if (index_.size() + new_rows > options_.max_messages) {
+    throw Error(ErrorCode::overloaded,
+                fmt::format("the memory store holds its limit of {} messages; clean up finished "
+                            "ones or raise max_messages",
+                            options_.max_messages));
+  }
+  if (bytes_ - freed_bytes + new_bytes > options_.max_bytes) {
+    throw Error(ErrorCode::overloaded,
+                fmt::format("the memory store holds its limit of {} bytes; clean up finished "
+                            "messages or raise max_bytes",
+                            options_.max_bytes));
+  }
+}
+
 /// One call's worth of new and changed rows. Each step either happens or throws and changes
 /// nothing; when the batch is destroyed without `commit`, the steps before are undone.
 class MemoryQueue::IntakeBatch {
@@ -111,25 +127,8 @@ class MemoryQueue::IntakeBatch {
 
   QueueIndex& index() noexcept { return queue_.index_; }
 
-  void require_room(std::size_t new_rows, std::size_t new_bytes,
-                    std::size_t freed_bytes = 0) const {
-    const Options& options = queue_.options_;
-    if (queue_.index_.size() + new_rows > options.max_messages) {
-      throw Error(ErrorCode::overloaded,
-                  fmt::format("the memory store holds its limit of {} messages; clean up finished "
-                              "ones or raise max_messages",
-                              options.max_messages));
-    }
-    if (queue_.bytes_ - freed_bytes + new_bytes > options.max_bytes) {
-      throw Error(ErrorCode::overloaded,
-                  fmt::format("the memory store holds its limit of {} bytes; clean up finished "
-                              "messages or raise max_bytes",
-                              options.max_bytes));
-    }
-  }
-
   Row& create(const MessageKey& key) {
-    require_room(1, bytes_of(key));
+    queue_.require_room(1, bytes_of(key));
     Row& row = index().create(key, now_);
     queue_.bytes_ += bytes_of(key);
     undo_.emplace_back(Created{&row});
@@ -199,7 +198,7 @@ class MemoryQueue::IntakeBatch {
   // Gives content to a row that has none, and makes it claimable unless it is dead.
   void accept(Row& row, const Message& message) {
     auto content = copy_content(message);
-    require_room(0, bytes_of(*content));
+    queue_.require_room(0, bytes_of(*content));
     std::optional<ContentHash> hash = message.hash ? message.hash : row.state.hash;
     std::optional<PartitionKey> partition_key = message.partition_key;
     Places places(index(), message.topic);
@@ -254,7 +253,9 @@ class MemoryQueue::IntakeBatch {
       content = std::make_unique<const Content>(
           Content{message.topic, row.content->payload, row.content->headers});
     }
-    if (content != nullptr) require_room(0, bytes_of(*content), bytes_of(*row.content));
+    if (content != nullptr) {
+      queue_.require_room(0, bytes_of(*content), bytes_of(*row.content));
+    }
     const bool something_new = content != nullptr;
     Places places(index(), message.topic);
     change(row, std::move(content), [&](RowState& state) {
@@ -328,12 +329,7 @@ class MemoryQueue::IntakeBatch {
 
 std::vector<EnqueueOutcome> MemoryQueue::do_enqueue(std::span<const Message> messages,
                                                     const EnqueueOptions& options) {
-  for (const Message& message : messages) {
-    if (message.payload.size() <= options_.max_payload_bytes) continue;
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("a payload has {} bytes; this store takes at most {}",
-                            message.payload.size(), options_.max_payload_bytes));
-  }
+  for (const Message& message : messages) require_payload_size(message.payload);
   std::vector<EnqueueOutcome> outcomes;
   outcomes.reserve(messages.size());
 

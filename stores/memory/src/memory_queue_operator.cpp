@@ -153,10 +153,14 @@ std::vector<Row*> MemoryQueue::dead_matching(const MessageFilter& filter, std::s
 void MemoryQueue::remove(Row& row) noexcept {
   bytes_ -= bytes_of(row.key);
   if (row.content != nullptr) bytes_ -= bytes_of(*row.content);
+  if (row.replaced != nullptr) {
+    for (const ReplacedContent& replaced : *row.replaced) bytes_ -= bytes_of(replaced);
+  }
   index_.destroy(row);
 }
 
-std::vector<PurgeOutcome> MemoryQueue::do_purge(std::span<const MessageKey> keys) {
+std::vector<PurgeOutcome> MemoryQueue::do_purge(std::span<const MessageKey> keys,
+                                                const PurgeOptions& /*options*/) {
   std::vector<PurgeOutcome> outcomes;
   outcomes.reserve(keys.size());
   const std::lock_guard lock(mutex_);
@@ -174,7 +178,8 @@ std::vector<PurgeOutcome> MemoryQueue::do_purge(std::span<const MessageKey> keys
   return outcomes;
 }
 
-std::size_t MemoryQueue::do_purge_matching(const MessageFilter& filter, std::size_t limit) {
+std::size_t MemoryQueue::do_purge_matching(const MessageFilter& filter, std::size_t limit,
+                                           const PurgeOptions& /*options*/) {
   const std::lock_guard lock(mutex_);
   const std::vector<Row*> rows = dead_matching(filter, limit);
   for (Row* row : rows) remove(*row);

@@ -1,5 +1,6 @@
 #include "oncebox/memory/memory_store.hpp"
 
+#include "memory_audit.hpp"
 #include "memory_keys.hpp"
 #include "memory_queue.hpp"
 
@@ -19,12 +20,14 @@ struct MemoryStore::Impl {
       : options(store_options),
         inbox(clock, store_options),
         outbox(clock, store_options),
-        keys(clock, store_options) {}
+        keys(clock, store_options),
+        audit(clock, store_options.max_audit_entries) {}
 
   const Options options;
   MemoryQueue inbox;
   MemoryQueue outbox;
   MemoryKeys keys;
+  MemoryAudit audit;
 };
 
 MemoryStore::MemoryStore(const Clock& clock, const Options& options)
@@ -39,6 +42,7 @@ QueueStore& MemoryStore::outbox() { return impl_->outbox; }
 IdempotencyStore& MemoryStore::keys() { return impl_->keys; }
 QueueOperator& MemoryStore::inbox_operator() { return impl_->inbox; }
 QueueOperator& MemoryStore::outbox_operator() { return impl_->outbox; }
+AuditTrail& MemoryStore::audit() { return impl_->audit; }
 
 Capabilities MemoryStore::capabilities() const {
   return {.notifies = true, .max_payload_bytes = impl_->options.max_payload_bytes};

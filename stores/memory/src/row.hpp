@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "hash_index.hpp"
 #include "oncebox/message_state.hpp"
@@ -32,6 +33,16 @@ struct Content {
   Headers headers;
 };
 
+/// Content that an operator replaced.
+struct ReplacedContent {
+  int content_version = 0;
+  std::unique_ptr<const Content> content;
+  std::optional<ContentHash> hash;
+  TimePoint replaced_at{};
+  std::string replaced_by;
+  std::string reason;
+};
+
 struct RowState : MessageState {
   Lane* lane = nullptr;
 };
@@ -46,7 +57,9 @@ struct Row {
   const std::uint64_t row_id;  ///< order of first storing; the order of lists
   RowState state;
   std::unique_ptr<const Content> content;  ///< null: never enqueued
-  Partition* partition = nullptr;          ///< set while in processing with a partition key
+  /// Null while nothing was replaced: few messages ever are.
+  std::unique_ptr<std::vector<ReplacedContent>> replaced;
+  Partition* partition = nullptr;  ///< set while in processing with a partition key
   Phase phase = Phase::seen;
 
   IndexHook row_hook;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "failing_allocations.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/testing/fake_clock.hpp"
 
@@ -98,6 +99,24 @@ TEST(MemoryBounds, BytesOfKeysAndResultsAreBounded) {
       error_code_of([&] { store.keys().complete({.key = "b", .result = std::string(200, 'x')}); }),
       ErrorCode::overloaded);
   EXPECT_FALSE(store.keys().find("b"));
+}
+
+TEST(MemoryStore, RecognisesEveryKeyThatCannotBeAcquiredWithoutAllocating) {
+  testing::FakeClock clock;
+  MemoryStore store(clock);
+  IdempotencyStore& keys = store.keys();
+  keys.begin({.key = "a key that is running, longer than a small string"});
+  keys.fail({.key = "failed", .lease_id = *keys.begin({.key = "failed"}).lease_id, .error = "x"});
+  keys.mark_processed("done");
+  clock.advance(seconds{1});
+  {
+    const FailingAllocation none(0);
+    EXPECT_EQ(keys.recognise("a key that is running, longer than a small string"),
+              BeginStatus::busy);
+    EXPECT_EQ(keys.recognise("failed", FailedKeyPolicy::suppress), BeginStatus::failed);
+    EXPECT_EQ(keys.recognise("done"), BeginStatus::processed);
+  }
+  EXPECT_EQ(keys.find("done")->last_seen_at, clock.now());
 }
 
 TEST(MemoryStore, IsHealthyNotDurableAndNeedsNoMigration) {

@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <mutex>
+
 #include "oncebox/error.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/store_url.hpp"
+#include "url_parameters.hpp"
 #ifdef ONCEBOX_WITH_HTTP
 #include "oncebox/http/http_store.hpp"
+#include "oncebox/http_options.hpp"
 #endif
 #ifdef ONCEBOX_WITH_POSTGRESQL
 #include "oncebox/postgresql/postgresql_store.hpp"
@@ -20,11 +25,6 @@ namespace oncebox {
 
 namespace {
 
-template <class Number>
-void take_number(StoreUrl& url, std::string_view name, Number& value) {
-  if (const auto number = url.take_number(name)) value = Number(*number);
-}
-
 std::unique_ptr<Store> open_memory(StoreUrl& url) {
   if (!url.location().empty()) {
     throw Error(ErrorCode::invalid_argument,
@@ -36,6 +36,7 @@ std::unique_ptr<Store> open_memory(StoreUrl& url) {
   take_number(url, "max_keys", options.max_keys);
   take_number(url, "max_key_bytes", options.max_key_bytes);
   take_number(url, "max_payload_bytes", options.max_payload_bytes);
+  take_number(url, "max_audit_entries", options.max_audit_entries);
   url.require_no_more_parameters();
   return std::make_unique<memory::MemoryStore>(options);
 }
@@ -60,13 +61,33 @@ std::unique_ptr<Store> open_sqlite(StoreUrl& url) {
 #endif
 
 #ifdef ONCEBOX_WITH_POSTGRESQL
-postgresql::Pooling pooling_named(std::string_view name) {
-  if (name == "none") return postgresql::Pooling::none;
-  if (name == "transaction") return postgresql::Pooling::transaction;
-  throw Error(ErrorCode::invalid_argument, "pooling is none or transaction");
-}
+/// The budgets of the servers that open stores name.
+class Budgets {
+ public:
+  [[nodiscard]] std::shared_ptr<postgresql::ConnectionBudget> budget_of(
+      const std::string& connection, std::size_t connections) {
+    const std::string server = postgresql::server_of(connection);
+    const std::lock_guard lock(mutex_);
+    std::weak_ptr<postgresql::ConnectionBudget>& known = by_server_[server];
+    std::shared_ptr<postgresql::ConnectionBudget> budget = known.lock();
+    if (!budget) {
+      budget = std::make_shared<postgresql::ConnectionBudget>(connections);
+      known = budget;
+    } else if (budget->connections() != connections) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("server_connections is {} for other stores of this server; give all "
+                              "of them the same number",
+                              budget->connections()));
+    }
+    return budget;
+  }
 
-std::unique_ptr<Store> open_postgresql(StoreUrl& url) {
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<postgresql::ConnectionBudget>> by_server_;
+};
+
+std::unique_ptr<Store> open_postgresql(StoreUrl& url, Budgets& budgets) {
   postgresql::Options options;
   if (auto schema = url.take("schema")) options.schema = std::move(*schema);
   if (auto prefix = url.take("table_prefix")) options.table_prefix = std::move(*prefix);
@@ -78,10 +99,16 @@ std::unique_ptr<Store> open_postgresql(StoreUrl& url) {
   take_number(url, "max_connections", options.max_connections);
   take_number(url, "call_timeout_ms", options.call_timeout);
   take_number(url, "connect_timeout_s", options.connect_timeout);
+  take_number(url, "idle_timeout_s", options.idle_timeout);
+  std::size_t server_connections = 0;
+  take_number(url, "server_connections", server_connections);
   if (const auto flush = url.take_switch("flush_claims")) options.flush_claims = *flush;
   take_number(url, "max_payload_bytes", options.max_payload_bytes);
   // The rest is libpq's, which refuses what it does not know.
   options.connection = url.without_taken();
+  if (server_connections > 0) {
+    options.budget = budgets.budget_of(options.connection, server_connections);
+  }
   return std::make_unique<postgresql::PostgresqlStore>(options);
 }
 #endif
@@ -97,7 +124,7 @@ void take_path(StoreUrl& url, std::string_view name, std::filesystem::path& valu
   if (auto path = url.take(name)) value = std::move(*path);
 }
 
-std::unique_ptr<Store> open_http(StoreUrl& url, const StoreCredentials& credentials) {
+http::Options http_options(StoreUrl& url, const StoreCredentials& credentials) {
   http::Options options{.url = url.scheme() + ":" + url.location()};
   if (url.take("token")) {
     throw Error(ErrorCode::invalid_argument,
@@ -118,14 +145,38 @@ std::unique_ptr<Store> open_http(StoreUrl& url, const StoreCredentials& credenti
     options.on_unavailable = on_unavailable_named(*name);
   }
   url.require_no_more_parameters();
-  return std::make_unique<http::HttpStore>(options);
+  return options;
 }
 #endif
 
 }  // namespace
 
-std::unique_ptr<Store> open_store(std::string_view url,
-                                  [[maybe_unused]] const StoreCredentials& credentials) {
+#ifdef ONCEBOX_WITH_HTTP
+http::Options read_http_options(std::string_view url, const StoreCredentials& credentials) {
+  StoreUrl parts(url);
+  if (parts.scheme() == "http" || parts.scheme() == "https") {
+    return http_options(parts, credentials);
+  }
+  throw Error(ErrorCode::unsupported, "this needs the URL of a server, http:// or https://");
+}
+#endif
+
+struct StoreOpener::Shared {
+#ifdef ONCEBOX_WITH_POSTGRESQL
+  Budgets budgets;
+#endif
+};
+
+StoreOpener::StoreOpener() : shared_(std::make_unique<Shared>()) {}
+
+StoreOpener::~StoreOpener() = default;
+
+std::unique_ptr<Store> open_store(std::string_view url, const StoreCredentials& credentials) {
+  return StoreOpener().open(url, credentials);
+}
+
+std::unique_ptr<Store> StoreOpener::open(std::string_view url,
+                                         [[maybe_unused]] const StoreCredentials& credentials) {
   StoreUrl parts(url);
   std::string available = "memory";
   if (parts.scheme() == "memory") return open_memory(parts);
@@ -135,13 +186,13 @@ std::unique_ptr<Store> open_store(std::string_view url,
 #endif
 #ifdef ONCEBOX_WITH_POSTGRESQL
   if (parts.scheme() == "postgresql" || parts.scheme() == "postgres") {
-    return open_postgresql(parts);
+    return open_postgresql(parts, shared_->budgets);
   }
   available += ", postgresql";
 #endif
 #ifdef ONCEBOX_WITH_HTTP
   if (parts.scheme() == "http" || parts.scheme() == "https") {
-    return open_http(parts, credentials);
+    return std::make_unique<http::HttpStore>(http_options(parts, credentials));
   }
   available += ", http, https";
 #endif

@@ -68,6 +68,36 @@ TEST(OpenPostgresql, ParametersOfTheUrlAreTheOptionsOfTheStore) {
   EXPECT_TRUE(same->inbox().find({"shop", "1"}));
 }
 
+TEST(OpenPostgresql, StoresOfOneOpenerShareTheConnectionsOfAServer) {
+  testing::PostgresqlServer server;
+  const std::string budget = "?schema_deployment=on&call_timeout_ms=60000&server_connections=";
+  StoreOpener opener;
+  std::vector<std::unique_ptr<Store>> stores;
+  for (const std::string name : {"one", "two", "three"}) {
+    server.execute("CREATE DATABASE " + name);
+    stores.push_back(opener.open(server.url(name) + budget + "2"));
+    stores.back()->inbox().enqueue({.key = {"shop", name}, .topic = "t"});
+  }
+  EXPECT_EQ(server.execute("SELECT count(*) <= 2 FROM pg_stat_activity WHERE datname IN "
+                           "('one', 'two', 'three')"),
+            "t");
+  EXPECT_TRUE(stores[0]->inbox().find({"shop", "one"})) << "though its connection gave way";
+  try {
+    (void)opener.open(server.url("one") + budget + "3");
+    ADD_FAILURE() << "two budgets for one server";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << error.what();
+  }
+  stores.clear();
+  EXPECT_TRUE(opener.open(server.url("one") + budget + "3")->inbox().find({"shop", "one"}));
+}
+
+TEST(OpenPostgresql, AnAtSignInThePasswordIsRefusedBeforeAPartOfItIsTakenForTheHost) {
+  const Error error = error_of("postgresql://me:s3@cret@127.0.0.1:1/nothing");
+  EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(std::string(error.what()).find("cret"), std::string::npos) << error.what();
+}
+
 TEST(OpenPostgresql, BadParametersAreRefusedAndThePasswordIsNotShown) {
   const std::vector<std::pair<std::string, ErrorCode>> bad{
       {"?schema_deployment=perhaps", ErrorCode::invalid_argument},
@@ -86,6 +116,9 @@ TEST(OpenPostgresql, BadParametersAreRefusedAndThePasswordIsNotShown) {
       {"?call_timeout_ms=18446744073709551615", ErrorCode::out_of_range},
       {"?connect_timeout_s=0", ErrorCode::out_of_range},
       {"?max_payload_bytes=0", ErrorCode::out_of_range},
+      {"?idle_timeout_s=100000", ErrorCode::out_of_range},
+      {"?server_connections=10001", ErrorCode::out_of_range},
+      {"?server_connections=few", ErrorCode::invalid_argument},
       {"", ErrorCode::unavailable}};
   for (const auto& [parameters, code] : bad) {
     const Error error = error_of(kNowhere + parameters);

@@ -1,8 +1,10 @@
 #include "connection.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <libpq-fe.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -18,6 +20,25 @@ namespace oncebox::postgresql {
 
 const Statement kBeginTransaction{"", "BEGIN ISOLATION LEVEL READ COMMITTED"};
 const Statement kCommitTransaction{"", "COMMIT"};
+
+// What `kSettings` below says, but for timeouts of statements, and the defaults of the server.
+const Statement kSettingsOfOurs{"settings_of_ours", R"sql(
+SELECT set_config('plan_cache_mode', 'force_generic_plan', true),
+       set_config('enable_seqscan', 'off', true),
+       set_config('enable_bitmapscan', 'off', true),
+       set_config('enable_hashjoin', 'off', true),
+       set_config('enable_mergejoin', 'off', true),
+       set_config('enable_sort', 'off', true),
+       set_config('join_collapse_limit', '1', true))sql"};
+const Statement kSettingsOfOthers{"settings_of_others", R"sql(
+SELECT set_config('plan_cache_mode', 'auto', true),
+       set_config('enable_seqscan', 'on', true),
+       set_config('enable_bitmapscan', 'on', true),
+       set_config('enable_hashjoin', 'on', true),
+       set_config('enable_mergejoin', 'on', true),
+       set_config('enable_sort', 'on', true),
+       set_config('join_collapse_limit', '8', true),
+       set_config('idle_in_transaction_session_timeout', '0', true))sql"};
 
 namespace {
 
@@ -71,6 +92,13 @@ std::chrono::seconds connect_timeout(const Options& options, std::size_t hosts, 
 
 // What libpq reads out of the URL, with our defaults where it says nothing. libpq's own complaint
 // about a URL may quote the part with the password, so it is not repeated.
+[[noreturn]] void throw_unreadable() {
+  throw Error(ErrorCode::invalid_argument,
+              "libpq cannot read the connection URL; it looks like "
+              "postgresql://user@host:5432/database?sslmode=verify-full, with special characters "
+              "in it percent-escaped");
+}
+
 std::map<std::string, std::string> connection_keywords(const Options& options, Deadline deadline) {
   std::map<std::string, std::string> keywords{
       {"fallback_application_name", "oncebox"},
@@ -81,15 +109,17 @@ std::map<std::string, std::string> connection_keywords(const Options& options, D
   };
   const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> parsed(
       PQconninfoParse(options.connection.c_str(), nullptr), &PQconninfoFree);
-  if (!parsed) {
-    throw Error(ErrorCode::invalid_argument,
-                "libpq cannot read the connection URL; it looks like "
-                "postgresql://user@host:5432/database?sslmode=verify-full, with special characters "
-                "in it percent-escaped");
-  }
+  if (!parsed) throw_unreadable();
   for (const PQconninfoOption* option = parsed.get(); option->keyword != nullptr; ++option) {
     if (option->val != nullptr) keywords[option->keyword] = option->val;
   }
+  // Else its part behind the @ would stand in what libpq says of a host that is not there. One at
+  // the beginning names an abstract socket.
+  if (keywords["host"].find('@', 1) != std::string::npos) {
+    throw Error(ErrorCode::invalid_argument,
+                "the connection URL has two @; in a user or password write %40 for it");
+  }
+  if (keywords["host"].empty()) keywords.erase("host");
   keywords["client_encoding"] = "UTF8";
   std::size_t hosts = 1;
   for (const char* const list : {"host", "hostaddr"}) {
@@ -131,7 +161,9 @@ int milliseconds_until(Deadline deadline) {
 
 }  // namespace
 
-void Connection::Finish::operator()(pg_conn* connection) const noexcept { PQfinish(connection); }
+void Connection::Finish::operator()(pg_conn* connection) const noexcept {
+  if (!is_borrowed) PQfinish(connection);
+}
 
 Connection::Connection(const Options& options)
     : Connection(options, std::chrono::steady_clock::now() + options.call_timeout) {}
@@ -142,7 +174,71 @@ Connection::Connection(const Options& options, Deadline deadline)
   set_up(options, deadline);
 }
 
-Connection::~Connection() = default;
+Connection::Connection(pg_conn* borrowed)
+    : connection_(borrowed, Finish{.is_borrowed = true}),
+      pooling_(Pooling::transaction),
+      local_settings_{} {
+  if (borrowed == nullptr) {
+    throw Error(ErrorCode::invalid_argument, "there is no PostgreSQL connection to join");
+  }
+  if (PQtransactionStatus(borrowed) != PQTRANS_INTRANS ||
+      PQpipelineStatus(borrowed) != PQ_PIPELINE_OFF || PQisnonblocking(borrowed) != 0) {
+    throw Error(ErrorCode::conflict,
+                "the connection must be inside a transaction in which no statement has failed, "
+                "blocking and not in pipeline mode");
+  }
+  enter_pipeline();
+}
+
+Connection::~Connection() {
+  if (connection_ == nullptr || !connection_.get_deleter().is_borrowed || is_broken_) return;
+  PQexitPipelineMode(connection_.get());
+  PQsetnonblocking(connection_.get(), 0);
+}
+
+void Connection::enter_pipeline() {
+  if (PQsetnonblocking(connection_.get(), 1) != 0 || PQenterPipelineMode(connection_.get()) != 1) {
+    throw Error(ErrorCode::internal, "libpq refuses the pipeline mode");
+  }
+}
+
+pg_conn* Connection::lend() {
+  if (PQexitPipelineMode(connection_.get()) != 1 || PQsetnonblocking(connection_.get(), 0) != 0) {
+    is_broken_ = true;
+    throw Error(ErrorCode::internal, "libpq refuses to leave the pipeline mode");
+  }
+  return connection_.get();
+}
+
+void Connection::take_back() {
+  PGconn* const connection = connection_.get();
+  const PGTransactionStatusType status = PQtransactionStatus(connection);
+  exchange_ = Exchange::changes_nothing;
+  if (PQstatus(connection) != CONNECTION_OK) lose(trimmed(PQerrorMessage(connection)));
+  const bool is_in_transaction = status == PQTRANS_INTRANS || status == PQTRANS_INERROR;
+  if (!is_in_transaction || PQpipelineStatus(connection) != PQ_PIPELINE_OFF) {
+    is_broken_ = true;
+    throw Error(ErrorCode::conflict,
+                "the handler ended the transaction that it was given, or left a command under way");
+  }
+  enter_pipeline();
+}
+
+// The server leaves its end of the socket open until its process is gone, so that one can tell.
+void Connection::close_and_wait(Deadline deadline) noexcept {
+  const int other_end = connection_ ? fcntl(PQsocket(connection_.get()), F_DUPFD_CLOEXEC, 0) : -1;
+  connection_.reset();
+  if (other_end < 0) return;
+  for (;;) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    pollfd readable{.fd = other_end, .events = POLLIN, .revents = 0};
+    if (left.count() <= 0 || poll(&readable, 1, static_cast<int>(left.count())) <= 0) break;
+    char farewell[256];
+    if (read(other_end, farewell, sizeof farewell) <= 0) break;
+  }
+  ::close(other_end);
+}
 
 void Connection::connect(const Options& options, Deadline deadline) {
   std::vector<const char*> names;
@@ -171,9 +267,7 @@ void Connection::connect(const Options& options, Deadline deadline) {
 
 void Connection::set_up(const Options& options, Deadline deadline) {
   PQsetNoticeReceiver(connection_.get(), &Connection::note_warning, this);
-  if (PQsetnonblocking(connection_.get(), 1) != 0 || PQenterPipelineMode(connection_.get()) != 1) {
-    throw Error(ErrorCode::internal, "libpq refuses the pipeline mode");
-  }
+  enter_pipeline();
   if (pooling_ == Pooling::transaction) return;
   run_text(settings_sql(options, false), Exchange::changes_nothing, deadline);
 }
@@ -253,10 +347,11 @@ void Connection::queue(const Command& command) {
     lengths.push_back(value ? static_cast<int>(value->size()) : 0);
   }
   const int count = static_cast<int>(values.size());
+  const int rows = static_cast<int>(command.rows);
   const int sent = prepares ? PQsendQueryPrepared(connection, statement.name.c_str(), count,
-                                                  data.data(), lengths.data(), formats.data(), 1)
+                                                  data.data(), lengths.data(), formats.data(), rows)
                             : PQsendQueryParams(connection, statement.sql.c_str(), count, nullptr,
-                                                data.data(), lengths.data(), formats.data(), 1);
+                                                data.data(), lengths.data(), formats.data(), rows);
   if (sent != 1) lose(trimmed(PQerrorMessage(connection)));
 }
 
@@ -371,6 +466,25 @@ std::vector<std::string> Connection::wait_for_announcements(int wake_fd, Deadlin
     texts.emplace_back(fmt::format("{} {}", announcement->relname, announcement->extra));
   }
   return texts;
+}
+
+std::string server_of(const std::string& connection) {
+  using Parsed = std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)>;
+  const Parsed given(PQconninfoParse(connection.c_str(), nullptr), &PQconninfoFree);
+  if (!given) throw_unreadable();
+  const Parsed defaults(PQconndefaults(), &PQconninfoFree);
+  const auto value_of = [&](std::string_view keyword) -> std::string {
+    for (const Parsed* const from : {&given, &defaults}) {
+      for (const PQconninfoOption* option = from->get();
+           option != nullptr && option->keyword != nullptr; ++option) {
+        if (option->keyword == keyword && option->val != nullptr) return option->val;
+      }
+    }
+    return {};
+  };
+  std::string hosts = value_of("host");
+  if (hosts.empty()) hosts = value_of("hostaddr");
+  return fmt::format("{} port {}", hosts, value_of("port"));
 }
 
 }  // namespace oncebox::postgresql

@@ -28,14 +28,22 @@ struct Statement {
   std::string sql;
 };
 
+/// The settings of the session for the time in which somebody else's statements run, and ours again
+/// for the rest of the transaction.
+extern const Statement kSettingsOfOthers;
+extern const Statement kSettingsOfOurs;
+
 /// The frame of a transaction.
 extern const Statement kBeginTransaction;
 extern const Statement kCommitTransaction;
+
+enum class RowFormat { binary = 1, text = 0 };
 
 /// A statement with its values, borrowed for one exchange.
 struct Command {
   const Statement* statement;
   const Parameters* parameters;
+  RowFormat rows = RowFormat::binary;
 };
 
 /// What it means when the connection is lost before the server has answered.
@@ -54,9 +62,17 @@ class Connection {
   Connection(const Options& options, Deadline deadline);
   /// The same within the time of a call.
   explicit Connection(const Options& options);
+  /// One that belongs to somebody else, who is inside a transaction and goes on with it: between
+  /// exchanges it is as he left it. Nothing is prepared on it, and no setting changed. Throws
+  /// `conflict` when he is in no such state.
+  explicit Connection(pg_conn* borrowed);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
+
+  /// Closes it, and returns when the server is rid of it, or at the deadline. Then the connection
+  /// is of no use.
+  void close_and_wait(Deadline deadline) noexcept;
 
   Result run(const Statement& statement, const Parameters& parameters, Exchange exchange,
              Deadline deadline);
@@ -65,6 +81,11 @@ class Connection {
 
   /// Runs text that is not worth preparing.
   Result run_text(const std::string& sql, Exchange exchange, Deadline deadline);
+
+  /// Lends the connection, on which a transaction is open, to somebody who uses libpq directly.
+  [[nodiscard]] pg_conn* lend();
+  /// Takes it back. Throws `conflict` when it is not as it was lent: then it is of no use any more.
+  void take_back();
 
   /// Whether the server has hung up, as far as can be known without asking it.
   [[nodiscard]] bool is_alive();
@@ -80,12 +101,14 @@ class Connection {
  private:
   struct Finish {
     void operator()(pg_conn* connection) const noexcept;
+    bool is_borrowed;
   };
   struct Failure {
     std::string sqlstate;
     std::string text;
   };
 
+  void enter_pipeline();
   void connect(const Options& options, Deadline deadline);
   void set_up(const Options& options, Deadline deadline);
   void send(std::span<const Command> commands);
@@ -98,7 +121,7 @@ class Connection {
 
   static void note_warning(void* self, const pg_result* result);
 
-  std::unique_ptr<pg_conn, Finish> connection_;
+  std::unique_ptr<pg_conn, Finish> connection_{nullptr, Finish{.is_borrowed = false}};
   const Pooling pooling_;
   const Statement local_settings_;  ///< for each transaction, where there is no session
   std::unordered_set<std::string> prepared_;

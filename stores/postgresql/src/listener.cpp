@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "connection.hpp"
+#include "connection_pool.hpp"
 #include "oncebox/error.hpp"
 
 namespace oncebox::postgresql {
@@ -23,8 +24,8 @@ constexpr std::chrono::milliseconds kLongestPause{2'000};
 
 }  // namespace
 
-Listener::Listener(const Options& options, std::vector<Channel> channels, std::string own_text)
-    : options_(options),
+Listener::Listener(ConnectionPool& pool, std::vector<Channel> channels, std::string own_text)
+    : pool_(pool),
       channels_(std::move(channels)),
       own_text_(std::move(own_text)),
       wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -65,8 +66,20 @@ void Listener::run(const std::stop_token& stop) {
 }
 
 void Listener::listen_once(const std::stop_token& stop) {
-  Connection connection(options_);
-  const auto deadline = std::chrono::steady_clock::now() + options_.call_timeout;
+  // Not for long: the thread must end when the store does.
+  const auto place = pool_.acquire_place(std::chrono::steady_clock::now() + kLongestPause);
+  auto connection = std::make_unique<Connection>(pool_.options());
+  try {
+    listen_on(*connection, stop);
+  } catch (...) {
+    pool_.close(std::move(connection));
+    throw;
+  }
+  pool_.close(std::move(connection));
+}
+
+void Listener::listen_on(Connection& connection, const std::stop_token& stop) {
+  const auto deadline = pool_.deadline();
   for (const Channel& channel : channels_) {
     connection.run_text(fmt::format("LISTEN \"{}\"", channel.name), Exchange::changes_nothing,
                         deadline);

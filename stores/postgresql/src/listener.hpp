@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "oncebox/postgresql/postgresql_store.hpp"
+#include "connection_pool.hpp"
 
 namespace oncebox::postgresql {
 
@@ -20,7 +20,7 @@ class Listener {
   };
 
   /// `own_text` is what this process says itself, and need not hear.
-  Listener(const Options& options, std::vector<Channel> channels, std::string own_text);
+  Listener(ConnectionPool& pool, std::vector<Channel> channels, std::string own_text);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -28,10 +28,11 @@ class Listener {
  private:
   void run(const std::stop_token& stop);
   void listen_once(const std::stop_token& stop);
+  void listen_on(Connection& connection, const std::stop_token& stop);
   void tell_all() const;
   void pause(std::chrono::milliseconds time) const;
 
-  const Options options_;
+  ConnectionPool& pool_;  ///< whose budget the connection counts in
   const std::vector<Channel> channels_;
   const std::string own_text_;
   const int wake_fd_;

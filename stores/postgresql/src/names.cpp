@@ -49,12 +49,14 @@ std::string Names::fill(std::string_view sql, std::string_view queue) const {
   return fmt::format(
       fmt::runtime(sql), fmt::arg("schema", fmt::format(R"("{}")", schema_)),
       fmt::arg("version", quoted("", "schema")), fmt::arg("key", quoted("", "key")),
+      fmt::arg("audit", quoted("", "audit")),
       fmt::arg("queue", fmt::format("{}{}", prefix_, queue)), fmt::arg("prefix", prefix_),
       fmt::arg("message", quoted(queue, "message")), fmt::arg("work", quoted(queue, "work")),
       fmt::arg("done", quoted(queue, "done")), fmt::arg("run", quoted(queue, "run")),
       fmt::arg("done_run", quoted(queue, "done_run")), fmt::arg("state", quoted(queue, "state")),
       fmt::arg("done_count", quoted(queue, "done_count")),
       fmt::arg("priority", quoted(queue, "priority")),
+      fmt::arg("past_content", quoted(queue, "past_content")),
       fmt::arg("numbers", quoted(queue, "numbers")),
       fmt::arg("deliveries", quoted(queue, "deliveries")));
 }

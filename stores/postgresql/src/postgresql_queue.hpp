@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -34,10 +35,15 @@ struct StoreParts {
 /// One queue in the database. What happens all the time, enqueueing what is new, claiming,
 /// acknowledging and extending, is one statement each; everything else reads the rows it is about
 /// (see `RowBatch`), applies the rules of decision 0004 and writes them back.
-class PostgresqlQueue final : public QueueStore, public QueueOperator {
+class PostgresqlQueue final : public QueueStore, public QueueOperator, public TransactionalQueue {
  public:
-  /// `queue` is "inbox" or "outbox".
-  PostgresqlQueue(const StoreParts& parts, std::string_view queue);
+  PostgresqlQueue(const StoreParts& parts, QueueKind kind);
+
+  /// The other queue of the store, for transactions; must be called before any.
+  void meet(PostgresqlQueue& sibling) noexcept { sibling_ = &sibling; }
+
+  [[nodiscard]] TransactionalQueue* transactional() noexcept override { return this; }
+  SettleOutcome acknowledge_with(const Delivery& delivery, const Work& work) override;
 
   /// Tells the listeners that another process may have brought work.
   void notify() const noexcept { listeners_.notify(); }
@@ -45,6 +51,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
   void on_listen(std::function<void()> start) { start_listening_ = std::move(start); }
 
  private:
+  class Editing;
   class Enqueueing;
   class Settling;
 
@@ -70,9 +77,17 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
                                        const ReviveOptions& options) override;
   std::size_t do_revive_matching(const MessageFilter& filter, const ReviveOptions& options,
                                  std::size_t limit) override;
-  std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys) override;
-  std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit) override;
+  std::vector<ReviveOutcome> do_revive_edited(std::span<const EditedMessage> edits,
+                                              const ReviveOptions& options) override;
+  std::vector<PastContent> do_past_contents(const MessageKey& key) override;
+  std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys,
+                                     const PurgeOptions& options) override;
+  std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit,
+                                const PurgeOptions& options) override;
   CleanupResult do_cleanup(const CleanupRequest& request) override;
+
+  /// Throws `invalid_argument` when one of them, or all together, have too many bytes.
+  void require_payload_sizes(std::span<const Message> messages) const;
 
   /// What a test says the time is.
   [[nodiscard]] std::optional<TimePoint> test_time() const;
@@ -138,6 +153,15 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
                                                      std::span<const HeldRun> runs);
   /// Notes that a message has left the run in which it was claimed.
   void leave_run(const Delivery& delivery);
+  /// Gives each message of the run in which this one was claimed a row of its own, unless it is
+  /// alone there.
+  void split_run_of(const Delivery& delivery);
+  /// What can be done in a transaction that somebody else commits.
+  std::vector<EnqueueOutcome> enqueue_in(Transaction& transaction,
+                                         std::span<const Message> messages,
+                                         const EnqueueOptions& options);
+  /// Tells of work that a transaction has brought which was committed just now.
+  void announce_committed();
   /// Answers those that name a message which another one names too, and are still to be done.
   std::vector<std::size_t> extend_once(Transaction& transaction,
                                        std::span<const LeaseExtension> extensions,
@@ -159,8 +183,11 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator {
   std::size_t change_dead(const MessageFilter& filter, std::size_t limit, Change change);
 
   const StoreParts parts_;
+  const QueueKind kind_;
+  PostgresqlQueue* sibling_ = nullptr;
   const std::string name_;
   const QueueSql sql_;
+  std::mutex splitting_;
   Handouts handouts_;
   ClaimFloors floors_;
   WorkListeners listeners_;

@@ -1,14 +1,10 @@
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
-#include "oncebox/error.hpp"
+#include "arrivals.hpp"
 #include "oncebox/sql/header_json.hpp"
 #include "oncebox/sql/intake.hpp"
-#include "oncebox/sql/storage_key.hpp"
 #include "postgresql_queue.hpp"
 
 namespace oncebox::postgresql {
@@ -18,19 +14,17 @@ class PostgresqlQueue::Enqueueing {
  public:
   Enqueueing(PostgresqlQueue& queue, std::span<const Message> messages,
              const EnqueueOptions& options)
-      : queue_(queue), messages_(messages), options_(options), outcomes_(messages.size()) {
-    keys_.reserve(messages.size());
-    for (const Message& message : messages) {
-      keys_.push_back(sql::storage_key(message.key));
-      if (message.partition_key) partitions_.insert(message.partition_key->str());
-      const int priority = message.priority.value();
-      if (priority != 0) priorities_.insert(static_cast<std::int16_t>(priority));
-    }
-  }
+      : queue_(queue),
+        messages_(messages),
+        options_(options),
+        arrivals_(messages, queue.test_time()),
+        outcomes_(messages.size()) {}
 
   std::vector<EnqueueOutcome> run() {
-    if (partitions_.empty() && !has_key_twice() && store_new()) return outcomes_;
-    queue_.in_rows(partitions_, [&](RowBatch& rows, Transaction& transaction) {
+    if (arrivals_.partitions().empty() && !arrivals_.has_key_twice() && store_new()) {
+      return outcomes_;
+    }
+    queue_.in_rows(arrivals_.partitions(), [&](RowBatch& rows, Transaction& transaction) {
       return enqueue_in(rows, transaction);
     });
     return outcomes_;
@@ -48,12 +42,6 @@ class PostgresqlQueue::Enqueueing {
     TakenOffer offer = queue_.offers_.take_for(messages_);
     if (offer) return hand_over(std::move(offer));
     return messages_.size() == 1 ? enqueue_alone() : arrive();
-  }
-
-  [[nodiscard]] bool has_key_twice() const {
-    std::vector<sql::StorageKey> sorted = keys_;
-    std::sort(sorted.begin(), sorted.end());
-    return std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
   }
 
   // The place behind the messages that can share a row with the one at `first`.
@@ -96,8 +84,8 @@ class PostgresqlQueue::Enqueueing {
 
   [[nodiscard]] Parameters arrival_arrays() const {
     RowArrays messages(kArrivalColumns);
-    for (const std::size_t place : places_by_key()) {
-      put_message(messages, place);
+    for (const std::size_t place : arrivals_.places_by_key()) {
+      arrivals_.put_message(messages, place);
       messages.put(messages_[place].due_at).put(messages_[place].expires_at);
     }
     return messages.take();
@@ -125,7 +113,7 @@ class PostgresqlQueue::Enqueueing {
 
   // A single new message needs no transaction around it.
   bool enqueue_alone() {
-    const Parameters values = message_arrays();
+    const Parameters values = arrivals_.enqueue_values();
     return repeating([&] { return insert_announced(queue_.sql_.enqueue, values); });
   }
 
@@ -140,10 +128,11 @@ class PostgresqlQueue::Enqueueing {
   // The statement is a transaction by itself.
   Result insert_alone(const Statement& insert, const Parameters& values,
                       const std::optional<Announcement>& announcement) {
-    const Parameters priorities = priority_array();
+    const Parameters priorities = arrivals_.priority_array();
     Parameters announced;
     std::vector<Command> commands;
-    if (!priorities_.empty()) commands.push_back({&queue_.sql_.know_priorities, &priorities});
+    const bool tells_priorities = arrivals_.has_priorities();
+    if (tells_priorities) commands.push_back({&queue_.sql_.know_priorities, &priorities});
     commands.push_back({&insert, &values});
     if (announcement) {
       announced.add(announcement->channel).add(announcement->text);
@@ -153,7 +142,7 @@ class PostgresqlQueue::Enqueueing {
     const Deadline deadline = pool.deadline();
     const ConnectionPool::Lease connection = pool.acquire(deadline);
     std::vector<Result> results = connection->run_all(commands, Exchange::commits, deadline);
-    return std::move(results[priorities_.empty() ? 0 : 1]);
+    return std::move(results[tells_priorities ? 1 : 0]);
   }
 
   // Stores the messages as a claim of the one who offers would have left them, and gives them to
@@ -193,7 +182,7 @@ class PostgresqlQueue::Enqueueing {
     const Message& message = messages_.front();
     const std::optional<std::string> headers = sql::to_json(message.headers);
     Parameters values;
-    values.add(keys_.front())
+    values.add(arrivals_.key(0))
         .add(std::string_view(message.key.source.str()))
         .add(std::string_view(message.key.message_id.str()))
         .add(std::string_view(message.topic.str()))
@@ -256,133 +245,31 @@ class PostgresqlQueue::Enqueueing {
   }
 
   bool enqueue_in(RowBatch& rows, Transaction& transaction) {
-    std::fill(outcomes_.begin(), outcomes_.end(), EnqueueOutcome{});
-    const std::vector<std::size_t> known = insert_new(rows, transaction);
-    for (const std::string& partition : partitions_) rows.touch_partition(partition);
-    if (!known.empty()) enqueue_known(rows, known);
+    outcomes_ = take_in(arrivals_, rows, transaction, queue_.sql_, options_);
     const bool brings = std::any_of(outcomes_.begin(), outcomes_.end(), brings_work);
     queue_.commit(rows, brings);
     return brings;
   }
 
-  // Answers the places of those that were not new, in order.
-  std::vector<std::size_t> insert_new(RowBatch& rows, Transaction& transaction) {
-    const Parameters values = message_arrays();
-    const Parameters priorities = priority_array();
-    std::vector<Command> commands;
-    if (!priorities_.empty()) commands.push_back({&queue_.sql_.know_priorities, &priorities});
-    commands.push_back({&queue_.sql_.enqueue, &values});
-    const std::vector<Result> results = transaction.run_all(commands);
-    const Result& inserted = results.back();
-    if (!inserted.empty()) {
-      rows.use_numbers(inserted.bigint(0, 0) / kIdsPerNumber * kIdsPerNumber);
-    }
-    std::vector<bool> is_new(messages_.size());
-    for (int row = 0; row < inserted.rows(); ++row) {
-      is_new[static_cast<std::size_t>(inserted.bigint(row, 0) % kIdsPerNumber)] = true;
-    }
-    std::vector<std::size_t> known;
-    for (std::size_t i = 0; i < is_new.size(); ++i) {
-      if (!is_new[i]) known.push_back(i);
-    }
-    return known;
-  }
-
-  void enqueue_known(RowBatch& rows, const std::vector<std::size_t>& known) {
-    std::vector<MessageKey> keys;
-    for (const std::size_t i : known) {
-      keys.push_back(messages_[i].key);
-      if (options_.on_hash_mismatch == HashMismatchPolicy::quarantine && messages_[i].hash) {
-        keys.push_back(quarantined_copy(messages_[i]).key);
-      }
-    }
-    rows.load(keys, RowBatch::Payloads::include, RowBatch::NewRows::possible);
-    sql::Intake intake(rows, rows.now());
-    for (const std::size_t i : known) {
-      RowBatch::Row* const row = rows.find(messages_[i].key);
-      if (row == nullptr) {
-        throw LostAgainstAnother("a message was removed while it was enqueued again");
-      }
-      rows.at_item(i);
-      outcomes_[i] = intake.enqueue_again(*row, messages_[i], options_);
-    }
-  }
-
-  // Sorted by key: two calls with the same keys in another order would wait for each other.
-  std::vector<std::size_t> places_by_key() const {
-    std::vector<std::size_t> order(messages_.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return std::tie(keys_[a], a) < std::tie(keys_[b], b);
-    });
-    return order;
-  }
-
-  Parameters message_arrays() const {
-    RowArrays rows(kEnqueueColumns);
-    for (const std::size_t place : places_by_key()) {
-      const Message& message = messages_[place];
-      put_message(rows, place);
-      rows.put(message.partition_key ? std::optional<std::string_view>(message.partition_key->str())
-                                     : std::nullopt)
-          .put(message.due_at)
-          .put(message.expires_at);
-    }
-    Parameters parameters = rows.take();
-    parameters.add(queue_.test_time());
-    return parameters;
-  }
-
-  void put_message(RowArrays& rows, std::size_t place) const {
-    using Text = std::optional<std::string_view>;
-    const Message& message = messages_[place];
-    const std::optional<std::string> headers = sql::to_json(message.headers);
-    const auto priority = static_cast<std::int16_t>(message.priority.value());
-    rows.put(static_cast<std::int64_t>(place))
-        .put(keys_[place])
-        .put(std::string_view(message.key.source.str()))
-        .put(std::string_view(message.key.message_id.str()))
-        .put(std::string_view(message.topic.str()))
-        .put(std::string_view(message.payload.bytes()))
-        .put(headers ? Text(*headers) : Text())
-        .put(message.hash ? Text(message.hash->algorithm()) : Text())
-        .put(message.hash ? Text(message.hash->digest()) : Text())
-        .put(priority != 0 ? std::optional(priority) : std::nullopt);
-  }
-
-  Parameters priority_array() const {
-    ArrayValue array(SqlType::smallint);
-    for (const std::int16_t priority : priorities_) array.add(priority);
-    return Parameters().add(std::move(array));
-  }
-
   PostgresqlQueue& queue_;
   const std::span<const Message> messages_;
   const EnqueueOptions& options_;
+  const Arrivals arrivals_;
   std::vector<EnqueueOutcome> outcomes_;
-  std::vector<sql::StorageKey> keys_;
-  std::set<std::string> partitions_;
-  std::set<std::int16_t> priorities_;
   bool is_handed_over_ = false;
 };
 
-std::vector<EnqueueOutcome> PostgresqlQueue::do_enqueue(std::span<const Message> messages,
-                                                        const EnqueueOptions& options) {
-  // The server takes a parameter of 1 GiB at most.
-  constexpr std::size_t kMaxCallBytes = std::size_t{256} << 20;
+void PostgresqlQueue::require_payload_sizes(std::span<const Message> messages) const {
   const std::size_t max_payload_bytes = parts_.pool.options().max_payload_bytes;
   std::size_t bytes = 0;
   for (const Message& message : messages) {
-    bytes += message.payload.size();
-    if (bytes > kMaxCallBytes) {
-      throw Error(ErrorCode::invalid_argument,
-                  "the payloads of one call have more than 256 MiB together; split the batch");
-    }
-    if (message.payload.size() <= max_payload_bytes) continue;
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("a payload has {} bytes; this store takes at most {}",
-                            message.payload.size(), max_payload_bytes));
+    bytes = checked_sum(bytes, message.payload, max_payload_bytes);
   }
+}
+
+std::vector<EnqueueOutcome> PostgresqlQueue::do_enqueue(std::span<const Message> messages,
+                                                        const EnqueueOptions& options) {
+  require_payload_sizes(messages);
   Enqueueing enqueueing(*this, messages, options);
   std::vector<EnqueueOutcome> outcomes = enqueueing.run();
   if (enqueueing.brings_claimable()) listeners_.notify();

@@ -119,7 +119,8 @@ std::vector<ReviveOutcome> PostgresqlQueue::do_revive(std::span<const MessageKey
   return outcomes;
 }
 
-std::vector<PurgeOutcome> PostgresqlQueue::do_purge(std::span<const MessageKey> keys) {
+std::vector<PurgeOutcome> PostgresqlQueue::do_purge(std::span<const MessageKey> keys,
+                                                    const PurgeOptions& /*options*/) {
   return in_rows({}, [&](RowBatch& rows, Transaction&) {
     rows.load(keys, RowBatch::Payloads::omit, RowBatch::NewRows::none);
     std::vector<PurgeOutcome> outcomes;
@@ -184,7 +185,8 @@ std::size_t PostgresqlQueue::do_revive_matching(const MessageFilter& filter,
   return revived;
 }
 
-std::size_t PostgresqlQueue::do_purge_matching(const MessageFilter& filter, std::size_t limit) {
+std::size_t PostgresqlQueue::do_purge_matching(const MessageFilter& filter, std::size_t limit,
+                                               const PurgeOptions& /*options*/) {
   return change_dead(filter, limit, [](RowBatch::Row& row, TimePoint) { RowBatch::remove(row); });
 }
 

@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "arrivals.hpp"
+#include "handler_transaction.hpp"
 #include "oncebox/error.hpp"
 #include "postgresql_queue.hpp"
 
@@ -127,6 +129,31 @@ class PostgresqlQueue::Settling {
     }
   }
 
+  /// Settles in a transaction that somebody else commits, who calls `committed` then. When it fails
+  /// the transaction is to be rolled back.
+  std::vector<SettleOutcome> run_in(Transaction& transaction) {
+    RowBatch rows(transaction, queue_.sql_, queue_.parts_.names, queue_.name_, queue_.test_time());
+    try {
+      rows.lock_partitions(partitions_);
+      settle_in(rows, transaction);
+    } catch (const OtherDelivery&) {
+      return lost();
+    } catch (const RunsNotHeld&) {
+      leave_runs();
+      return lost();
+    } catch (const PartitionsNotLocked&) {
+      return lost();  // we have forgotten what we were given
+    }
+    rows.write(std::nullopt);
+    for (const std::size_t i : in_runs_) outcomes_[i] = SettleOutcome::settled;
+    return outcomes_;
+  }
+  void committed() {
+    note_runs();
+    // What was looked at has left its run.
+    for (const std::size_t i : others_) queue_.leave_run(settlements_[i].delivery);
+  }
+
   /// Whether something other than plain acknowledgements happened.
   [[nodiscard]] bool may_be_claimable() const noexcept { return may_be_claimable_; }
 
@@ -208,19 +235,25 @@ class PostgresqlQueue::Settling {
 
   void settle_all() {
     queue_.in_rows(partitions_, [&](RowBatch& rows, Transaction& transaction) {
-      if (!runs_.empty()) acknowledge_runs(transaction);
-      std::vector<std::size_t> rest = others_;
-      if (!plain_.empty()) {
-        acknowledge(transaction.run(queue_.sql_.acknowledge, plain_parameters()), rest);
-      }
-      std::sort(rest.begin(), rest.end());
-      if (!rest.empty()) settle_each(rows, rest);
+      settle_in(rows, transaction);
       queue_.commit(rows, may_be_claimable_);
       return may_be_claimable_;
     });
-    note_runs();
-    // What was looked at has left its run.
-    for (const std::size_t i : others_) queue_.leave_run(settlements_[i].delivery);
+    committed();
+  }
+
+  void settle_in(RowBatch& rows, Transaction& transaction) {
+    if (!runs_.empty()) acknowledge_runs(transaction);
+    std::vector<std::size_t> rest = others_;
+    if (!plain_.empty()) {
+      acknowledge(transaction.run(queue_.sql_.acknowledge, plain_parameters()), rest);
+    }
+    std::sort(rest.begin(), rest.end());
+    if (!rest.empty()) settle_each(rows, rest);
+  }
+
+  [[nodiscard]] std::vector<SettleOutcome> lost() const {
+    return std::vector<SettleOutcome>(settlements_.size(), SettleOutcome::lease_lost);
   }
 
   [[nodiscard]] std::int64_t delivery_number(std::size_t place) const {
@@ -304,6 +337,65 @@ std::vector<SettleOutcome> PostgresqlQueue::do_settle(std::span<const Settlement
   handouts_.forget(settlements);
   if (settling.may_be_claimable()) listeners_.notify();
   return outcomes;
+}
+
+// Handlers that run at the same time acknowledge the messages of one claim one by one. In a shared
+// row each would wait for the commit of the one before.
+void PostgresqlQueue::split_run_of(const Delivery& delivery) {
+  const std::optional<Handouts::Handout> handout = handouts_.find(delivery);
+  if (!handout) return;
+  const std::lock_guard lock(splitting_);
+  const std::optional<HeldRun> run = handouts_.run_of(handout->id);
+  if (!run || run->first_id == run->last_id) return;
+  const Parameters values = Parameters().add(run->first_id).add(delivery.owner.uuid().bytes());
+  run_alone(parts_.pool, sql_.runs.split, values, Exchange::changes_nothing);
+  handouts_.replace_run(*run, {});
+}
+
+std::vector<EnqueueOutcome> PostgresqlQueue::enqueue_in(Transaction& transaction,
+                                                        std::span<const Message> messages,
+                                                        const EnqueueOptions& options) {
+  require_payload_sizes(messages);
+  RowBatch rows(transaction, sql_, parts_.names, name_, test_time());
+  const Arrivals arrivals(messages, test_time());
+  std::vector<EnqueueOutcome> outcomes = take_in_joined(arrivals, rows, transaction, sql_, options);
+  rows.write(std::nullopt);
+  return outcomes;
+}
+
+void PostgresqlQueue::announce_committed() {
+  listeners_.notify();
+  announcer_.soon();
+}
+
+SettleOutcome PostgresqlQueue::acknowledge_with(const Delivery& delivery, const Work& work) {
+  const Settlement settlement{delivery, Ack{}};
+  std::set<PostgresqlQueue*> brought_work;
+  const auto enqueue = [&](QueueKind kind, std::span<const Message> messages,
+                           const EnqueueOptions& options, Transaction& transaction) {
+    PostgresqlQueue& queue = kind == kind_ ? *this : *sibling_;
+    std::vector<EnqueueOutcome> outcomes = queue.enqueue_in(transaction, messages, options);
+    if (std::any_of(outcomes.begin(), outcomes.end(), brings_work)) brought_work.insert(&queue);
+    return outcomes;
+  };
+  split_run_of(delivery);
+  const SettleOutcome outcome = repeating([&] {
+    brought_work.clear();
+    const ConnectionPool::Lease connection = parts_.pool.acquire(parts_.pool.deadline());
+    HandlerTransaction transaction(*connection, parts_.pool, enqueue);
+    transaction.run(work);
+    Settling settling(*this, {&settlement, 1});
+    const SettleOutcome settled = settling.run_in(transaction.own()).front();
+    if (settled != SettleOutcome::settled) return settled;
+    transaction.commit();
+    settling.committed();
+    if (settling.may_be_claimable()) brought_work.insert(this);
+    return settled;
+  });
+  if (outcome != SettleOutcome::settled) return outcome;
+  handouts_.forget({&settlement, 1});
+  for (PostgresqlQueue* queue : brought_work) queue->announce_committed();
+  return outcome;
 }
 
 }  // namespace oncebox::postgresql

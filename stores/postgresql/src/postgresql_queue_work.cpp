@@ -35,11 +35,12 @@ std::size_t payload_bytes(std::span<const StoredMessage> messages) {
 
 }  // namespace
 
-PostgresqlQueue::PostgresqlQueue(const StoreParts& parts, std::string_view queue)
+PostgresqlQueue::PostgresqlQueue(const StoreParts& parts, QueueKind kind)
     : parts_(parts),
-      name_(queue),
-      sql_(parts.names, queue, parts.pool.options().flush_claims),
-      announcer_(parts.names.channel(queue), std::string(parts.signature),
+      kind_(kind),
+      name_(to_string(kind)),
+      sql_(parts.names, name_, parts.pool.options().flush_claims),
+      announcer_(parts.names.channel(name_), std::string(parts.signature),
                  [this](const Announcement& announcement) {
                    // Worth little when it comes late, and nobody may wait for it at the end.
                    const Deadline deadline =

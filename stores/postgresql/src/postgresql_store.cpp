@@ -10,6 +10,7 @@
 #include "names.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
+#include "postgresql_audit.hpp"
 #include "postgresql_keys.hpp"
 #include "postgresql_queue.hpp"
 #include "schema.hpp"
@@ -24,6 +25,8 @@ Options validated(Options options) {
                    std::chrono::hours{1});
   require_in_range("connect_timeout", options.connect_timeout, std::chrono::seconds{1},
                    std::chrono::minutes{10});
+  require_in_range("idle_timeout", options.idle_timeout, std::chrono::seconds{0},
+                   std::chrono::hours{24});
   require_in_range("max_payload_bytes", options.max_payload_bytes, 1, limits::kMaxClaimBytes);
   return options;
 }
@@ -37,13 +40,20 @@ struct PostgresqlStore::Impl {
         signature(Uuid::generate_v7(SystemClock::current()).to_string()),
         pool(options),
         parts{pool, names, clock, signature},
-        inbox(with_schema(parts), "inbox"),
-        outbox(parts, "outbox"),
-        keys(pool, names, clock) {
-    if (options.pooling == Pooling::transaction) return;
+        inbox(with_schema(parts), QueueKind::inbox),
+        outbox(parts, QueueKind::outbox),
+        keys(pool, names, clock),
+        audit(pool, names, clock) {
+    inbox.meet(outbox);
+    outbox.meet(inbox);
+    if (!notifies()) return;
     for (PostgresqlQueue* queue : {&inbox, &outbox}) {
       queue->on_listen([this] { std::call_once(listening, [this] { start_listening(); }); });
     }
+  }
+
+  [[nodiscard]] bool notifies() const noexcept {
+    return options.pooling == Pooling::none && pool.may_listen();
   }
 
   const StoreParts& with_schema(const StoreParts& with) const {
@@ -61,7 +71,7 @@ struct PostgresqlStore::Impl {
 
   void start_listening() {
     listener.emplace(
-        options,
+        pool,
         std::vector<Listener::Channel>{{names.channel("inbox"), [this] { inbox.notify(); }},
                                        {names.channel("outbox"), [this] { outbox.notify(); }}},
         signature);
@@ -75,6 +85,7 @@ struct PostgresqlStore::Impl {
   PostgresqlQueue inbox;
   PostgresqlQueue outbox;
   PostgresqlKeys keys;
+  PostgresqlAudit audit;
   std::once_flag listening;
   std::optional<Listener> listener;  // last: its thread calls the queues
 };
@@ -92,15 +103,21 @@ QueueStore& PostgresqlStore::outbox() { return impl_->outbox; }
 IdempotencyStore& PostgresqlStore::keys() { return impl_->keys; }
 QueueOperator& PostgresqlStore::inbox_operator() { return impl_->inbox; }
 QueueOperator& PostgresqlStore::outbox_operator() { return impl_->outbox; }
+AuditTrail& PostgresqlStore::audit() { return impl_->audit; }
 
 Capabilities PostgresqlStore::capabilities() const {
   return {.durable = true,
           .shared_between_processes = true,
-          .notifies = impl_->options.pooling == Pooling::none,
+          .joins_caller_transaction = true,
+          .notifies = impl_->notifies(),
           .max_payload_bytes = impl_->options.max_payload_bytes};
 }
 
-MigrationResult PostgresqlStore::migrate() { return postgresql::migrate(impl_->options); }
+MigrationResult PostgresqlStore::migrate() {
+  const Deadline deadline = impl_->pool.deadline();
+  const ConnectionPool::Lease connection = impl_->pool.acquire(deadline);
+  return postgresql::migrate(*connection, impl_->names, deadline);
+}
 
 Health PostgresqlStore::health() noexcept {
   try {

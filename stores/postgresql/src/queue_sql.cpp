@@ -25,7 +25,8 @@ constexpr std::string_view kRowsByKey =
     "unnest($1::uuid[]) u(key) JOIN {message} m ON m.key = u.key";
 constexpr std::string_view kRowsById = "unnest($1::bigint[]) u(id) JOIN {message} m ON m.id = u.id";
 
-std::string enqueue_sql() {
+// New ones have stage 1, and those that may stand behind the place from which claims look on 7.
+std::string enqueue_sql(int stage) {
   return fmt::format(R"sql(
 WITH fresh AS (
   INSERT INTO {{message}} (id, key, source, message_id, first_seen_at, topic, payload, headers,
@@ -42,10 +43,10 @@ INSERT INTO {{work}} (id, enqueue_order, eligible_at, last_seen_at, due_at, expi
                     duplicates, revivals, stage, priority, topic, partition_key)
 SELECT id, id, greatest(first_seen_at, due_at), first_seen_at, due_at, expires_at,
        payload_bytes, 0, 0, 0, 1, 0,
-       0, 0, CASE WHEN partition_key IS NULL THEN 1 ELSE 2 END, priority, topic, partition_key
+       0, 0, CASE WHEN partition_key IS NULL THEN {stage} ELSE 2 END, priority, topic, partition_key
   FROM fresh
 RETURNING id)sql",
-                     fmt::arg("ids", kIdsPerNumber),
+                     fmt::arg("ids", kIdsPerNumber), fmt::arg("stage", stage),
                      fmt::arg("now", now_sql(fmt::format("${}", kEnqueueColumns.size() + 1))),
                      fmt::arg("source", RowArrays::source(kEnqueueColumns)));
 }
@@ -151,8 +152,24 @@ UPDATE {done} d
  WHERE d.id = u.id)sql";
 
 constexpr std::string_view kRemove = R"sql(
-WITH gone AS (DELETE FROM {work} WHERE id = ANY($1::bigint[]) RETURNING id)
+WITH gone AS (DELETE FROM {work} WHERE id = ANY($1::bigint[]) RETURNING id, revivals),
+forgotten AS (
+  DELETE FROM {past_content}
+   WHERE id = ANY(ARRAY(SELECT id FROM gone WHERE revivals > 0)))
 DELETE FROM {message} m USING gone WHERE m.id = gone.id)sql";
+
+constexpr std::string_view kPastTotals = R"sql(
+SELECT id, count(*), sum(octet_length(payload))::bigint
+  FROM {past_content} WHERE id = ANY($1::bigint[]) GROUP BY id)sql";
+
+// The rows of these messages are locked by the caller.
+constexpr std::string_view kKeepContents = R"sql(
+INSERT INTO {past_content} (id, content_version, replaced_at, replaced_by, reason, hash_algorithm,
+                            hash, payload)
+SELECT m.id, u.content_version, $3::timestamptz, $4::text, $5::text, m.hash_algorithm, m.hash,
+       m.payload
+  FROM unnest($1::bigint[], $2::integer[]) u(id, content_version)
+  JOIN {message} m ON m.id = u.id)sql";
 
 // Of the messages of a partition only the oldest may be claimed, and none while one is held.
 // Whoever changes that holds the partition's lock; a claim, which only makes a claimable one held,
@@ -205,7 +222,10 @@ WITH old AS MATERIALIZED (
   SELECT ctid FROM {{done}}
    WHERE finished_at <= {now} - $2::bigint * interval '1 millisecond'
    ORDER BY finished_at LIMIT $3::integer FOR UPDATE SKIP LOCKED),
-gone AS (DELETE FROM {{done}} WHERE ctid = ANY(ARRAY(SELECT ctid FROM old)) RETURNING id),
+gone AS (DELETE FROM {{done}} WHERE ctid = ANY(ARRAY(SELECT ctid FROM old)) RETURNING id, revivals),
+forgotten AS (
+  DELETE FROM {{past_content}}
+   WHERE id = ANY(ARRAY(SELECT id FROM gone WHERE revivals > 0))),
 removed AS (DELETE FROM {{message}} m USING gone WHERE m.id = gone.id RETURNING m.topic),
 counted AS (
   INSERT INTO {{done_count}} (topic, count)
@@ -218,7 +238,10 @@ WITH old AS MATERIALIZED (
   SELECT ctid FROM {{work}}
    WHERE stage = 5 AND finished_at <= {now} - $2::bigint * interval '1 millisecond'
    ORDER BY finished_at LIMIT $3::integer FOR UPDATE SKIP LOCKED),
-gone AS (DELETE FROM {{work}} WHERE ctid = ANY(ARRAY(SELECT ctid FROM old)) RETURNING id),
+gone AS (DELETE FROM {{work}} WHERE ctid = ANY(ARRAY(SELECT ctid FROM old)) RETURNING id, revivals),
+forgotten AS (
+  DELETE FROM {{past_content}}
+   WHERE id = ANY(ARRAY(SELECT id FROM gone WHERE revivals > 0))),
 removed AS (DELETE FROM {{message}} m USING gone WHERE m.id = gone.id RETURNING m.id)
 SELECT count(*) FROM removed)sql",
                                              fmt::arg("now", now_sql("$1")));
@@ -240,7 +263,8 @@ QueueSql::QueueSql(const Names& names, std::string_view queue, bool flush_claims
   const auto prepare = [&](Statement& statement, std::string_view name, std::string_view sql) {
     statement = {fmt::format("{}_{}", queue, name), names.fill(sql, queue)};
   };
-  prepare(enqueue, "enqueue", enqueue_sql());
+  prepare(enqueue, "enqueue", enqueue_sql(1));
+  prepare(enqueue_late, "enqueue_late", enqueue_sql(7));
   prepare(know_priorities, "know_priorities",
           "INSERT INTO {priority} (priority) SELECT unnest($1::smallint[]) ON CONFLICT DO NOTHING");
   claim = {fmt::format("{}_claim", queue), claim_sql(names, queue, "", flush_claims)};
@@ -265,6 +289,8 @@ QueueSql::QueueSql(const Names& names, std::string_view queue, bool flush_claims
   prepare(finish_work, "finish_work", finish_work_sql());
   prepare(touch_done, "touch_done", kTouchDone);
   prepare(remove, "remove", kRemove);
+  prepare(past_totals, "past_totals", kPastTotals);
+  prepare(keep_contents, "keep_contents", kKeepContents);
   prepare(block_partitions, "block_partitions", kBlockPartitions);
   prepare(unblock_partitions, "unblock_partitions", kUnblockPartitions);
   prepare(announce, "announce", "SELECT pg_notify($1::text, $2::text)");

@@ -79,7 +79,10 @@ struct QueueSql {
   RunSql runs;
 
   // Intake
-  Statement enqueue;          ///< kEnqueueColumns, now -> the ids of those that were new
+  Statement enqueue;  ///< kEnqueueColumns, now -> the ids of those that were new
+  /// The same for a transaction that may be committed much later: claims find its messages also
+  /// when they have come further by then.
+  Statement enqueue_late;
   Statement know_priorities;  ///< smallint[]
 
   // Claims; see queue_claim_sql.cpp for their parameters
@@ -109,6 +112,8 @@ struct QueueSql {
   Statement finish_work;           ///< kDoneColumns: out of work, into done
   Statement touch_done;            ///< ids, times, duplicates
   Statement remove;                ///< bigint[]: messages that are not done
+  Statement past_totals;           ///< bigint[] -> id, how many are kept, their bytes
+  Statement keep_contents;         ///< ids, versions, now, who, why: keeps what they have now
   Statement block_partitions;      ///< text[]
   Statement unblock_partitions;    ///< text[]
   Statement announce;              ///< channel, text

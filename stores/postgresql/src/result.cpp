@@ -28,6 +28,8 @@ void Result::Clear::operator()(pg_result* result) const noexcept { PQclear(resul
 
 Result::Result(pg_result* result) : result_(result), rows_(PQntuples(result)) {}
 
+int Result::columns() const noexcept { return PQnfields(result_.get()); }
+
 std::size_t Result::changed() const {
   const std::string_view text = PQcmdTuples(result_.get());
   std::size_t count = 0;

@@ -21,6 +21,7 @@ class Result {
   explicit Result(pg_result* result);
 
   [[nodiscard]] int rows() const noexcept { return rows_; }
+  [[nodiscard]] int columns() const noexcept;
   [[nodiscard]] bool empty() const noexcept { return rows_ == 0; }
   /// How many rows an INSERT, UPDATE or DELETE changed.
   [[nodiscard]] std::size_t changed() const;

@@ -41,7 +41,7 @@ void RowBatch::lock_partitions(const std::set<std::string>& partitions) {
   ArrayValue array(SqlType::bigint);
   for (const std::int64_t number : numbers) array.add(number);
   transaction_.run(sql_.lock_partitions, Parameters().add(std::move(array)));
-  partitions_locked_ = partitions;
+  partitions_locked_.insert(partitions.begin(), partitions.end());
 }
 
 void RowBatch::load(std::span<const MessageKey> keys, Payloads payloads, NewRows new_rows) {
@@ -172,13 +172,12 @@ class RowBatch::Writing {
     for (const auto& [key, row] : new_rows) put_new(key, *row);
   }
 
-  /// The statements, in an order in which each finds what it needs.
-  [[nodiscard]] std::vector<Statement const*> statements() {
-    std::vector<Statement const*> all;
+  /// The commands, in an order in which each finds what it needs. Valid as long as this object.
+  [[nodiscard]] std::vector<Command> commands(const std::optional<Announcement>& announcement) {
+    std::vector<Command> all;
     const auto use = [&](bool needed, const Statement& statement, Parameters parameters) {
       if (!needed) return;
-      all.push_back(&statement);
-      parameters_.push_back(std::move(parameters));
+      all.push_back({&statement, &parameters_.emplace_back(std::move(parameters))});
     };
     if (!priorities_.empty()) {
       ArrayValue array(SqlType::smallint);
@@ -197,10 +196,11 @@ class RowBatch::Writing {
       use(true, sql_.block_partitions, Parameters().add(text_array(partitions)));
       use(true, sql_.unblock_partitions, Parameters().add(text_array(partitions)));
     }
+    if (announcement) {
+      use(true, sql_.announce, Parameters().add(announcement->channel).add(announcement->text));
+    }
     return all;
   }
-
-  [[nodiscard]] const std::deque<Parameters>& parameters() const noexcept { return parameters_; }
 
  private:
   static constexpr std::array kTouchColumns{Column{"id", SqlType::bigint},
@@ -300,19 +300,21 @@ class RowBatch::Writing {
   std::deque<Parameters> parameters_;
 };
 
+void RowBatch::forget_rows() {
+  by_key_.clear();
+  rows_.clear();
+}
+
+void RowBatch::write(const std::optional<Announcement>& announcement) {
+  Writing writing(*this, sql_);
+  const std::vector<Command> commands = writing.commands(announcement);
+  if (!commands.empty()) transaction_.run_all(commands);
+}
+
 std::vector<Result> RowBatch::commit(const std::optional<Announcement>& announcement,
                                      std::span<const Command> then) {
   Writing writing(*this, sql_);
-  const std::vector<Statement const*> statements = writing.statements();
-  std::vector<Command> commands;
-  for (std::size_t i = 0; i < statements.size(); ++i) {
-    commands.push_back({statements[i], &writing.parameters()[i]});
-  }
-  Parameters announced;
-  if (announcement) {
-    announced.add(announcement->channel).add(announcement->text);
-    commands.push_back({&sql_.announce, &announced});
-  }
+  std::vector<Command> commands = writing.commands(announcement);
   commands.insert(commands.end(), then.begin(), then.end());
   std::vector<Result> results = transaction_.commit(commands);
   results.erase(results.begin(), results.end() - std::ssize(then));

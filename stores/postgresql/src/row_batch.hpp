@@ -94,6 +94,12 @@ class RowBatch {
   /// Notes that messages of a partition were added by other means.
   void touch_partition(const std::string& partition) { partitions_touched_.insert(partition); }
 
+  /// Drops what was read, which nothing was decided upon, to read it again.
+  void forget_rows();
+
+  /// Writes everything back, for somebody else to commit.
+  void write(const std::optional<Announcement>& announcement);
+
   /// Writes everything back, runs what comes `then`, and commits, all in one exchange. Answers the
   /// results of `then`.
   std::vector<Result> commit(const std::optional<Announcement>& announcement,

@@ -187,6 +187,21 @@ inside AS MATERIALIZED (
          std::string(kIntoWork);
 }
 
+std::string split_sql() {
+  return std::string(R"sql(
+WITH gone AS (
+  DELETE FROM {run}
+   WHERE first_id = $1::bigint AND owner = $2::uuid AND stage + 0 = 3
+     AND set_config('synchronous_commit', 'off', true) IS NOT NULL
+  RETURNING *),
+inside AS MATERIALIZED (
+  SELECT g.*, m.id, octet_length(m.payload) AS own_bytes
+    FROM gone g
+   CROSS JOIN LATERAL (SELECT id, payload FROM {message}
+                        WHERE id BETWEEN g.first_id AND g.last_id OFFSET 0) m))sql") +
+         std::string(kIntoWork);
+}
+
 std::string any_in_run_sql() {
   return fmt::format(R"sql(
 SELECT EXISTS (
@@ -312,6 +327,7 @@ RunSql::RunSql(const Names& names, std::string_view queue) {
   prepare(arrive_alone_leased, "arrive_alone_leased", arrive_alone_leased_sql());
   prepare(take_out, "take_out", take_out_sql());
   prepare(take_out_done, "take_out_done", take_out_done_sql());
+  prepare(split, "split_run", split_sql());
   prepare(lock, "lock_runs",
           "SELECT first_id FROM {run} WHERE first_id = ANY($1::bigint[]) FOR UPDATE");
   prepare(acknowledge, "acknowledge_runs", acknowledge_sql());

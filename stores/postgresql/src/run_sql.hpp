@@ -83,6 +83,9 @@ struct RunSql {
   /// uuid[]: gives these messages rows of their own in work or done, if they stand in runs.
   Statement take_out;
   Statement take_out_done;
+  /// The first id and owner of a leased run: gives each of its messages a row of its own. Is not
+  /// flushed: nothing but where states are written changes.
+  Statement split;
   Statement lock;  ///< the first ids of runs: in the order in which everybody locks them
   /// kHeldRunColumns, kLeasedRangeColumns, kDoneRangeColumns, the owner, now -> how many runs there
   /// were. Changes nothing unless all of them are held like that.

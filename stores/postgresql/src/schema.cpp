@@ -186,6 +186,39 @@ CREATE TABLE {key} (
     R"sql(CREATE INDEX "{prefix}key_keep_until" ON {key} (keep_until))sql",
 };
 
+// What operators replaced. Such a message counts at least one revival, so it stands in `work` or
+// `done`, never in a run.
+constexpr const char* kPastContents = R"sql(
+CREATE TABLE {past_content} (
+  id              bigint NOT NULL,  -- the message
+  content_version integer NOT NULL,
+  replaced_at     timestamptz NOT NULL,
+  replaced_by     text NOT NULL,
+  reason          text NOT NULL,
+  hash_algorithm  text,
+  hash            bytea,
+  payload         bytea NOT NULL,
+  PRIMARY KEY (id, content_version)
+))sql";
+
+constexpr std::array kAuditTrail{
+    R"sql(
+CREATE TABLE {audit} (
+  id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  begun_at    timestamptz NOT NULL,
+  finished_at timestamptz,
+  changed     bigint,
+  actor       text COLLATE "C" NOT NULL,
+  action      text COLLATE "C" NOT NULL,
+  part        text NOT NULL,
+  subject     text NOT NULL,
+  reason      text NOT NULL,
+  status      text,  -- NULL: under way, or nobody lived to tell
+  detail      text
+))sql",
+    R"sql(CREATE INDEX "{prefix}audit_begun" ON {audit} (begun_at))sql",
+};
+
 // All statements that lead from a version to the next one.
 std::vector<std::string> steps_to_version_1(const Names& names) {
   std::vector<std::string> steps;
@@ -196,9 +229,19 @@ std::vector<std::string> steps_to_version_1(const Names& names) {
   return steps;
 }
 
+std::vector<std::string> steps_to_version_2(const Names& names) {
+  return {names.fill(kPastContents, "inbox"), names.fill(kPastContents, "outbox")};
+}
+
+std::vector<std::string> steps_to_version_3(const Names& names) {
+  std::vector<std::string> steps;
+  for (const char* const sql : kAuditTrail) steps.push_back(names.fill(sql));
+  return steps;
+}
+
 // The n-th leads from version n to n + 1.
 constexpr std::array<std::vector<std::string> (*)(const Names&), kSchemaVersion> kMigrations{
-    steps_to_version_1};
+    steps_to_version_1, steps_to_version_2, steps_to_version_3};
 
 void run_each(Transaction& transaction, const std::vector<std::string>& steps) {
   static const Parameters kNone;

@@ -54,10 +54,12 @@ void throw_sql_error(std::string_view sqlstate, std::string_view text) {
   }
   for (const Mapping& mapping : kMappings) {
     if (!sqlstate.starts_with(mapping.sqlstate)) continue;
-    throw Error(mapping.code,
-                fmt::format("PostgreSQL: {} ({}); {}", text, sqlstate, mapping.what_to_do));
+    throw SqlError(mapping.code,
+                   fmt::format("PostgreSQL: {} ({}); {}", text, sqlstate, mapping.what_to_do),
+                   sqlstate, text);
   }
-  throw Error(ErrorCode::internal, fmt::format("PostgreSQL: {} ({})", text, sqlstate));
+  throw SqlError(ErrorCode::internal, fmt::format("PostgreSQL: {} ({})", text, sqlstate), sqlstate,
+                 text);
 }
 
 bool ends_connection(std::string_view sqlstate) noexcept {

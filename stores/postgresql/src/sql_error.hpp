@@ -7,6 +7,22 @@
 
 namespace oncebox::postgresql {
 
+/// What the server says of a statement.
+class SqlError : public Error {
+ public:
+  SqlError(ErrorCode code, const std::string& text, std::string_view sqlstate,
+           std::string_view primary)
+      : Error(code, text), sqlstate_(sqlstate), primary_(primary) {}
+
+  [[nodiscard]] const std::string& sqlstate() const noexcept { return sqlstate_; }
+  /// Its message alone, without our advice.
+  [[nodiscard]] const std::string& primary() const noexcept { return primary_; }
+
+ private:
+  std::string sqlstate_;
+  std::string primary_;
+};
+
 /// A statement or transaction that lost against another one, a deadlock or a serialization failure.
 /// Nothing has changed, and repeating the whole transaction is what the database asks for. Handled
 /// inside the store, where it is not repeated for ever.

@@ -23,10 +23,22 @@ void wait_before_repetition(int repetition) {
 }
 
 Transaction::Transaction(Connection& connection, Deadline deadline)
-    : connection_(connection), deadline_(deadline) {}
+    : Transaction(connection, deadline, Begun::by_us) {}
+
+Transaction::Transaction(Connection& connection, Deadline deadline, Begun begun)
+    : connection_(connection),
+      deadline_(deadline),
+      begun_(begun),
+      is_open_(begun == Begun::by_somebody_else) {
+  if (begun == Begun::by_us) before_next(kBeginTransaction);
+}
+
+Transaction Transaction::joined(Connection& connection, Deadline deadline) {
+  return {connection, deadline, Begun::by_somebody_else};
+}
 
 Transaction::~Transaction() {
-  if (!is_open_ || connection_.is_broken()) return;
+  if (!is_open_ || begun_ == Begun::by_somebody_else || connection_.is_broken()) return;
   try {
     connection_.run(kRollBack, kNoParameters, Exchange::changes_nothing, deadline_);
   } catch (...) {
@@ -35,12 +47,14 @@ Transaction::~Transaction() {
   }
 }
 
-std::vector<Command> Transaction::begun(std::span<const Command> commands) {
-  std::vector<Command> all;
-  all.reserve(commands.size() + 2);
-  if (!is_open_) all.push_back({&kBeginTransaction, &kNoParameters});
-  for (const Command& command : commands) all.push_back(command);
+std::vector<Command> Transaction::preceded(std::span<const Command> commands) {
+  std::vector<Command> all = std::exchange(before_next_, {});
+  all.insert(all.end(), commands.begin(), commands.end());
   return all;
+}
+
+void Transaction::before_next(const Statement& statement) {
+  before_next_.push_back({&statement, &kNoParameters});
 }
 
 Result Transaction::run(const Statement& statement, const Parameters& parameters) {
@@ -49,24 +63,24 @@ Result Transaction::run(const Statement& statement, const Parameters& parameters
 }
 
 std::vector<Result> Transaction::run_all(std::span<const Command> commands) {
-  const bool begins = !is_open_;
-  const std::vector<Command> all = begun(commands);
+  const std::ptrdiff_t before = std::ssize(before_next_);
+  const std::vector<Command> all = preceded(commands);
   is_open_ = true;
   std::vector<Result> results = connection_.run_all(all, Exchange::changes_nothing, deadline_);
-  if (begins) results.erase(results.begin());
+  results.erase(results.begin(), results.begin() + before);
   return results;
 }
 
 std::vector<Result> Transaction::commit(std::span<const Command> last) {
   if (!is_open_ && last.empty()) return {};
-  const bool begins = !is_open_;
-  std::vector<Command> all = begun(last);
+  const std::ptrdiff_t before = std::ssize(before_next_);
+  std::vector<Command> all = preceded(last);
   all.push_back({&kCommitTransaction, &kNoParameters});
   is_open_ = true;
   std::vector<Result> results = connection_.run_all(all, Exchange::commits, deadline_);
   is_open_ = false;
   results.pop_back();
-  if (begins) results.erase(results.begin());
+  results.erase(results.begin(), results.begin() + before);
   return results;
 }
 

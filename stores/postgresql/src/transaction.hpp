@@ -17,6 +17,8 @@ namespace oncebox::postgresql {
 class Transaction {
  public:
   Transaction(Connection& connection, Deadline deadline);
+  /// One that was begun by somebody else, who ends it.
+  static Transaction joined(Connection& connection, Deadline deadline);
   ~Transaction();
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
@@ -24,15 +26,26 @@ class Transaction {
   Result run(const Statement& statement, const Parameters& parameters);
   std::vector<Result> run_all(std::span<const Command> commands);
 
+  /// Sends a statement without parameters ahead of the next commands, in the same exchange.
+  void before_next(const Statement& statement);
+  /// When the next exchange gives up.
+  void renew(Deadline deadline) noexcept { deadline_ = deadline; }
+
   /// Commits, together with the last commands. Their results are those of the commands.
   std::vector<Result> commit(std::span<const Command> last = {});
 
  private:
-  [[nodiscard]] std::vector<Command> begun(std::span<const Command> commands);
+  /// The commands with what is to be sent before them.
+  [[nodiscard]] std::vector<Command> preceded(std::span<const Command> commands);
+
+  enum class Begun { by_us, by_somebody_else };
+  Transaction(Connection& connection, Deadline deadline, Begun begun);
 
   Connection& connection_;
-  const Deadline deadline_;
-  bool is_open_ = false;
+  Deadline deadline_;
+  const Begun begun_;
+  std::vector<Command> before_next_;
+  bool is_open_;
 };
 
 /// How often a transaction that lost against another is repeated before the caller is told.

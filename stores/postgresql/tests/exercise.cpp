@@ -95,6 +95,10 @@ void operate(QueueStore& queue, QueueOperator& messages, testing::FakeClock& clo
   EXPECT_EQ(messages.count({.statuses = {Status::dead}}), 4U)
       << "failed, observed, expired, quarantined";
   EXPECT_EQ(messages.stats().total().ready, 4U);
+  const std::vector<EditedMessage> edits{{.key = key("failed"), .payload = "mended"}};
+  EXPECT_EQ(messages.revive_edited(edits).front(), ReviveOutcome::revived);
+  EXPECT_EQ(messages.past_contents(key("failed")).size(), 1U);
+  EXPECT_EQ(queue.mark({.key = key("failed"), .as = MarkAs::dead}), MarkOutcome::marked);
   EXPECT_EQ(messages.revive(std::vector{key("failed")}).front(), ReviveOutcome::revived);
   EXPECT_EQ(messages.revive_matching({.error_contains = "expired"}, {}, 10), 1U);
   EXPECT_EQ(messages.purge(std::vector{key("observed")}).front(), PurgeOutcome::purged);
@@ -140,6 +144,9 @@ void exercise(Store& store, testing::FakeClock& clock) {
   work(store.outbox(), clock);
   operate(store.outbox(), store.outbox_operator(), clock);
   use_keys(store.keys(), clock);
+  store.audit().finish(store.audit().begin({.actor = "alice"}), {.changed = 1});
+  EXPECT_EQ(store.audit().list().records.size(), 1U);
+  EXPECT_EQ(store.audit().cleanup({.retention = 0s}), 1U);
   const Health health = store.health();
   EXPECT_EQ(health.status, HealthStatus::healthy) << health.detail;
 }

@@ -112,6 +112,28 @@ TEST_F(PostgresqlSchemaTest, SchemaCanBeMadeApartAndThenBeUsedWithoutDeployment)
   EXPECT_EQ(store.inbox().enqueue(message("a")).status, EnqueueStatus::accepted);
 }
 
+TEST_F(PostgresqlSchemaTest, SchemaOfVersion1IsBroughtUpToDateWithWhatIsInIt) {
+  RecordProperty("requirement", "IBX-116,IBX-117");
+  {
+    PostgresqlStore store(options());
+    store.inbox().enqueue(message("a"));
+    store.inbox().mark({.key = {"shop", "a"}, .as = MarkAs::dead, .error = "no"});
+  }
+  for (const char* const queue : {"inbox", "outbox"}) {
+    space_.run(fmt::format("DROP TABLE {{schema}}.oncebox_{}_past_content", queue));
+  }
+  space_.run("DROP TABLE {schema}.oncebox_audit");
+  set_version(1);
+  EXPECT_EQ(opening_error(options(SchemaDeployment::off)).code(), ErrorCode::conflict);
+  EXPECT_EQ(migrate(options()).from_version, 1);
+  PostgresqlStore store(options(SchemaDeployment::off));
+  const std::vector<EditedMessage> edits{{.key = {"shop", "a"}, .payload = "new"}};
+  EXPECT_EQ(store.inbox_operator().revive_edited(edits), std::vector{ReviveOutcome::revived});
+  EXPECT_EQ(store.inbox_operator().past_contents({"shop", "a"}).size(), 1U);
+  store.audit().begin({.actor = "alice"});
+  EXPECT_EQ(store.audit().list().records.size(), 1U);
+}
+
 TEST_F(PostgresqlSchemaTest, NewerSchemaIsRefused) {
   RecordProperty("requirement", "IBX-116");
   PostgresqlStore store(options());

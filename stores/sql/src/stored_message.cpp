@@ -58,4 +58,17 @@ void revive(MessageState& state, const ReviveOptions& options, TimePoint now) {
              clip_text(options.reason, limits::kMaxReasonBytes), now);
 }
 
+PastContent revive_edited(StoredMessage& stored, const Payload& payload,
+                          const ReviveOptions& options, TimePoint now) {
+  PastContent past{.content_version = stored.state.history.content_version,
+                   .payload = std::exchange(stored.content->payload, payload),
+                   .hash = stored.state.hash,
+                   .replaced_at = now,
+                   .replaced_by = clip_text(options.actor, limits::kMaxActorBytes),
+                   .reason = clip_text(options.reason, limits::kMaxReasonBytes)};
+  take_edit(stored.state, ContentHash::sha256_of(payload));
+  revive(stored.state, options, now);
+  return past;
+}
+
 }  // namespace oncebox::sql

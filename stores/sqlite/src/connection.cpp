@@ -72,20 +72,20 @@ void throw_error(sqlite3* database, int code, std::string_view what) {
   throw Error(code_of(code), message);
 }
 
-Statement::Statement(sqlite3* database, std::string_view sql) {
+void Statement::prepare() {
   sqlite3_stmt* statement = nullptr;
-  const int code = sqlite3_prepare_v3(database, sql.data(), static_cast<int>(sql.size()),
+  const int code = sqlite3_prepare_v3(database_, sql_.data(), static_cast<int>(sql_.size()),
                                       SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
   statement_.reset(statement);
-  if (code != SQLITE_OK) throw_error(database, code, "prepare a statement");
+  if (code != SQLITE_OK) throw_error(database_, code, "prepare a statement");
 }
 
 void Statement::check(int code, std::string_view what) const {
-  if (code != SQLITE_OK) throw_error(sqlite3_db_handle(statement_.get()), code, what);
+  if (code != SQLITE_OK) throw_error(database_, code, what);
 }
 
 Statement& Statement::bind(int parameter, std::int64_t value) {
-  check(sqlite3_bind_int64(statement_.get(), parameter, value), "bind a number");
+  check(sqlite3_bind_int64(prepared(), parameter, value), "bind a number");
   return *this;
 }
 
@@ -100,8 +100,7 @@ Statement& Statement::bind(int parameter, std::optional<TimePoint> time) {
 Statement& Statement::bind(int parameter, std::string_view text) {
   // A null pointer would bind NULL.
   const char* const data = text.empty() ? "" : text.data();
-  check(sqlite3_bind_text64(statement_.get(), parameter, data, text.size(), SQLITE_STATIC,
-                            SQLITE_UTF8),
+  check(sqlite3_bind_text64(prepared(), parameter, data, text.size(), SQLITE_STATIC, SQLITE_UTF8),
         "bind a text");
   return *this;
 }
@@ -112,29 +111,27 @@ Statement& Statement::bind(int parameter, const std::optional<std::string>& text
 
 Statement& Statement::bind_blob(int parameter, std::string_view bytes) {
   const char* const data = bytes.empty() ? "" : bytes.data();
-  check(sqlite3_bind_blob64(statement_.get(), parameter, data, bytes.size(), SQLITE_STATIC),
+  check(sqlite3_bind_blob64(prepared(), parameter, data, bytes.size(), SQLITE_STATIC),
         "bind bytes");
   return *this;
 }
 
 Statement& Statement::bind_blob(int parameter, std::span<const std::uint8_t> bytes) {
-  check(sqlite3_bind_blob64(statement_.get(), parameter, bytes.data(), bytes.size(), SQLITE_STATIC),
+  check(sqlite3_bind_blob64(prepared(), parameter, bytes.data(), bytes.size(), SQLITE_STATIC),
         "bind bytes");
   return *this;
 }
 
 Statement& Statement::bind_null(int parameter) {
-  check(sqlite3_bind_null(statement_.get(), parameter), "bind NULL");
+  check(sqlite3_bind_null(prepared(), parameter), "bind NULL");
   return *this;
 }
 
 bool Statement::step() {
-  const int code = sqlite3_step(statement_.get());
+  const int code = sqlite3_step(prepared());
   if (code == SQLITE_ROW) return true;
   sqlite3_reset(statement_.get());
-  if (code != SQLITE_DONE) {
-    throw_error(sqlite3_db_handle(statement_.get()), code, "run a statement");
-  }
+  if (code != SQLITE_DONE) throw_error(database_, code, "run a statement");
   return false;
 }
 
@@ -143,7 +140,11 @@ void Statement::run() {
   }
 }
 
-void Statement::reset() noexcept { sqlite3_reset(statement_.get()); }
+void Statement::reset() noexcept { sqlite3_reset(statement_.get()); }  // null is a no-op
+
+int Statement::columns() { return sqlite3_column_count(prepared()); }
+
+bool Statement::is_read_only() { return sqlite3_stmt_readonly(prepared()) != 0; }
 
 bool Statement::is_null(int column) const noexcept {
   return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
@@ -202,10 +203,20 @@ Connection::Connection(const ConnectionOptions& options) : busy_timeout_(options
   const std::string what = fmt::format("open \"{}\"", options.path);
   if (code != SQLITE_OK) throw_error(database, code, what);
   sqlite3_busy_handler(database, &Connection::wait_for_lock, this);
+  // Statements are kept, so there is little to allocate quickly; the default takes 48 kB.
+  constexpr int kSlotBytes = 256;
+  constexpr int kSlots = 32;
+  sqlite3_db_config(database, SQLITE_DBCONFIG_LOOKASIDE, nullptr, kSlotBytes, kSlots);
   execute("PRAGMA temp_store = MEMORY");
   if (options.cache_bytes > 0) {
     execute(fmt::format("PRAGMA cache_size = -{}",
                         std::max<std::size_t>(options.cache_bytes / 1024, 1)));
+  }
+}
+
+Connection::Connection(sqlite3* borrowed) : database_(borrowed, Close{.is_borrowed = true}) {
+  if (borrowed == nullptr) {
+    throw Error(ErrorCode::invalid_argument, "there is no SQLite connection to join");
   }
 }
 
@@ -229,6 +240,8 @@ void Connection::execute(const char* sql) {
   if (code != SQLITE_OK) throw_error(database_.get(), code, "run a statement");
 }
 
+void Connection::release_memory() noexcept { sqlite3_db_release_memory(database_.get()); }
+
 Statement Connection::prepare(std::string_view sql) { return {database_.get(), sql}; }
 
 std::int64_t Connection::query_integer(const char* sql) {
@@ -239,6 +252,10 @@ std::int64_t Connection::query_integer(const char* sql) {
 std::string Connection::query_text(const char* sql) {
   Statement statement = prepare(sql);
   return statement.step() ? std::string(statement.text(0)) : std::string();
+}
+
+std::int64_t Connection::last_insert_id() const noexcept {
+  return sqlite3_last_insert_rowid(database_.get());
 }
 
 std::int64_t Connection::changes() const noexcept { return sqlite3_changes64(database_.get()); }

@@ -27,11 +27,12 @@ class LockedError : public Error {
 /// Throws the `Error` that a result code means. `what` says what was being done.
 [[noreturn]] void throw_error(sqlite3* database, int code, std::string_view what);
 
-/// A prepared statement. Parameters are numbered from 1, columns from 0. Bound texts and blobs are
-/// borrowed: they must stay until the statement is reset.
+/// A statement, prepared when it is first used: a store has sixty of them, which take half a
+/// megabyte, and one that rests needs few. Parameters are numbered from 1, columns from 0. Bound
+/// texts and blobs are borrowed: they must stay until the statement is reset.
 class Statement {
  public:
-  Statement(sqlite3* database, std::string_view sql);
+  Statement(sqlite3* database, std::string_view sql) : database_(database), sql_(sql) {}
 
   Statement& bind(int parameter, std::int64_t value);
   Statement& bind(int parameter, int value) { return bind(parameter, std::int64_t{value}); }
@@ -52,6 +53,9 @@ class Statement {
   void run();
   void reset() noexcept;
 
+  [[nodiscard]] int columns();
+  [[nodiscard]] bool is_read_only();
+
   [[nodiscard]] bool is_null(int column) const noexcept;
   [[nodiscard]] std::int64_t integer(int column) const noexcept;
   [[nodiscard]] int small_integer(int column) const noexcept;
@@ -68,8 +72,15 @@ class Statement {
     void operator()(sqlite3_stmt* statement) const noexcept { sqlite3_finalize(statement); }
   };
 
+  [[nodiscard]] sqlite3_stmt* prepared() {
+    if (!statement_) prepare();
+    return statement_.get();
+  }
+  void prepare();
   void check(int code, std::string_view what) const;
 
+  sqlite3* database_;
+  std::string sql_;
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
 };
 
@@ -99,6 +110,8 @@ struct ConnectionOptions {
 class Connection {
  public:
   explicit Connection(const ConnectionOptions& options);
+  /// One that belongs to somebody else, and stays open.
+  explicit Connection(sqlite3* borrowed);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -111,21 +124,29 @@ class Connection {
   [[nodiscard]] std::int64_t query_integer(const char* sql);
   [[nodiscard]] std::string query_text(const char* sql);
 
+  /// The number of the row that was inserted last.
+  [[nodiscard]] std::int64_t last_insert_id() const noexcept;
   /// How many rows the last statement changed.
   [[nodiscard]] std::int64_t changes() const noexcept;
   [[nodiscard]] bool in_transaction() const noexcept;
+
+  /// Gives back the memory of pages that are in the file as well.
+  void release_memory() noexcept;
 
   [[nodiscard]] sqlite3* handle() noexcept { return database_.get(); }
 
  private:
   struct Close {
-    void operator()(sqlite3* database) const noexcept { sqlite3_close_v2(database); }
+    void operator()(sqlite3* database) const noexcept {
+      if (!is_borrowed) sqlite3_close_v2(database);
+    }
+    bool is_borrowed;
   };
 
   static int wait_for_lock(void* self, int waited) noexcept;
 
-  std::unique_ptr<sqlite3, Close> database_;
-  std::chrono::milliseconds busy_timeout_;
+  std::unique_ptr<sqlite3, Close> database_{nullptr, Close{.is_borrowed = false}};
+  std::chrono::milliseconds busy_timeout_{0};
   std::chrono::steady_clock::time_point busy_since_;
 };
 

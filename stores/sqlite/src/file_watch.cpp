@@ -5,50 +5,170 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
 #include <utility>
+#include <vector>
 
 namespace oncebox::sqlite {
 
-FileWatch::Descriptor::~Descriptor() {
-  if (number_ >= 0) close(number_);
-}
+struct FileWatch::Target {
+  int watch = -1;
+  std::mutex mutex;  // held during the call, so that the end can wait for it
+  std::function<void()> on_write;
+};
+
+namespace {
+
+/// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  [[nodiscard]] int get() const noexcept { return number_; }
+
+ private:
+  int number_;
+};
+
+}  // namespace
+
+/// The thread and the instance that watches share.
+class FileWatcher {
+ public:
+  using TargetPtr = std::shared_ptr<FileWatch::Target>;
+
+  /// The one of this process, which lives as long as somebody uses it.
+  static std::shared_ptr<FileWatcher> shared() {
+    static std::mutex mutex;
+    static std::weak_ptr<FileWatcher> current;
+    const std::lock_guard lock(mutex);
+    std::shared_ptr<FileWatcher> watcher = current.lock();
+    if (!watcher) {
+      watcher = std::make_shared<FileWatcher>();
+      current = watcher;
+    }
+    return watcher;
+  }
+
+  FileWatcher()
+      : events_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
+        stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (events_.get() < 0 || stop_.get() < 0) return;
+    thread_ = std::jthread([this] { run(); });
+  }
+  ~FileWatcher() {
+    const std::uint64_t one = 1;
+    // The counter of an eventfd takes this without blocking.
+    if (thread_.joinable()) (void)!write(stop_.get(), &one, sizeof one);
+  }
+  FileWatcher(const FileWatcher&) = delete;
+  FileWatcher& operator=(const FileWatcher&) = delete;
+
+  /// False when the file cannot be watched.
+  bool add(const std::string& path, const TargetPtr& target) {
+    if (!thread_.joinable()) return false;
+    const std::lock_guard lock(mutex_);
+    target->watch = inotify_add_watch(events_.get(), path.c_str(), IN_MODIFY);
+    if (target->watch < 0) return false;
+    targets_[target->watch].push_back(target);  // the same number for the same file
+    return true;
+  }
+
+  void remove(const TargetPtr& target) {
+    const std::lock_guard lock(mutex_);
+    std::vector<TargetPtr>& of_file = targets_[target->watch];
+    std::erase(of_file, target);
+    if (!of_file.empty()) return;
+    targets_.erase(target->watch);
+    inotify_rm_watch(events_.get(), target->watch);
+  }
+
+ private:
+  void run() {
+    constexpr int kForever = -1;
+    constexpr int kPauseMs = 1;
+    while (wait(kForever)) {
+      for (const TargetPtr& target : targets_of(read_events())) {
+        const std::lock_guard calling(target->mutex);
+        if (target->on_write) target->on_write();
+      }
+      // A busy writer makes an event for each page; one wake-up for a burst is enough.
+      if (!wait(kPauseMs)) return;
+    }
+  }
+
+  /// Waits for something to read, or for the time to pass; false when it is to end.
+  [[nodiscard]] bool wait(int timeout_ms) const {
+    std::array<pollfd, 2> files{pollfd{stop_.get(), POLLIN, 0}, pollfd{events_.get(), POLLIN, 0}};
+    // While waiting for the time to pass only the stop counts.
+    const nfds_t watched = timeout_ms < 0 ? files.size() : 1;
+    poll(files.data(), watched, timeout_ms);
+    return (files[0].revents & POLLIN) == 0;
+  }
+
+  /// The numbers of the files that were written to.
+  [[nodiscard]] std::set<int> read_events() {
+    std::set<int> written;
+    for (;;) {
+      const ssize_t size = read(events_.get(), buffer_.data(), buffer_.size());
+      if (size <= 0) return written;
+      for (std::size_t at = 0; at < static_cast<std::size_t>(size);) {
+        inotify_event event;
+        std::memcpy(&event, buffer_.data() + at, sizeof event);
+        written.insert(event.wd);
+        at += sizeof event + event.len;
+      }
+    }
+  }
+
+  [[nodiscard]] std::vector<TargetPtr> targets_of(const std::set<int>& written) {
+    // A full queue of the kernel drops events, and says so with this number.
+    constexpr int kSomeWereLost = -1;
+    std::vector<TargetPtr> targets;
+    const auto add = [&](const std::vector<TargetPtr>& of_file) {
+      targets.insert(targets.end(), of_file.begin(), of_file.end());
+    };
+    const std::lock_guard lock(mutex_);
+    if (written.contains(kSomeWereLost)) {
+      for (const auto& [watch, of_file] : targets_) add(of_file);
+      return targets;
+    }
+    for (const int watch : written) {
+      if (const auto found = targets_.find(watch); found != targets_.end()) add(found->second);
+    }
+    return targets;
+  }
+
+  Descriptor events_;
+  Descriptor stop_;
+  std::array<char, 16'384> buffer_{};
+  std::mutex mutex_;
+  std::map<int, std::vector<TargetPtr>> targets_;
+  std::jthread thread_;  // last: it uses the members above
+};
 
 FileWatch::FileWatch(const std::string& path, std::function<void()> on_write)
-    : events_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
-      stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      on_write_(std::move(on_write)) {
-  if (events_.get() < 0 || stop_.get() < 0) return;
-  if (inotify_add_watch(events_.get(), path.c_str(), IN_MODIFY) < 0) return;
-  thread_ = std::jthread([this] { watch(); });
+    : watcher_(FileWatcher::shared()), target_(std::make_shared<Target>()) {
+  target_->on_write = std::move(on_write);
+  if (!watcher_->add(path, target_)) target_.reset();
 }
 
 FileWatch::~FileWatch() {
-  const std::uint64_t one = 1;
-  // The counter of an eventfd takes this without blocking.
-  if (thread_.joinable()) (void)!write(stop_.get(), &one, sizeof one);
-}
-
-bool FileWatch::wait(int timeout_ms) const {
-  std::array<pollfd, 2> files{pollfd{stop_.get(), POLLIN, 0}, pollfd{events_.get(), POLLIN, 0}};
-  // While waiting for the time to pass only the stop counts.
-  const nfds_t watched = timeout_ms < 0 ? files.size() : 1;
-  poll(files.data(), watched, timeout_ms);
-  return (files[0].revents & POLLIN) == 0;
-}
-
-void FileWatch::watch() {
-  constexpr int kForever = -1;
-  constexpr int kPauseMs = 1;
-  std::array<char, 4'096> events{};
-  while (wait(kForever)) {
-    while (read(events_.get(), events.data(), events.size()) > 0) {
-    }
-    on_write_();
-    // A busy writer makes an event for each page; one wake-up for a burst is enough.
-    if (!wait(kPauseMs)) return;
-  }
+  if (!target_) return;
+  watcher_->remove(target_);
+  const std::lock_guard waiting(target_->mutex);
+  target_->on_write = nullptr;
 }
 
 }  // namespace oncebox::sqlite

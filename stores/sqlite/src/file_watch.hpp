@@ -1,44 +1,33 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
-#include <thread>
 
 namespace oncebox::sqlite {
 
+class FileWatcher;
+
 /// Tells when somebody, in whatever process, has written to a file. Costs nothing while nobody
 /// does. Where the system has no such service it tells nothing, and its user falls back on polling.
+///
+/// All watches of a process share a thread and an inotify instance, of which the kernel grants each
+/// user a hundred or so: there may be more stores than that.
 class FileWatch {
  public:
-  /// Calls `on_write` from a thread of its own, at most about a thousand times a second, until it
-  /// is destroyed. `on_write` must not throw.
+  /// Calls `on_write` from another thread, at most about a thousand times a second, until it is
+  /// destroyed. `on_write` must not throw, and must return at once.
   FileWatch(const std::string& path, std::function<void()> on_write);
+  /// Waits for a call under way.
   ~FileWatch();
   FileWatch(const FileWatch&) = delete;
   FileWatch& operator=(const FileWatch&) = delete;
 
+  struct Target;
+
  private:
-  /// A file descriptor that closes itself.
-  class Descriptor {
-   public:
-    explicit Descriptor(int number) : number_(number) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor();
-    [[nodiscard]] int get() const noexcept { return number_; }
-
-   private:
-    int number_;
-  };
-
-  void watch();
-  /// Whether there is something to read on `events` before the time is over; false when stopped.
-  [[nodiscard]] bool wait(int timeout_ms) const;
-
-  Descriptor events_;
-  Descriptor stop_;
-  std::function<void()> on_write_;
-  std::jthread thread_;
+  std::shared_ptr<FileWatcher> watcher_;
+  std::shared_ptr<Target> target_;  ///< null: it could not be watched
 };
 
 }  // namespace oncebox::sqlite

@@ -29,6 +29,8 @@ std::vector<std::string_view> stages_of(Status status) {
   return {};
 }
 
+std::int64_t milliseconds_of(TimePoint time) { return time.time_since_epoch().count(); }
+
 }  // namespace
 
 FilterSql::FilterSql(const MessageFilter& filter, std::string_view queue) {
@@ -37,7 +39,7 @@ FilterSql::FilterSql(const MessageFilter& filter, std::string_view queue) {
     require(fmt::format("m.id IN ({})", ids_of_key(queue, "?")),
             Value(std::vector<std::uint8_t>(key.begin(), key.end())));
   }
-  require_statuses(filter.statuses, queue);
+  require_statuses(filter, queue);
   if (filter.topic) require_topic(*filter.topic);
   if (filter.source) require("m.source = ?", Value(filter.source->str()));
   if (filter.message_id) require("m.message_id = ?", Value(filter.message_id->str()));
@@ -66,14 +68,23 @@ void FilterSql::require(std::string_view condition, std::int64_t value) {
 }
 
 // A union of what the partial indexes hold, so that what is done is not looked at unless it is
-// asked for.
-void FilterSql::require_statuses(const std::vector<Status>& statuses, std::string_view queue) {
-  if (statuses.empty()) return;
+// asked for; nor what was finished at other times than those asked for.
+void FilterSql::require_statuses(const MessageFilter& filter, std::string_view queue) {
+  if (filter.statuses.empty()) return;
+  std::string finished;
+  if (filter.finished.from) {
+    values_.emplace_back(milliseconds_of(*filter.finished.from));
+    finished += fmt::format(" AND finished_at >= ?{}", values_.size());
+  }
+  if (filter.finished.until) {
+    values_.emplace_back(milliseconds_of(*filter.finished.until));
+    finished += fmt::format(" AND finished_at < ?{}", values_.size());
+  }
   std::string ids;
-  for (const Status status : statuses) {
+  for (const Status status : filter.statuses) {
     for (const std::string_view stage : stages_of(status)) {
       ids += ids.empty() ? "" : " UNION ALL ";
-      ids += fmt::format("SELECT id FROM oncebox_{}_state WHERE {}", queue, stage);
+      ids += fmt::format("SELECT id FROM oncebox_{}_state WHERE {}{}", queue, stage, finished);
     }
   }
   require(fmt::format("s.id IN ({})", ids));
@@ -89,9 +100,8 @@ void FilterSql::require_topic(const TopicPattern& pattern) {
 }
 
 void FilterSql::require_range(std::string_view column, const TimeRange& range) {
-  const auto number = [](TimePoint time) { return std::int64_t{time.time_since_epoch().count()}; };
-  if (range.from) require(fmt::format("{} >= ?", column), number(*range.from));
-  if (range.until) require(fmt::format("{} < ?", column), number(*range.until));
+  if (range.from) require(fmt::format("{} >= ?", column), milliseconds_of(*range.from));
+  if (range.until) require(fmt::format("{} < ?", column), milliseconds_of(*range.until));
 }
 
 void FilterSql::bind_to(Statement& statement) const {

@@ -29,7 +29,7 @@ class FilterSql {
 
   void require(std::string_view condition);
   void require(std::string_view condition, Value value);
-  void require_statuses(const std::vector<Status>& statuses, std::string_view queue);
+  void require_statuses(const MessageFilter& filter, std::string_view queue);
   void require_topic(const TopicPattern& pattern);
   void require_range(std::string_view column, const TimeRange& range);
 

@@ -9,10 +9,13 @@
 
 namespace oncebox::sqlite {
 
-KeyIndex::KeyIndex(Connection& connection, std::string_view queue, std::size_t keys_per_segment)
+KeyIndex::KeyIndex(Connection& connection, std::string_view queue, std::size_t keys_per_segment,
+                   KeyFilter filter)
     : keys_per_segment_(keys_per_segment),
+      uses_filter_(filter),
       find_(connection.prepare(
           fmt::format("SELECT id FROM oncebox_{}_message WHERE segment = ?1 AND key = ?2", queue))),
+      find_anywhere_(connection.prepare(ids_of_key(queue, "?1"))),
       next_segment_(connection.prepare(
           fmt::format("SELECT min(segment) FROM oncebox_{}_message WHERE segment >= ?1", queue))),
       keys_of_segment_(connection.prepare(
@@ -21,6 +24,11 @@ KeyIndex::KeyIndex(Connection& connection, std::string_view queue, std::size_t k
 
 std::optional<std::int64_t> KeyIndex::find_in_full(const sql::StorageKey& key,
                                                    std::int64_t current) {
+  if (uses_filter_ == KeyFilter::none) {
+    const ResetLater reset(find_anywhere_);
+    if (!find_anywhere_.bind_blob(1, key).step()) return std::nullopt;
+    return find_anywhere_.integer(0);
+  }
   if (loaded_ < current) load_until(current);
   std::optional<std::int64_t> id;
   filter_.visit_sets_with(key, [&](std::size_t set) {

@@ -13,6 +13,10 @@
 
 namespace oncebox::sqlite {
 
+/// Whether a filter in memory tells where a key may be. It takes time to make, so whoever looks for
+/// few keys does without.
+enum class KeyFilter { in_memory, none };
+
 /// Finds the keys of one queue. Used on the writer's thread only, inside a transaction.
 ///
 /// Keys are as good as random, so in one large index every new key would change a page of its own:
@@ -25,7 +29,8 @@ namespace oncebox::sqlite {
 /// a segment has become full, by its own doing or another's.
 class KeyIndex {
  public:
-  KeyIndex(Connection& connection, std::string_view queue, std::size_t keys_per_segment);
+  KeyIndex(Connection& connection, std::string_view queue, std::size_t keys_per_segment,
+           KeyFilter filter = KeyFilter::in_memory);
 
   [[nodiscard]] std::size_t keys_per_segment() const noexcept { return keys_per_segment_; }
 
@@ -56,7 +61,9 @@ class KeyIndex {
                                                     const sql::StorageKey& key);
 
   const std::size_t keys_per_segment_;
+  const KeyFilter uses_filter_;
   Statement find_;
+  Statement find_anywhere_;
   Statement next_segment_;
   Statement keys_of_segment_;
   SegmentFilter filter_;

@@ -96,15 +96,24 @@ UPDATE oncebox_{queue}_state SET stage = 2
  WHERE partition_key = ?1 AND stage = 1
    AND partition_key IS NOT NULL AND stage BETWEEN 1 AND 3)sql"))),
       set_stage(connection.prepare(
-          for_queue(queue, "UPDATE oncebox_{queue}_state SET stage = ?2 WHERE id = ?1"))) {}
+          for_queue(queue, "UPDATE oncebox_{queue}_state SET stage = ?2 WHERE id = ?1"))),
+      past_totals(connection.prepare(for_queue(queue, R"sql(
+SELECT count(*), coalesce(sum(length(payload)), 0) FROM oncebox_{queue}_past_content
+ WHERE id = ?1)sql"))),
+      insert_past(connection.prepare(for_queue(queue, R"sql(
+INSERT INTO oncebox_{queue}_past_content (
+  id, content_version, replaced_at, replaced_by, reason, hash_algorithm, hash, payload)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8))sql"))),
+      delete_past(connection.prepare(
+          for_queue(queue, "DELETE FROM oncebox_{queue}_past_content WHERE id = ?1"))) {}
 
 QueueTable::QueueTable(Connection& connection, std::string_view queue, TopicNumbers& topics,
-                       std::size_t keys_per_segment)
+                       std::size_t keys_per_segment, KeyFilter filter)
     : connection_(connection),
       queue_(queue),
       topics_(topics),
       lanes_(connection, queue),
-      keys_(connection, queue, keys_per_segment),
+      keys_(connection, queue, keys_per_segment, filter),
       sql_(connection, queue) {}
 
 void QueueTable::load_keys() {
@@ -303,7 +312,34 @@ void QueueTable::touch(const QueueRow& row, TimePoint now, int duplicates) {
 void QueueTable::remove(const QueueRow& row) {
   sql_.delete_message.bind(1, row.id).run();
   sql_.delete_state.bind(1, row.id).run();
+  // An edit is a revival.
+  if (row.state.revivals.count > 0) sql_.delete_past.bind(1, row.id).run();
   if (row.stage == Stage::done) --done_added_[topic_number(row)];
+}
+
+PastContentTotals QueueTable::past_content_totals(const QueueRow& row) {
+  Statement& totals = sql_.past_totals;
+  const ResetLater reset(totals);
+  if (!totals.bind(1, row.id).step()) return {};
+  return {.contents = static_cast<std::size_t>(totals.integer(0)),
+          .bytes = static_cast<std::size_t>(totals.integer(1))};
+}
+
+void QueueTable::keep(const QueueRow& row, const PastContent& past) {
+  Statement& insert = sql_.insert_past;
+  const ResetLater reset(insert);
+  insert.bind(1, row.id)
+      .bind(2, past.content_version)
+      .bind(3, past.replaced_at)
+      .bind(4, std::string_view(past.replaced_by))
+      .bind(5, std::string_view(past.reason))
+      .bind_blob(8, past.payload.bytes());
+  if (past.hash) {
+    insert.bind(6, std::string_view(past.hash->algorithm())).bind_blob(7, past.hash->digest());
+  } else {
+    insert.bind_null(6).bind_null(7);
+  }
+  insert.run();
 }
 
 std::uint64_t QueueTable::next_enqueue_order() {

@@ -25,7 +25,7 @@ namespace oncebox::sqlite {
 class QueueTable {
  public:
   QueueTable(Connection& connection, std::string_view queue, TopicNumbers& topics,
-             std::size_t keys_per_segment);
+             std::size_t keys_per_segment, KeyFilter filter = KeyFilter::in_memory);
 
   /// Makes the filter of the keys, in a transaction of its own that only reads: with millions of
   /// messages it takes seconds, in which others must be able to write. Called before the first
@@ -61,6 +61,10 @@ class QueueTable {
   /// Notes that a known key came again.
   void touch(const QueueRow& row, TimePoint now, int duplicates);
   void remove(const QueueRow& row);
+
+  /// How much is kept of what edits replaced in a message, and what the next one adds to it.
+  [[nodiscard]] PastContentTotals past_content_totals(const QueueRow& row);
+  void keep(const QueueRow& row, const PastContent& past);
 
   [[nodiscard]] std::uint64_t next_enqueue_order();
 
@@ -111,7 +115,7 @@ class QueueTable {
     Statement find_id, insert_message, insert_state, insert_accepted, update_state, update_content,
         touch, delete_message, delete_state, load_counters, save_counters, add_done, lane_rows,
         listed_rows, lease, acknowledge, lapsed, expired, done_until, dead_until, partition_first,
-        partition_exposed, set_stage;
+        partition_exposed, set_stage, past_totals, insert_past, delete_past;
   };
 
   class LaneMerge;

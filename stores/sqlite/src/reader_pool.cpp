@@ -4,9 +4,9 @@
 
 namespace oncebox::sqlite {
 
-ReaderPool::ReaderPool(const ConnectionOptions& options, std::size_t readers) {
+ReaderPool::ReaderPool(ConnectionOptions options, std::size_t readers, ReaderPages pages)
+    : options_(std::move(options)), pages_(pages), not_open_(readers) {
   free_.reserve(readers);
-  for (std::size_t i = 0; i < readers; ++i) free_.push_back(std::make_unique<Connection>(options));
 }
 
 ReaderPool::Snapshot::~Snapshot() {
@@ -19,13 +19,26 @@ ReaderPool::Snapshot::~Snapshot() {
 
 std::unique_ptr<Connection> ReaderPool::take() {
   std::unique_lock lock(mutex_);
-  freed_.wait(lock, [this] { return !free_.empty(); });
-  std::unique_ptr<Connection> connection = std::move(free_.back());
-  free_.pop_back();
-  return connection;
+  freed_.wait(lock, [this] { return !free_.empty() || not_open_ > 0; });
+  if (!free_.empty()) {
+    std::unique_ptr<Connection> connection = std::move(free_.back());
+    free_.pop_back();
+    return connection;
+  }
+  --not_open_;
+  lock.unlock();
+  try {
+    return std::make_unique<Connection>(options_);
+  } catch (...) {
+    lock.lock();
+    ++not_open_;
+    freed_.notify_one();
+    throw;
+  }
 }
 
 void ReaderPool::give_back(std::unique_ptr<Connection> connection) noexcept {
+  if (pages_ == ReaderPages::released) connection->release_memory();
   {
     const std::lock_guard lock(mutex_);
     free_.push_back(std::move(connection));  // has room: it came from here

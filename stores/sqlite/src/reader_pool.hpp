@@ -10,16 +10,23 @@
 
 namespace oncebox::sqlite {
 
+/// What becomes of the pages that a read has brought into memory.
+enum class ReaderPages {
+  kept,
+  released,  ///< for reads that are rare and look at little
+};
+
 /// Connections for calls that only read. Each call sees one state of the database, the latest that
 /// was committed when it began, and neither waits for the writer nor holds it up.
 class ReaderPool {
  public:
-  /// Opens them all. Throws as `Connection` does.
-  ReaderPool(const ConnectionOptions& options, std::size_t readers);
+  /// They are opened when they are needed, so that a store that rests has one connection.
+  ReaderPool(ConnectionOptions options, std::size_t readers, ReaderPages pages = ReaderPages::kept);
   ReaderPool(const ReaderPool&) = delete;
   ReaderPool& operator=(const ReaderPool&) = delete;
 
-  /// Answers what `read(Connection&)` does, on a connection that is free.
+  /// Answers what `read(Connection&)` does, on a connection that is free. Throws as `Connection`
+  /// does.
   template <class Read>
   auto run(Read read) {
     Loan loan(*this);
@@ -60,8 +67,11 @@ class ReaderPool {
   std::unique_ptr<Connection> take();
   void give_back(std::unique_ptr<Connection> connection) noexcept;
 
+  const ConnectionOptions options_;
+  const ReaderPages pages_;
   std::mutex mutex_;
   std::condition_variable freed_;
+  std::size_t not_open_;
   std::vector<std::unique_ptr<Connection>> free_;
 };
 

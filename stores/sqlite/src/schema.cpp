@@ -136,6 +136,40 @@ CREATE INDEX oncebox_{queue}_partition
   WHERE partition_key IS NOT NULL AND stage BETWEEN 1 AND 3;
 )sql";
 
+// What operators replaced. The state of such a message counts at least one revival.
+constexpr const char* kPastContents = R"sql(
+CREATE TABLE oncebox_{queue}_past_content (
+  id              INTEGER NOT NULL,  -- the message
+  content_version INTEGER NOT NULL,
+  replaced_at     INTEGER NOT NULL,
+  replaced_by     TEXT NOT NULL,
+  reason          TEXT NOT NULL,
+  hash_algorithm  TEXT,
+  hash            BLOB,
+  payload         BLOB NOT NULL,
+  PRIMARY KEY (id, content_version)
+) STRICT;
+)sql";
+
+// AUTOINCREMENT: a number of an entry that is gone must not come to mean another.
+constexpr const char* kAuditTrail = R"sql(
+CREATE TABLE oncebox_audit (
+  id          INTEGER PRIMARY KEY AUTOINCREMENT,
+  actor       TEXT NOT NULL,
+  action      TEXT NOT NULL,
+  part        TEXT NOT NULL,
+  subject     TEXT NOT NULL,
+  reason      TEXT NOT NULL,
+  begun_at    INTEGER NOT NULL,
+  finished_at INTEGER,
+  status      TEXT,     -- NULL: under way, or nobody lived to tell
+  changed     INTEGER,
+  detail      TEXT
+) STRICT;
+
+CREATE INDEX oncebox_audit_begun ON oncebox_audit (begun_at);
+)sql";
+
 void execute_for_queues(Connection& connection, const char* sql) {
   for (const std::string_view queue : {"inbox", "outbox"}) {
     connection.execute(fmt::format(fmt::runtime(sql), fmt::arg("queue", queue)));
@@ -151,9 +185,13 @@ void bring_to_version_2(Connection& connection) {
   execute_for_queues(connection, kIndexesWithoutLists);
 }
 
+void bring_to_version_3(Connection& connection) { execute_for_queues(connection, kPastContents); }
+
+void bring_to_version_4(Connection& connection) { connection.execute(kAuditTrail); }
+
 // The n-th brings version n to n + 1.
-constexpr std::array<void (*)(Connection&), kSchemaVersion> kMigrations{create_version_1,
-                                                                        bring_to_version_2};
+constexpr std::array<void (*)(Connection&), kSchemaVersion> kMigrations{
+    create_version_1, bring_to_version_2, bring_to_version_3, bring_to_version_4};
 
 [[noreturn]] void refuse_newer(int version) {
   throw Error(ErrorCode::conflict,

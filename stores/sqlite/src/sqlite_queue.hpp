@@ -30,10 +30,15 @@ struct StoreParts {
 
 /// One queue in the database: a call that writes runs on the writer's thread in a transaction, one
 /// that reads on a reader.
-class SqliteQueue final : public QueueStore, public QueueOperator {
+class SqliteQueue final : public QueueStore, public QueueOperator, public TransactionalQueue {
  public:
-  /// `queue` is "inbox" or "outbox".
-  SqliteQueue(const StoreParts& parts, std::string_view queue, const Options& options);
+  SqliteQueue(const StoreParts& parts, QueueKind kind, const Options& options);
+
+  /// The other queue of the store, for transactions; must be called before any.
+  void meet(SqliteQueue& sibling) noexcept { sibling_ = &sibling; }
+
+  [[nodiscard]] TransactionalQueue* transactional() noexcept override { return this; }
+  SettleOutcome acknowledge_with(const Delivery& delivery, const Work& work) override;
 
   /// How a transaction of the writer ended; called on its thread.
   void on_ending(Writer::Ending ending) noexcept;
@@ -67,8 +72,13 @@ class SqliteQueue final : public QueueStore, public QueueOperator {
                                        const ReviveOptions& options) override;
   std::size_t do_revive_matching(const MessageFilter& filter, const ReviveOptions& options,
                                  std::size_t limit) override;
-  std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys) override;
-  std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit) override;
+  std::vector<ReviveOutcome> do_revive_edited(std::span<const EditedMessage> edits,
+                                              const ReviveOptions& options) override;
+  std::vector<PastContent> do_past_contents(const MessageKey& key) override;
+  std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys,
+                                     const PurgeOptions& options) override;
+  std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit,
+                                const PurgeOptions& options) override;
   CleanupResult do_cleanup(const CleanupRequest& request) override;
 
   /// Runs `work(now)` in a transaction. The clock is read there, so that times are in the order of
@@ -84,21 +94,31 @@ class SqliteQueue final : public QueueStore, public QueueOperator {
   }
 
   // These run on the writer's thread.
-  EnqueueOutcome enqueue_one(const Message& message, const EnqueueOptions& options, TimePoint now);
+  std::vector<EnqueueOutcome> enqueue_in_transaction(std::span<const Message> messages,
+                                                     const EnqueueOptions& options);
+  [[nodiscard]] std::vector<SettleOutcome> settle_in_order(std::span<const Settlement> settlements,
+                                                           TimePoint now, bool& may_be_claimable);
   [[nodiscard]] std::vector<ClaimedMessage> claim_ready(const ClaimRequest& request, TimePoint now);
+  void on_nothing_to_do();
   ReapResult reap_some(std::size_t limit, int max_deliveries, TimePoint now);
   SettleOutcome settle_one(const Settlement& settlement, TimePoint now);
   void revive_row(QueueRow& row, const ReviveOptions& options, TimePoint now);
+  ReviveOutcome revive_edited_one(const EditedMessage& edit, const ReviveOptions& options,
+                                  TimePoint now);
   [[nodiscard]] std::vector<std::int64_t> dead_matching(const MessageFilter& filter,
                                                         std::size_t limit);
   void give_pages_back();
 
   StoreParts parts_;
+  const QueueKind kind_;
+  SqliteQueue* sibling_ = nullptr;
   const std::string name_;
   const std::size_t max_payload_bytes_;
   QueueTable table_;
   WorkListeners listeners_;
   std::function<void()> start_watching_;
+  std::int64_t changes_when_idle_ = 0;
+  bool rests_ = false;  // and the writer's pages are to be given back
 };
 
 }  // namespace oncebox::sqlite

@@ -116,7 +116,8 @@ std::size_t SqliteQueue::do_revive_matching(const MessageFilter& filter,
   return revived;
 }
 
-std::vector<PurgeOutcome> SqliteQueue::do_purge(std::span<const MessageKey> keys) {
+std::vector<PurgeOutcome> SqliteQueue::do_purge(std::span<const MessageKey> keys,
+                                                const PurgeOptions& /*options*/) {
   return write(Flush::required, [&](TimePoint /*now*/) {
     std::vector<PurgeOutcome> outcomes;
     outcomes.reserve(keys.size());
@@ -135,7 +136,8 @@ std::vector<PurgeOutcome> SqliteQueue::do_purge(std::span<const MessageKey> keys
   });
 }
 
-std::size_t SqliteQueue::do_purge_matching(const MessageFilter& filter, std::size_t limit) {
+std::size_t SqliteQueue::do_purge_matching(const MessageFilter& filter, std::size_t limit,
+                                           const PurgeOptions& /*options*/) {
   return write(Flush::required, [&](TimePoint /*now*/) {
     const std::vector<std::int64_t> ids = dead_matching(filter, limit);
     for (const std::int64_t id : ids) table_.remove(table_.get(id));

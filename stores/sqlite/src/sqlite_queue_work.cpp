@@ -10,11 +10,12 @@
 
 namespace oncebox::sqlite {
 
-SqliteQueue::SqliteQueue(const StoreParts& parts, std::string_view queue, const Options& options)
+SqliteQueue::SqliteQueue(const StoreParts& parts, QueueKind kind, const Options& options)
     : parts_(parts),
-      name_(queue),
+      kind_(kind),
+      name_(to_string(kind)),
       max_payload_bytes_(options.max_payload_bytes),
-      table_(parts.connection, queue, parts.topics, options.keys_per_segment) {
+      table_(parts.connection, name_, parts.topics, options.keys_per_segment) {
   table_.load_keys();
 }
 
@@ -24,6 +25,7 @@ void SqliteQueue::on_ending(Writer::Ending ending) noexcept {
   } else {
     table_.rolled_back();
   }
+  if (std::exchange(rests_, false)) parts_.connection.release_memory();
 }
 
 std::vector<MarkOutcome> SqliteQueue::do_mark(std::span<const Mark> marks) {
@@ -67,7 +69,14 @@ std::vector<ClaimedMessage> SqliteQueue::claim_ready(const ClaimRequest& request
   std::vector<ClaimedMessage> claimed;
   claimed.reserve(rows.size());
   for (QueueRow& row : rows) claimed.push_back(sql::take_claimed(row));
+  if (claimed.empty()) on_nothing_to_do();
   return claimed;
+}
+
+// When nothing was written since the last time, nobody misses the pages for a while.
+void SqliteQueue::on_nothing_to_do() {
+  const std::int64_t changes = sqlite3_total_changes64(parts_.connection.handle());
+  rests_ = std::exchange(changes_when_idle_, changes) == changes;
 }
 
 /// Settles one after the other, but gathers plain acknowledgements that stand next to each other
@@ -137,14 +146,19 @@ class SqliteQueue::Settling {
   bool may_be_claimable_ = false;
 };
 
+std::vector<SettleOutcome> SqliteQueue::settle_in_order(std::span<const Settlement> settlements,
+                                                        TimePoint now, bool& may_be_claimable) {
+  Settling settling(*this, now, settlements.size());
+  for (const Settlement& settlement : settlements) settling.settle(settlement);
+  std::vector<SettleOutcome> outcomes = settling.finish();
+  may_be_claimable = settling.may_be_claimable();
+  return outcomes;
+}
+
 std::vector<SettleOutcome> SqliteQueue::do_settle(std::span<const Settlement> settlements) {
   bool may_be_claimable = false;
   auto outcomes = write(Flush::required, [&](TimePoint now) {
-    Settling settling(*this, now, settlements.size());
-    for (const Settlement& settlement : settlements) settling.settle(settlement);
-    std::vector<SettleOutcome> answers = settling.finish();
-    may_be_claimable = settling.may_be_claimable();
-    return answers;
+    return settle_in_order(settlements, now, may_be_claimable);
   });
   if (may_be_claimable) listeners_.notify();
   return outcomes;
@@ -202,7 +216,9 @@ ReapResult SqliteQueue::reap_some(std::size_t limit, int max_deliveries, TimePoi
 
 ReapResult SqliteQueue::do_reap(const ReapRequest& request) {
   const ReapResult result = write(Flush::required, [&](TimePoint now) {
-    return reap_some(request.limit, request.max_deliveries, now);
+    const ReapResult reaped = reap_some(request.limit, request.max_deliveries, now);
+    if (reaped.total() == 0) on_nothing_to_do();
+    return reaped;
   });
   if (result.total() > 0) listeners_.notify();
   return result;

@@ -15,6 +15,7 @@
 #include "oncebox/limits.hpp"
 #include "reader_pool.hpp"
 #include "schema.hpp"
+#include "sqlite_audit.hpp"
 #include "sqlite_keys.hpp"
 #include "sqlite_queue.hpp"
 #include "topic_names.hpp"
@@ -78,6 +79,7 @@ std::unique_ptr<Connection> open_writer_once(const Options& options) {
   connection->execute(fmt::format("PRAGMA wal_autocheckpoint = {}",
                                   std::max(options.checkpoint_bytes / kPageBytes, std::size_t{1})));
   if (deploys && schema_version(*connection) != kSchemaVersion) migrate(*connection);
+  connection->release_memory();  // the pages of a new schema
   return connection;
 }
 
@@ -103,14 +105,17 @@ struct SqliteStore::Impl {
       : options(validated(store_options)),
         connection(open_writer(options)),
         readers(connection_options(options, Access::read_only), options.readers),
-        own_reader(connection_options(options, Access::read_only), 1),
+        own_reader(connection_options(options, Access::read_only), 1, ReaderPages::released),
         topics(*connection),
         writer(*connection, options.max_waiting_calls,
                [this](Writer::Ending ending) { on_ending(ending); }),
         parts{*connection, writer, readers, own_reader, topics, clock},
-        inbox(parts, "inbox", options),
-        outbox(parts, "outbox", options),
-        keys(*connection, writer, readers, clock) {
+        inbox(parts, QueueKind::inbox, options),
+        outbox(parts, QueueKind::outbox, options),
+        keys(*connection, writer, readers, clock),
+        audit(*connection, writer, readers, clock) {
+    inbox.meet(outbox);
+    outbox.meet(inbox);
     for (SqliteQueue* queue : {&inbox, &outbox}) {
       queue->on_first_listener([this] { std::call_once(watching, [this] { start_watching(); }); });
     }
@@ -139,6 +144,7 @@ struct SqliteStore::Impl {
   SqliteQueue inbox;
   SqliteQueue outbox;
   SqliteKeys keys;
+  SqliteAudit audit;
   std::once_flag watching;
   std::optional<FileWatch> watch;  // last: its thread calls the queues
 };
@@ -155,10 +161,12 @@ QueueStore& SqliteStore::outbox() { return impl_->outbox; }
 IdempotencyStore& SqliteStore::keys() { return impl_->keys; }
 QueueOperator& SqliteStore::inbox_operator() { return impl_->inbox; }
 QueueOperator& SqliteStore::outbox_operator() { return impl_->outbox; }
+AuditTrail& SqliteStore::audit() { return impl_->audit; }
 
 Capabilities SqliteStore::capabilities() const {
   return {.durable = true,
           .shared_between_processes = true,
+          .joins_caller_transaction = true,
           .notifies = true,
           .max_payload_bytes = impl_->options.max_payload_bytes};
 }

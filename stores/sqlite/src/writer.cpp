@@ -1,6 +1,7 @@
 #include "writer.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "oncebox/error.hpp"
@@ -32,9 +33,70 @@ Writer::Writer(Connection& connection, std::size_t max_waiting_calls, OnEnding o
       roll_back_to_(connection.prepare("ROLLBACK TO one_call")),
       calls_([this](std::span<Call* const> calls) { return commit(calls); },
              {.max_batch = std::min<std::size_t>(max_waiting_calls, 1'000),
-              .max_queued = max_waiting_calls}) {}
+              .max_queued = max_waiting_calls}) {
+  sqlite3_set_authorizer(connection.handle(), &Writer::authorize, this);
+}
+
+Writer::Lending::Lending(Writer& writer) : writer_(writer) {
+  writer_.is_lent_ = true;
+  writer_.lent_on_ = std::this_thread::get_id();
+}
+
+Writer::Lending::~Lending() {
+  writer_.lent_on_ = std::thread::id();
+  writer_.is_lent_ = false;
+}
+
+// Asked when a statement is prepared.
+int Writer::authorize(void* self, int action, const char* /*first*/, const char* second,
+                      const char* /*database*/, const char* /*trigger*/) noexcept {
+  if (!static_cast<const Writer*>(self)->is_lent_) return SQLITE_OK;
+  const auto is_ours = [](const char* savepoint) {
+    const std::string_view name(savepoint != nullptr ? savepoint : "");
+    return name == "one_call" || name == "one_part";
+  };
+  switch (action) {
+    case SQLITE_TRANSACTION:
+    case SQLITE_ATTACH:
+    case SQLITE_DETACH:
+      return SQLITE_DENY;
+    case SQLITE_SAVEPOINT:
+      return is_ours(second) ? SQLITE_DENY : SQLITE_OK;
+    case SQLITE_PRAGMA:
+      return second != nullptr ? SQLITE_DENY : SQLITE_OK;
+    default:
+      return SQLITE_OK;
+  }
+}
+
+Writer::Savepoint::Savepoint(Writer& writer)
+    : writer_(writer), was_lent_(std::exchange(writer.is_lent_, false)) {
+  writer_.connection_.execute("SAVEPOINT one_part");
+}
+
+Writer::Savepoint::~Savepoint() {
+  try {
+    // A full disk may have ended the whole transaction.
+    if (is_open_ && writer_.connection_.in_transaction()) {
+      writer_.connection_.execute("ROLLBACK TO one_part; RELEASE one_part");
+      writer_.on_ending_(Ending::rolled_back);
+    }
+  } catch (const std::exception&) {
+    // SQLite has then rolled back by itself.
+  }
+  writer_.is_lent_ = was_lent_;
+}
+
+void Writer::Savepoint::release() {
+  writer_.connection_.execute("RELEASE one_part");
+  is_open_ = false;
+}
 
 void Writer::run_call(Call& call) {
+  if (lent_on_.load() == std::this_thread::get_id()) {
+    throw Error(ErrorCode::conflict,
+                "a handler inside a transaction may change its store through the transaction only");
+  }
   const std::exception_ptr failure = calls_.submit(&call);
   if (failure) std::rethrow_exception(failure);
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,30 @@ class Writer {
     return std::move(*call.result);
   }
 
+  /// For `work` itself: runs code of somebody else, to which the connection is lent. Statements
+  /// that would end the transaction are refused to it, and so are calls that would wait for it.
+  template <class CallerCode>
+  void run_caller(CallerCode code) {
+    const Lending lending(*this);
+    code();
+  }
+
+  /// For the store, when that code calls it: what is done until the end of the block is taken back
+  /// unless it is released.
+  class Savepoint {
+   public:
+    explicit Savepoint(Writer& writer);
+    ~Savepoint();
+    Savepoint(const Savepoint&) = delete;
+    Savepoint& operator=(const Savepoint&) = delete;
+    void release();
+
+   private:
+    Writer& writer_;
+    const bool was_lent_;
+    bool is_open_ = true;
+  };
+
   /// Whether the last transaction could be committed; for health.
   [[nodiscard]] bool last_commit_failed() const noexcept { return last_commit_failed_; }
 
@@ -59,6 +84,19 @@ class Writer {
     ~Call() = default;
   };
 
+  class Lending {
+   public:
+    explicit Lending(Writer& writer);
+    ~Lending();
+    Lending(const Lending&) = delete;
+    Lending& operator=(const Lending&) = delete;
+
+   private:
+    Writer& writer_;
+  };
+
+  static int authorize(void* self, int action, const char* first, const char* second,
+                       const char* database, const char* trigger) noexcept;
   void run_call(Call& call);
   std::vector<std::exception_ptr> commit(std::span<Call* const> calls);
   void begin(Flush flush);
@@ -75,6 +113,8 @@ class Writer {
   Statement savepoint_;
   Statement release_;
   Statement roll_back_to_;
+  bool is_lent_ = false;  ///< the connection, to somebody's code
+  std::atomic<std::thread::id> lent_on_ = std::thread::id();
   std::optional<Flush> flush_;  ///< what the connection is set to
   bool log_is_suspect_ = false;
   std::atomic<bool> last_commit_failed_ = false;

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -51,6 +53,33 @@ class SqliteStoreTest : public ::testing::Test {
 
   const testing::TemporaryFolder folder_;
 };
+
+TEST_F(SqliteStoreTest, MoreStoresThanTheKernelGrantsWatchersAreToldOfWorkOfOthers) {
+  class Told final : public WorkListener {
+   public:
+    void on_work() noexcept override {
+      told.test_and_set();
+      told.notify_all();
+    }
+    std::atomic_flag told;
+  };
+  constexpr int kStores = 160;  // inotify instances of a user: 128 as a rule
+  std::vector<std::unique_ptr<SqliteStore>> stores;
+  std::vector<std::shared_ptr<Told>> listeners;
+  for (int i = 0; i < kStores; ++i) {
+    const Options file{.path = folder_.file(std::to_string(i))};
+    stores.push_back(std::make_unique<SqliteStore>(file));
+    listeners.push_back(std::make_shared<Told>());
+    stores.back()->inbox().listen(listeners.back());
+  }
+  for (const int i : {0, kStores / 2, kStores - 1}) {
+    const auto at = static_cast<std::size_t>(i);
+    SqliteStore other({.path = folder_.file(std::to_string(i))});
+    other.inbox().enqueue(message("a"));
+    listeners[at]->told.wait(false);
+  }
+  EXPECT_FALSE(listeners[1]->told.test());
+}
 
 TEST_F(SqliteStoreTest, OpeningCreatesTheSchemaAndMigratingAgainChangesNothing) {
   RecordProperty("requirement", "IBX-114,IBX-116,IBX-117");
@@ -139,7 +168,9 @@ TEST_F(SqliteStoreTest, FileOfVersion1IsBroughtUpToDateWithWhatIsInIt) {
       connection.execute("CREATE INDEX oncebox_" + queue + "_partition ON " + state +
                          " (partition_key, stage, enqueue_order)"
                          " WHERE partition_key IS NOT NULL AND stage IN (1, 2, 3)");
+      connection.execute("DROP TABLE oncebox_" + queue + "_past_content");
     }
+    connection.execute("DROP TABLE oncebox_audit");
   }
   set_version(1);
   SqliteStore store(options());
@@ -152,6 +183,68 @@ TEST_F(SqliteStoreTest, FileOfVersion1IsBroughtUpToDateWithWhatIsInIt) {
     EXPECT_EQ(store.inbox().settle({.delivery = delivery_of(claimed.front())}),
               SettleOutcome::settled);
   }
+}
+
+TEST_F(SqliteStoreTest, DeadMessageOfAVersion2FileCanBeEditedAfterTheMigration) {
+  RecordProperty("requirement", "IBX-116,IBX-117");
+  {
+    SqliteStore store(options());
+    store.inbox().enqueue(message("a", "old"));
+    store.inbox().mark({.key = {"shop", "a"}, .as = MarkAs::dead, .error = "no"});
+    Connection connection({.path = path()});
+    for (const std::string queue : {"inbox", "outbox"}) {
+      connection.execute("DROP TABLE oncebox_" + queue + "_past_content");
+    }
+    connection.execute("DROP TABLE oncebox_audit");
+  }
+  set_version(2);
+  SqliteStore store(options());
+  EXPECT_EQ(store.migrate().from_version, kSchemaVersion);
+  const std::vector<EditedMessage> edits{{.key = {"shop", "a"}, .payload = "new"}};
+  EXPECT_EQ(store.inbox_operator().revive_edited(edits), std::vector{ReviveOutcome::revived});
+  const std::vector<PastContent> past = store.inbox_operator().past_contents({"shop", "a"});
+  ASSERT_EQ(past.size(), 1U);
+  EXPECT_EQ(past.front().payload, Payload("old"));
+  EXPECT_TRUE(store.outbox_operator().past_contents({"shop", "a"}).empty());
+}
+
+TEST_F(SqliteStoreTest, FileOfVersion3HasATrailAfterTheMigration) {
+  RecordProperty("requirement", "IBX-116,IBX-117");
+  {
+    SqliteStore store(options());
+    store.inbox().enqueue(message("a"));
+    Connection connection({.path = path()});
+    connection.execute("DROP TABLE oncebox_audit");
+  }
+  set_version(3);
+  SqliteStore store(options());
+  store.audit().begin({.actor = "alice"});
+  EXPECT_EQ(store.audit().list().records.size(), 1U);
+  EXPECT_TRUE(store.inbox().find({"shop", "a"}));
+}
+
+TEST_F(SqliteStoreTest, NothingIsLeftOfTheContentsOfMessagesThatAreGone) {
+  RecordProperty("requirement", "IBX-098");
+  SqliteStore store(options());
+  QueueOperator& dead = store.inbox_operator();
+  std::vector<EditedMessage> edits;
+  for (const char* id : {"purged", "dead", "done"}) {
+    store.inbox().enqueue(message(id));
+    store.inbox().mark({.key = {"shop", id}, .as = MarkAs::dead});
+    edits.push_back({.key = {"shop", id}, .payload = "new"});
+  }
+  dead.revive_edited(edits);
+  for (const char* id : {"purged", "dead"}) {
+    store.inbox().mark({.key = {"shop", id}, .as = MarkAs::dead});
+  }
+  store.inbox().mark({.key = {"shop", "done"}, .as = MarkAs::processed});
+  Connection connection({.path = path()});
+  const char* const kept = "SELECT count(*) FROM oncebox_inbox_past_content";
+  EXPECT_EQ(connection.query_integer(kept), 3);
+  dead.purge(std::vector<MessageKey>{{"shop", "purged"}});
+  EXPECT_EQ(connection.query_integer(kept), 2);
+  dead.cleanup({.done_retention = 0s, .dead_retention = 0s});
+  EXPECT_EQ(connection.query_integer(kept), 0);
 }
 
 TEST_F(SqliteStoreTest, WithDeploymentOffAMissingSchemaIsAClearErrorAndNothingIsCreated) {

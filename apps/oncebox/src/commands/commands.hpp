@@ -12,8 +12,12 @@ namespace oncebox::app {
 [[nodiscard]] Command get_command();
 [[nodiscard]] Command list_command();
 [[nodiscard]] Command dead_command();
+[[nodiscard]] Command audit_command();
+[[nodiscard]] Command dead_groups_command();
 [[nodiscard]] Command stats_command();
+[[nodiscard]] Command health_command();
 [[nodiscard]] Command keys_command();
+[[nodiscard]] Command stores_command();
 [[nodiscard]] Command migrate_command();
 [[nodiscard]] Command bench_command();
 [[nodiscard]] Command version_command();

@@ -1,14 +1,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 
+#include "acting_user.hpp"
 #include "commands/commands.hpp"
+#include "commands/dead_edit_commands.hpp"
 #include "commands/message_lookup.hpp"
 #include "failure.hpp"
 #include "json_output.hpp"
+#include "oncebox/dead_recovery.hpp"
 #include "oncebox/limits.hpp"
+#include "oncebox/wire/audit_json.hpp"
 #include "oncebox/wire/operator_json.hpp"
 #include "output.hpp"
 #include "printable.hpp"
@@ -26,34 +31,46 @@ struct DeadOptions {
   std::vector<std::string> ids = {};
   FilterOptions filter = {};
   std::size_t limit = 0;  ///< of a filter; 0: no limit
+  std::optional<DeadGroupId> group = {};
   ReviveOptions revive = {};
+  PurgeOptions purge = {};
+  RevivalPace pace = {};
   bool all = false;
   bool dry_run = false;
 };
 
 std::vector<Option> selection_options(DeadOptions& options) {
-  return joined(filter_options(options.filter, StatusOption::fixed, SystemClock::current()),
-                {{.names = "-a,--all", .text = "all dead messages", .take = into(options.all)},
-                 {.names = "-n,--limit",
-                  .value = "N",
-                  .text = "at most so many of those that match, the oldest first",
-                  .take =
-                      [&options](const std::string& text) {
-                        options.limit = parse_count(text);
-                        // It would mean all of them.
-                        require_in_range("the limit", options.limit, 1, std::size_t(-1));
-                      }},
-                 {.names = "--dry-run",
-                  .text = "only tell how many it would be",
-                  .take = into(options.dry_run)}});
+  return joined(
+      filter_options(options.filter, StatusOption::fixed, SystemClock::current()),
+      {{.names = "-a,--all", .text = "all dead messages", .take = into(options.all)},
+       {.names = "-g,--group",
+        .value = "GROUP",
+        .text = "a group of dead messages, as \"oncebox dead groups\" lists it",
+        .take = [&options](const std::string& text) { options.group = DeadGroupId::parse(text); }},
+       {.names = "-n,--limit",
+        .value = "N",
+        .text = "at most so many of those that match, the oldest first",
+        .take =
+            [&options](const std::string& text) {
+              options.limit = parse_count(text);
+              // It would mean all of them.
+              require_in_range("the limit", options.limit, 1, std::size_t(-1));
+            }},
+       {.names = "--dry-run",
+        .text = "only tell how many it would be",
+        .take = into(options.dry_run)}});
 }
 
 /// What one kind of change does with keys and with a filter.
 struct DeadChange {
   std::string_view done;  ///< "revived"
+  AuditAction action;
+  std::string reason;
   /// Answers how many of the keys it changed, and prints the outcomes as JSON when asked to.
   std::function<std::size_t(QueueOperator&, std::span<const MessageKey>, Output* json)> by_keys;
   std::function<std::size_t(QueueOperator&, const MessageFilter&, std::size_t limit)> by_filter;
+  /// By group, or at a rate; a dry run only tells what it would be.
+  std::function<RevivalResult(QueueOperator&, const DeadQuery&)> by_query;
 };
 
 /// The keys of the messages with these ids; with --source without asking the store first.
@@ -66,6 +83,21 @@ std::vector<MessageKey> keys_of(const OpenStore& store, const DeadOptions& optio
   return keys;
 }
 
+/// Runs `step`, which answers how many it changed, with a trace. On a server that leaves one
+/// itself.
+template <class Step>
+std::size_t with_trace(const OpenStore& store, const DeadChange& change,
+                       const wire::DeadSelection& which, const std::optional<DeadGroupId>& group,
+                       Step step) {
+  return audited(store.store().audit(),
+                 {.actor = acting_user(),
+                  .action = change.action,
+                  .part = store.audited_part(),
+                  .subject = wire::audit_subject(which, group),
+                  .reason = change.reason},
+                 step, std::identity());
+}
+
 ExitCode change_by_keys(Console& console, const OpenStore& store, const DeadOptions& options,
                         const DeadChange& change) {
   const std::vector<MessageKey> keys = keys_of(store, options);
@@ -76,8 +108,10 @@ ExitCode change_by_keys(Console& console, const OpenStore& store, const DeadOpti
     }
     if (options.store.json) console.out.line(wire::write_matched(count, true));
   } else {
-    count =
-        change.by_keys(store.queue_operator(), keys, options.store.json ? &console.out : nullptr);
+    count = with_trace(store, change, keys, {}, [&] {
+      return change.by_keys(store.queue_operator(), keys,
+                            options.store.json ? &console.out : nullptr);
+    });
   }
   if (!options.store.json) {
     console.out.line(fmt::format("{}{} {} of {}", options.dry_run ? "would be " : "", change.done,
@@ -93,20 +127,52 @@ ExitCode change_by_filter(Console& console, const OpenStore& store, const DeadOp
   // Counted once, so that messages that die again meanwhile do not keep this going for ever.
   std::size_t matching = store.queue_operator().count(filter);
   if (options.limit > 0) matching = std::min(matching, options.limit);
-  std::size_t changed = 0;
-  while (!options.dry_run && changed < matching) {
-    const std::size_t step = std::min(kStep, matching - changed);
-    const std::size_t count = change.by_filter(store.queue_operator(), filter, step);
-    changed += count;
-    if (count < step) break;
-  }
-  const std::size_t count = options.dry_run ? matching : changed;
+  const auto change_all = [&] {
+    std::size_t changed = 0;
+    while (changed < matching) {
+      const std::size_t step = std::min(kStep, matching - changed);
+      const std::size_t count = change.by_filter(store.queue_operator(), filter, step);
+      changed += count;
+      if (count < step) break;
+    }
+    return changed;
+  };
+  const std::size_t count =
+      options.dry_run ? matching : with_trace(store, change, filter, {}, change_all);
   if (options.store.json) {
     console.out.line(wire::write_matched(count, options.dry_run));
   } else {
     console.out.line(
         fmt::format("{}{} {}", options.dry_run ? "would be " : "", change.done, grouped(count)));
   }
+  return ExitCode::ok;
+}
+
+ExitCode change_by_query(Console& console, const OpenStore& store, const DeadOptions& options,
+                         const DeadChange& change) {
+  DeadQuery query{.group = options.group, .filter = {}, .limit = DeadQuery::kMaxLimit};
+  query.filter = options.filter.filter;
+  if (options.limit > 0) query.limit = options.limit;
+  RevivalResult result;
+  const auto run = [&] {
+    result = change.by_query(store.queue_operator(), query);
+    return result.count;
+  };
+  if (options.dry_run) {
+    run();
+  } else {
+    with_trace(store, change, query.filter, query.group, run);
+  }
+  const bool paced = options.pace.per_second.has_value();
+  if (options.store.json) {
+    console.out.line(paced ? wire::write_paced(result, options.dry_run)
+                           : wire::write_matched(result.count, options.dry_run));
+    return ExitCode::ok;
+  }
+  std::string text = fmt::format("{}{} {}", options.dry_run ? "would be " : "", change.done,
+                                 grouped(result.count));
+  if (paced) text += fmt::format("; the last is due in {}", format_duration(result.lasts));
+  console.out.line(text);
   return ExitCode::ok;
 }
 
@@ -117,11 +183,11 @@ bool has_other_than_source(const MessageFilter& filter) {
 }
 
 ExitCode change_dead(Console& console, const DeadOptions& options, const DeadChange& change) {
-  const bool has_filter = options.all || options.filter.given;
+  const bool has_filter = options.all || options.filter.given || options.group;
   // With ids --source names the messages; it is no filter then.
   if (!options.ids.empty()) {
-    if (options.all || options.limit > 0) {
-      throw Failure(ExitCode::usage, "ids and --all or --limit exclude each other");
+    if (options.all || options.limit > 0 || options.group) {
+      throw Failure(ExitCode::usage, "ids and --all, --group or --limit exclude each other");
     }
     if (has_other_than_source(options.filter.filter)) {
       throw Failure(ExitCode::usage, "of the filters only --source goes with ids");
@@ -130,6 +196,12 @@ ExitCode change_dead(Console& console, const DeadOptions& options, const DeadCha
   }
   if (!has_filter) {
     throw Failure(ExitCode::usage, "which messages? Give ids, a filter such as --topic, or --all");
+  }
+  if (options.all && options.group) {
+    throw Failure(ExitCode::usage, "--all and --group exclude each other");
+  }
+  if (options.group || options.pace.per_second) {
+    return change_by_query(console, OpenStore(options.store), options, change);
   }
   return change_by_filter(console, OpenStore(options.store), options, change);
 }
@@ -192,27 +264,36 @@ Command dead_revive_command() {
           .text =
               "Attempts begin at 0 again; the last error is kept. Asks nothing, but wants ids, a "
               "filter or --all.",
-          .options = joined(
-              joined(selection_options(*options), {{.names = "--delay",
-                                                    .value = "DURATION",
-                                                    .text = "not before this time has passed",
-                                                    .take = into(options->revive.delay)},
-                                                   {.names = "--reason",
-                                                    .value = "TEXT",
-                                                    .text = "kept with the messages",
-                                                    .take = into(options->revive.reason)}}),
-              queue_options(options->store)),
+          .options = joined(joined(selection_options(*options),
+                                   {{.names = "--delay",
+                                     .value = "DURATION",
+                                     .text = "not before this time has passed",
+                                     .take = into(options->revive.delay)},
+                                    {.names = "--rate",
+                                     .value = "N",
+                                     .text = "so many a second become due, instead of all at once",
+                                     .take = into(options->pace.per_second)},
+                                    {.names = "--reason",
+                                     .value = "TEXT",
+                                     .text = "kept with the messages and in the audit trail",
+                                     .take = into(options->revive.reason)}}),
+                            queue_options(options->store)),
           .arguments = id_arguments(*options),
           .examples = {{"oncebox dead revive evt_1 evt_2", "Two messages"},
                        {"oncebox dead revive --topic 'mail.*' --error timeout --dry-run",
-                        "How many died of a timeout"}},
+                        "How many died of a timeout"},
+                       {"oncebox dead revive --group mail:0f3a5c7e9b1d2468 --rate 10",
+                        "A group, ten messages a second"}},
           .run = [options](Console& console) {
             return change_dead(
                 console, *options,
                 {.done = "revived",
+                 .action = AuditAction::revive,
+                 .reason = options->revive.reason,
                  .by_keys =
                      [&](QueueOperator& queue, std::span<const MessageKey> keys, Output* json) {
-                       const auto outcomes = queue.revive(keys, options->revive);
+                       const auto outcomes =
+                           revive_keys(queue, keys, options->revive, options->pace);
                        if (json != nullptr) json->line(wire::write_revived(outcomes));
                        return static_cast<std::size_t>(
                            std::count(outcomes.begin(), outcomes.end(), ReviveOutcome::revived));
@@ -220,35 +301,55 @@ Command dead_revive_command() {
                  .by_filter =
                      [&](QueueOperator& queue, const MessageFilter& filter, std::size_t limit) {
                        return queue.revive_matching(filter, options->revive, limit);
+                     },
+                 .by_query =
+                     [&](QueueOperator& queue, const DeadQuery& query) {
+                       return options->dry_run
+                                  ? plan_revival(queue, query, options->revive, options->pace)
+                                  : revive_dead(queue, query, options->revive, options->pace);
                      }});
           }};
 }
 
 Command dead_purge_command() {
   const auto options = std::make_shared<DeadOptions>();
-  return {
-      .name = "purge",
-      .summary = "Remove dead messages for good",
-      .text =
-          "Their keys are forgotten too: a sender that repeats such a message is heard "
-          "again. Asks nothing, but wants ids, a filter or --all.",
-      .options = joined(selection_options(*options), queue_options(options->store)),
-      .arguments = id_arguments(*options),
-      .examples = {{"oncebox dead purge --finished-before 30d", "What died a month ago"}},
-      .run = [options](Console& console) {
-        return change_dead(
-            console, *options,
-            {.done = "purged",
-             .by_keys =
-                 [](QueueOperator& queue, std::span<const MessageKey> keys, Output* json) {
-                   const auto outcomes = queue.purge(keys);
-                   if (json != nullptr) json->line(wire::write_purged(outcomes));
-                   return static_cast<std::size_t>(
-                       std::count(outcomes.begin(), outcomes.end(), PurgeOutcome::purged));
-                 },
-             .by_filter = [](QueueOperator& queue, const MessageFilter& filter,
-                             std::size_t limit) { return queue.purge_matching(filter, limit); }});
-      }};
+  return {.name = "purge",
+          .summary = "Remove dead messages for good",
+          .text =
+              "Their keys are forgotten too: a sender that repeats such a message is heard "
+              "again. Asks nothing, but wants ids, a filter or --all.",
+          .options =
+              joined(joined(selection_options(*options), {{.names = "--reason",
+                                                           .value = "TEXT",
+                                                           .text = "kept in the audit trail",
+                                                           .take = into(options->purge.reason)}}),
+                     queue_options(options->store)),
+          .arguments = id_arguments(*options),
+          .examples = {{"oncebox dead purge --finished-before 30d", "What died a month ago"}},
+          .run = [options](Console& console) {
+            return change_dead(
+                console, *options,
+                {.done = "purged",
+                 .action = AuditAction::purge,
+                 .reason = options->purge.reason,
+                 .by_keys =
+                     [&](QueueOperator& queue, std::span<const MessageKey> keys, Output* json) {
+                       const auto outcomes = queue.purge(keys, options->purge);
+                       if (json != nullptr) json->line(wire::write_purged(outcomes));
+                       return static_cast<std::size_t>(
+                           std::count(outcomes.begin(), outcomes.end(), PurgeOutcome::purged));
+                     },
+                 .by_filter =
+                     [&](QueueOperator& queue, const MessageFilter& filter, std::size_t limit) {
+                       return queue.purge_matching(filter, limit, options->purge);
+                     },
+                 .by_query =
+                     [&](QueueOperator& queue, const DeadQuery& query) {
+                       return RevivalResult{
+                           .count = options->dry_run ? count_dead(queue, query)
+                                                     : purge_dead(queue, query, options->purge)};
+                     }});
+          }};
 }
 
 }  // namespace
@@ -257,7 +358,8 @@ Command dead_command() {
   return {.name = "dead",
           .summary = "Look at dead messages, bring them back or remove them",
           .examples = {{"oncebox dead list", "What is dead"}},
-          .commands = {dead_list_command(), dead_show_command(), dead_revive_command(),
+          .commands = {dead_list_command(), dead_groups_command(), dead_show_command(),
+                       dead_revive_command(), dead_edit_command(), dead_history_command(),
                        dead_purge_command()}};
 }
 

@@ -21,7 +21,11 @@ Command oncebox_command() {
                    {"oncebox work --topic 'order.*' -- ./handle-order",
                     "Handle its messages with a program"}},
       .commands = {serve_command(), validate_command(), send_command(), work_command(),
-                   get_command(), list_command(), dead_command(), stats_command(), keys_command(),
+                   get_command(), list_command(), dead_command(), audit_command(), stats_command(),
+                   health_command(), keys_command(),
+#ifdef ONCEBOX_WITH_HTTP
+                   stores_command(),
+#endif
                    migrate_command(), bench_command(), version_command(), completion_command(),
                    man_command()},
   };

@@ -11,11 +11,11 @@
 #include "commands/commands.hpp"
 #include "config/config.hpp"
 #include "config/config_options.hpp"
+#include "configured_stores.hpp"
 #include "failure.hpp"
 #include "json_output.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/log.hpp"
-#include "oncebox/open_store.hpp"
 #include "oncebox/server/server.hpp"
 #include "output.hpp"
 #include "printable.hpp"
@@ -30,33 +30,6 @@ struct ServeOptions {
   std::string port_file = {};
   bool print_config = false;
   bool json = false;
-};
-
-/// The stores of a configuration, open. Their errors name the store, never its URL.
-class OpenStores {
- public:
-  explicit OpenStores(const std::vector<StoreSetting>& settings) {
-    for (const StoreSetting& setting : settings) {
-      try {
-        stores_.push_back({setting.name, open_store(setting.url)});
-      } catch (const Error& error) {
-        throw Error(error.code(), fmt::format("store {}: {}", setting.name, error.what()));
-      }
-    }
-  }
-
-  [[nodiscard]] std::vector<server::NamedStore> named() const {
-    std::vector<server::NamedStore> named;
-    for (const auto& [name, store] : stores_) named.push_back({name, *store});
-    return named;
-  }
-
- private:
-  struct Entry {
-    std::string name;
-    std::unique_ptr<Store> store;
-  };
-  std::vector<Entry> stores_;
 };
 
 /// Written beside and moved, so that whoever waits for the file reads all of it.
@@ -88,11 +61,14 @@ void announce(Console& console, const ServeOptions& options, const std::string& 
 }
 
 /// A server that does not listen yet. What it does not like is the configuration's fault.
-std::unique_ptr<server::Server> make_server(const Config& config,
-                                            std::vector<server::NamedStore> stores, Logger& logger,
+std::unique_ptr<server::Server> make_server(const Config& config, StoreSet& stores, Logger& logger,
                                             const Clock& clock) {
+  server::ServerOptions options = config.server;
+  if (options.default_store.empty() && !config.stores.empty()) {
+    options.default_store = config.stores.front().name;
+  }
   try {
-    return std::make_unique<server::Server>(config.server, std::move(stores), logger, clock);
+    return std::make_unique<server::Server>(options, stores, logger, clock);
   } catch (const Error& error) {
     throw Failure(ExitCode::bad_config, error.what());
   }
@@ -107,7 +83,8 @@ std::unique_ptr<StreamLogger> make_logger(const LogSettings& settings, const Clo
   return std::make_unique<TextLogger>(std::cerr, clock, options);
 }
 
-/// SIGHUP: tokens, certificates and the level of the log. What is wrong leaves the old as it is.
+/// SIGHUP: tokens, certificates, discovered stores and the level of the log. What is wrong leaves
+/// the old as it is.
 void reload(server::Server& server, StreamLogger& logger, const ServeOptions& options) {
   try {
     logger.set_min_level(load_config(options.sources).config.log.level);
@@ -142,8 +119,8 @@ ExitCode serve(Console& console, const ServeOptions& options) {
   const SystemClock clock;
   const auto logger = make_logger(config.log, clock);
   for (const std::string& warning : loaded.warnings) logger->log(LogLevel::warning, warning, {});
-  const OpenStores stores(config.stores);
-  const auto server = make_server(config, stores.named(), *logger, clock);
+  ConfiguredStores stores(config, *logger);
+  const auto server = make_server(config, stores.set(), *logger, clock);
   server->start();
   announce(console, options, url_of(config.server, server->port()), server->port());
 
@@ -167,14 +144,13 @@ struct ValidateOptions {
 /// Everything but listening; the stores are opened only when asked for.
 LoadedConfig validated_config(const ValidateOptions& options) {
   LoadedConfig loaded = load_config(options.sources);
-  std::vector<StoreSetting> settings = loaded.config.stores;
-  if (!options.connect) {
-    for (StoreSetting& setting : settings) setting.url = "memory:";
-  }
-  const OpenStores stores(settings);
+  if (options.connect) try_stores(loaded.config);
   NullLogger logger;
   const SystemClock clock;
-  (void)make_server(loaded.config, stores.named(), logger, clock);
+  StoreSet no_stores(
+      std::vector<StoreLocation>{}, [](const StoreLocation&) { return std::unique_ptr<Store>(); },
+      {}, logger);
+  (void)make_server(loaded.config, no_stores, logger, clock);
   return loaded;
 }
 
@@ -192,7 +168,7 @@ Command serve_command() {
           "SIGTERM and SIGINT end it in order: no new connections, requests under way are "
           "answered within server.drain_timeout. It then ends with code 0, or 1 when it had to "
           "cut some off. A second signal ends it at once. SIGHUP reads tokens, certificates "
-          "and the level of the log again.",
+          "and the level of the log again, and looks for stores that have come or gone.",
       .options = joined(
           config_options(options->sources),
           {{.names = "--port-file",
@@ -222,7 +198,9 @@ Command validate_command() {
           "with them, and ends with code 78 then.",
       .options = joined(
           config_options(options->sources),
-          {{.names = "--connect", .text = "also open the stores", .take = into(options->connect)},
+          {{.names = "--connect",
+            .text = "also ask discovery, and open the stores",
+            .take = into(options->connect)},
            {.names = "--json", .text = "print JSON for programs", .take = into(options->json)}}),
       .examples = {{"oncebox validate --config /etc/oncebox/oncebox.toml", "Before a restart"}},
       .run = [options](Console& console) {
@@ -236,11 +214,14 @@ Command validate_command() {
           console.out.line(json_object({{"valid", true},
                                         {"file", loaded.file},
                                         {"stores", RawJson{json_array(stores)}},
+                                        {"discovery", loaded.config.discovery.is_on()},
                                         {"webhooks", loaded.config.server.webhooks.size()}}));
         } else {
-          console.out.line(fmt::format("valid: {}, {} stores, {} webhooks",
+          console.out.line(fmt::format("valid: {}, {} stores{}, {} webhooks",
                                        loaded.file.empty() ? "no file" : printable(loaded.file),
-                                       stores.size(), loaded.config.server.webhooks.size()));
+                                       stores.size(),
+                                       loaded.config.discovery.is_on() ? " and discovery" : "",
+                                       loaded.config.server.webhooks.size()));
         }
         return ExitCode::ok;
       }};

@@ -13,6 +13,7 @@
 #include "config/config_file.hpp"
 #include "config/config_keys.hpp"
 #include "files.hpp"
+#include "oncebox/discover_by_query.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/nearest_name.hpp"
 #include "oncebox/store_url.hpp"
@@ -23,6 +24,8 @@ namespace {
 
 constexpr std::size_t kMaxFileBytes = 1 << 20;
 constexpr Duration kMaxDrainTimeout = std::chrono::hours{24};
+constexpr Duration kShortestDiscovery = std::chrono::seconds{1};
+constexpr Duration kLongestDiscovery = std::chrono::hours{24};
 constexpr std::string_view kStoresVariable = "ONCEBOX_STORES";
 constexpr std::string_view kConfigVariable = "ONCEBOX_CONFIG";
 
@@ -120,8 +123,13 @@ class Loader {
     for (const auto& [name, tables] : document.tables) read_tables(name, tables);
   }
 
+  void begin_stores() {
+    lists_stores_ = true;
+    loaded_.config.stores.clear();
+  }
+
   void read_tables(const std::string& name, const std::vector<ConfigDocument::Table>& tables) {
-    if (name == "stores") loaded_.config.stores.clear();
+    if (name == "stores") begin_stores();
     for (const ConfigDocument::Table& table : tables) {
       if (name == "stores") {
         StoreSetting& store = loaded_.config.stores.emplace_back();
@@ -190,7 +198,7 @@ class Loader {
       complain(where, "it names no store");
       return;
     }
-    loaded_.config.stores.clear();
+    begin_stores();
     for (const std::string& text : texts) {
       const std::size_t equals = text.find_first_of("=:");
       const bool has_name = equals != std::string::npos && text[equals] == '=';
@@ -218,18 +226,14 @@ class Loader {
   // The whole -------------------------------------------------------------------------------------
 
   void check() {
+    check_discovery();
     check_stores();
     std::set<std::string> hooks;
     for (const server::WebhookOptions& webhook : loaded_.config.server.webhooks) {
       if (!hooks.insert(webhook.name).second) {
         complain("webhooks", fmt::format("the name \"{}\" is there twice", webhook.name));
       }
-      const auto& stores = loaded_.config.stores;
-      const bool has_store = webhook.store.empty() ||
-                             std::any_of(stores.begin(), stores.end(), [&](const auto& store) {
-                               return store.name == webhook.store;
-                             });
-      if (!has_store) {
+      if (!webhook.store.empty() && !may_have_store(webhook.store)) {
         complain("webhooks",
                  fmt::format("{}: there is no store \"{}\"", webhook.name, webhook.store));
       }
@@ -244,6 +248,43 @@ class Loader {
       loaded_.config.server.validate();
     } catch (const Error& error) {
       complain("configuration", error.what());
+    }
+  }
+
+  /// One that is discovered may have any name.
+  [[nodiscard]] bool may_have_store(const std::string& name) const {
+    const auto& stores = loaded_.config.stores;
+    return loaded_.config.discovery.is_on() ||
+           std::any_of(stores.begin(), stores.end(),
+                       [&](const StoreSetting& store) { return store.name == name; });
+  }
+
+  void check_discovery() {
+    const DiscoverySettings& discovery = loaded_.config.discovery;
+    if (!discovery.file.empty() && !discovery.query.empty()) {
+      complain("discovery", "either file or query, not both");
+    }
+    if (discovery.query.empty() != discovery.database.empty()) {
+      complain("discovery", "query and database belong together");
+    } else if (!discovery.query.empty()) {
+      try {
+        // What it says never shows the URL, which may hold a password.
+        (void)discover_by_query(discovery.database, discovery.query);
+      } catch (const Error& error) {
+        complain("discovery.database", error.what());
+      }
+    }
+    if (discovery.interval < kShortestDiscovery || discovery.interval > kLongestDiscovery) {
+      complain("discovery.interval",
+               fmt::format("from {} to {}", format_duration(kShortestDiscovery),
+                           format_duration(kLongestDiscovery)));
+    }
+    std::vector<StoreSetting>& stores = loaded_.config.stores;
+    // The store that is there when nobody says anything is not meant then.
+    if (discovery.is_on() && !lists_stores_) stores.clear();
+    const std::string& default_store = loaded_.config.server.default_store;
+    if (!default_store.empty() && !may_have_store(default_store)) {
+      complain("discovery.default_store", fmt::format("there is no store \"{}\"", default_store));
     }
   }
 
@@ -274,6 +315,7 @@ class Loader {
   std::map<std::string, std::string> variables_;
   LoadedConfig loaded_;
   std::vector<std::string> problems_;
+  bool lists_stores_ = false;  ///< the configuration names stores
 };
 
 }  // namespace

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "failure.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/defaults.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/server/server_options.hpp"
 #include "values.hpp"
@@ -26,10 +28,22 @@ struct LogSettings {
   LogFormat format = LogFormat::text;
 };
 
+/// Where further stores are listed: in a file, or in a control database.
+struct DiscoverySettings {
+  std::filesystem::path file = {};
+  std::string database = {};  ///< a URL, which may hold a password: never printed
+  std::string query = {};
+  Duration interval = defaults::kDiscoveryInterval;
+
+  [[nodiscard]] bool is_on() const noexcept { return !file.empty() || !query.empty(); }
+};
+
 struct Config {
   server::ServerOptions server = {};
-  /// The first is the one that paths without a store's name mean.
+  /// The first is the one that paths without a store's name mean, unless another is named. With
+  /// discovery there need not be any.
   std::vector<StoreSetting> stores = {{"default", "sqlite:oncebox.db"}};
+  DiscoverySettings discovery = {};
   LogSettings log = {};
   Duration drain_timeout = std::chrono::seconds{30};
 };

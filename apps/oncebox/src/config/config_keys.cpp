@@ -255,6 +255,33 @@ WebhookKey secrets_key() {
           [](const WebhookOptions&) { return std::string("[]"); }};
 }
 
+ConfigKey notice_secret_key() {
+  return {"notices.secret",
+          "What they are signed with, \"whsec_\" and base64: \"env:NAME\", \"file:PATH\" or "
+          "\"literal:TEXT\".",
+          [](Config& config, const ConfigValue& value) {
+            const std::string text = text_of(value);
+            config.server.notices.secret = text.empty() ? text : secret_of(text);
+          },
+          [](const Config&) { return toml_text(""); }};
+}
+
+ConfigKey notice_thresholds_key() {
+  return {
+      "notices.thresholds",
+      "How many dead messages of a group are worth a notice; with blanks between.",
+      [](Config& config, const ConfigValue& value) {
+        auto& thresholds = config.server.notices.when.thresholds;
+        thresholds.clear();
+        for (const std::string& text : texts_of(FreeText{text_of(value)})) {
+          thresholds.push_back(parse_count(text));
+        }
+      },
+      [](const Config& config) {
+        return toml_text(fmt::format("{}", fmt::join(config.server.notices.when.thresholds, " ")));
+      }};
+}
+
 using Bool = Place<Config, bool>;
 using Count = Place<Config, std::size_t>;
 using Time = Place<Config, Duration>;
@@ -316,6 +343,48 @@ std::vector<ConfigKey> limit_keys() {
   };
 }
 
+std::vector<ConfigKey> recovery_keys() {
+  return {
+      duration_key("watchdog.interval", "How often to look at a store.",
+                   Time([](Config& c) -> auto& { return c.server.watchdog.interval; })),
+      count_key("watchdog.held_leases", "A worker holds a message for so many times its lease.",
+                Count([](Config& c) -> auto& { return c.server.watchdog.held_leases; })),
+      duration_key("watchdog.held_after", "And at least for so long.",
+                   Time([](Config& c) -> auto& { return c.server.watchdog.held_after; })),
+      duration_key("watchdog.lapsed_after", "A lease ended, and nobody took the message over.",
+                   Time([](Config& c) -> auto& { return c.server.watchdog.lapsed_after; })),
+      duration_key("watchdog.ready_after", "A message could be claimed, and nobody did.",
+                   Time([](Config& c) -> auto& { return c.server.watchdog.ready_after; })),
+      duration_key("watchdog.slow_after", "A store takes too long to count its messages.",
+                   Time([](Config& c) -> auto& { return c.server.watchdog.slow_after; })),
+      count_key("watchdog.backlog", "More than so many are ready, and ever more.",
+                Count([](Config& c) -> auto& { return c.server.watchdog.backlog; })),
+      count_key("watchdog.growing_looks", "For so many looks in a row.",
+                Count([](Config& c) -> auto& { return c.server.watchdog.growing_looks; })),
+      duration_key("watchdog.poison_window", "Deaths among what ended in this time count.",
+                   Time([](Config& c) -> auto& { return c.server.watchdog.poison_window; })),
+      count_key("watchdog.poison_deaths", "At least so many of a topic.",
+                Count([](Config& c) -> auto& { return c.server.watchdog.poison_deaths; })),
+      count_key("watchdog.poison_percent", "And at least such a part of them.",
+                Count([](Config& c) -> auto& { return c.server.watchdog.poison_percent; })),
+
+      text_key("notices.url", "Gets a POST for each notice; empty means nobody.",
+               Text([](Config& c) -> auto& { return c.server.notices.url; })),
+      notice_secret_key(),
+      notice_thresholds_key(),
+      duration_key("notices.cooldown", "Between two notices of the same group.",
+                   Time([](Config& c) -> auto& { return c.server.notices.when.cooldown; })),
+      duration_key("notices.forget_after", "A group of which none died for so long begins anew.",
+                   Time([](Config& c) -> auto& { return c.server.notices.when.forget_after; })),
+      duration_key("notices.timeout", "For the receiver to answer.",
+                   Time([](Config& c) -> auto& { return c.server.notices.timeout; })),
+      count_key("notices.attempts", "How often to try.",
+                Count([](Config& c) -> auto& { return c.server.notices.attempts; })),
+      count_key("notices.max_queued", "Notices that may wait to be sent; more are dropped.",
+                Count([](Config& c) -> auto& { return c.server.notices.max_queued; })),
+  };
+}
+
 std::vector<ConfigKey> behaviour_keys() {
   return {
       duration_key("retention.done", "How long done messages are remembered.",
@@ -323,10 +392,14 @@ std::vector<ConfigKey> behaviour_keys() {
       dead_retention_key(),
       duration_key("retention.keys", "How long idempotency keys are remembered.",
                    Time([](Config& c) -> auto& { return c.server.retention.keys; })),
+      duration_key("retention.audit", "How long entries of the audit trail are kept.",
+                   Time([](Config& c) -> auto& { return c.server.retention.audit; })),
       duration_key("retention.interval", "How often to remove what is too old.",
                    Time([](Config& c) -> auto& { return c.server.retention.interval; })),
       duration_key("retention.reap_interval", "How often to look for lapsed leases.",
                    Time([](Config& c) -> auto& { return c.server.retention.reap_interval; })),
+      count_key("retention.batch", "Messages that are removed in one transaction.",
+                Count([](Config& c) -> auto& { return c.server.retention.batch; })),
 
       choice_key("enqueue.on_hash_mismatch", "When an id comes again with other content.",
                  kMismatchPolicies, Place<Config, HashMismatchPolicy>([](Config& c) -> auto& {
@@ -352,6 +425,21 @@ std::vector<ConfigKey> behaviour_keys() {
       duration_key("server.drain_timeout",
                    "How long requests under way may take when the server is to end.",
                    Time([](Config& c) -> auto& { return c.drain_timeout; })),
+
+      path_key("discovery.file",
+               "A file that lists stores, TOML or JSON, and is watched for changes.",
+               Path([](Config& c) -> auto& { return c.discovery.file; })),
+      text_key("discovery.database",
+               "A control database that lists them: sqlite:PATH or postgresql://...",
+               Text([](Config& c) -> auto& { return c.discovery.database; })),
+      text_key("discovery.query", "What it is asked; answers two columns, name and URL.",
+               Text([](Config& c) -> auto& { return c.discovery.query; })),
+      duration_key("discovery.interval", "How often to look.",
+                   Time([](Config& c) -> auto& { return c.discovery.interval; })),
+      text_key("discovery.default_store",
+               "The store that paths without a store's name mean; empty means the first of those "
+               "that are listed here.",
+               Text([](Config& c) -> auto& { return c.server.default_store; })),
 
       choice_key("log.level", "What is written at least.", kLogLevels,
                  Place<Config, LogLevel>([](Config& c) -> auto& { return c.log.level; })),
@@ -382,7 +470,7 @@ std::string toml_text(std::string_view text) {
 const std::vector<ConfigKey>& config_keys() {
   static const std::vector<ConfigKey> keys = [] {
     std::vector<ConfigKey> all = network_keys();
-    for (auto&& keys_of_part : {limit_keys(), behaviour_keys()}) {
+    for (auto&& keys_of_part : {limit_keys(), recovery_keys(), behaviour_keys()}) {
       all.insert(all.end(), keys_of_part.begin(), keys_of_part.end());
     }
     return all;
@@ -407,7 +495,7 @@ const std::vector<WebhookKey>& webhook_keys() {
   static const std::vector<WebhookKey> keys{
       text_key("webhooks.name", "In POST /v1/webhooks/NAME.",
                HookText([](WebhookOptions& w) -> auto& { return w.name; })),
-      text_key("webhooks.store", "The store that takes them; empty means the first.",
+      text_key("webhooks.store", "The store that takes them; empty means the default.",
                HookText([](WebhookOptions& w) -> auto& { return w.store; })),
       choice_key("webhooks.scheme", "How the sender proves who it is.", kSchemes,
                  Place<WebhookOptions, WebhookScheme>(
@@ -451,8 +539,14 @@ std::string_view section_text(std::string_view section) {
   }
   if (section == "limits") return "What clients can take at most.";
   if (section == "retention") return "How long things are kept.";
+  if (section == "watchdog") return "When /v1/health is degraded.";
+  if (section == "notices") return "Who is told that messages die, beside the log.";
   if (section == "enqueue") return "How duplicates are treated, where the sender does not say it.";
   if (section == "server") return "How the server works.";
+  if (section == "discovery") {
+    return "Stores that come and go while the server runs, beside those that are listed below. "
+           "Looked for again on SIGHUP.";
+  }
   if (section == "log")
     return "What it writes to standard error. The level is read again on SIGHUP.";
   return {};

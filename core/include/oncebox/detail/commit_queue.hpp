@@ -3,10 +3,10 @@
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "oncebox/error.hpp"
 #include "oncebox/group_commit_options.hpp"
@@ -40,7 +40,8 @@ class CommitTickets {
   std::size_t bytes_ = 0;
 };
 
-/// The bounded queue, and the threads that commit what stands in it.
+/// The bounded queue, and the threads that commit what stands in it. They start when there is work
+/// for them, and end when there has been none for a while: a queue that rests costs nothing.
 class CommitQueue {
  public:
   /// Commits and answers a batch, which is never empty. Does not throw; runs outside every lock.
@@ -58,10 +59,15 @@ class CommitQueue {
   void push_or_commit(const CommitTickets& tickets);
   void stop();
   [[nodiscard]] std::size_t size() const;
+  /// Committers that commit, or wait for something to commit. Those that have ended do not count.
+  [[nodiscard]] std::size_t threads() const;
 
  private:
-  void run() noexcept;
-  CommitTickets next_batch();
+  using Threads = std::list<std::jthread>;
+
+  void run(Threads::iterator self) noexcept;
+  /// Sees to it that somebody is there to commit; false when no thread can be had. Under the lock.
+  bool have_committer();
   [[nodiscard]] bool may_commit() const { return committing_ < options_.committers; }
   void require_room_for(const CommitTickets& tickets) const;
 
@@ -70,11 +76,12 @@ class CommitQueue {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   CommitTickets queued_;
-  std::size_t idle_ = 0;        // committers that wait for a ticket
+  std::size_t idle_ = 0;        // committers that wait for a ticket, or are about to
   std::size_t committing_ = 0;  // committers, and callers in their place, that have a batch
   bool stopped_ = false;
-  std::mutex joining_;  // guards threads_ after construction
-  std::vector<std::jthread> threads_;
+  Threads threads_;
+  Threads ended_;       // those that had nothing to do, to be joined
+  std::mutex joining_;  // held by who waits for them to end
 };
 
 /// Where one blocking caller waits, on its own stack, for all of its items: it is woken alone, and

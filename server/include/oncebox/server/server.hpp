@@ -9,6 +9,7 @@
 #include "oncebox/log.hpp"
 #include "oncebox/server/server_options.hpp"
 #include "oncebox/store.hpp"
+#include "oncebox/store_set.hpp"
 
 namespace oncebox::server {
 
@@ -29,9 +30,14 @@ struct DrainResult {
 /// own. Every call but the destructor is safe from any thread.
 class Server {
  public:
-  /// The first store is the one that paths without a store's name mean. Logger and clock are
-  /// borrowed. Reads tokens, certificates and webhook settings; throws `invalid_argument` or
-  /// `out_of_range`, naming the option, for what does not fit together.
+  /// Serves the stores of a set while they are in it. One that is removed is let go when the
+  /// requests about it are answered; those that wait for a message are answered empty. One that is
+  /// down is `unavailable` to those who ask for it, and to nobody else.
+  ///
+  /// Set, logger and clock are borrowed. Reads tokens, certificates and webhook settings; throws
+  /// `invalid_argument` or `out_of_range`, naming the option, for what does not fit together.
+  Server(const ServerOptions& options, StoreSet& stores, Logger& logger, const Clock& clock);
+  /// Serves stores that somebody else has opened. Without another default store it is the first.
   Server(const ServerOptions& options, std::vector<NamedStore> stores, Logger& logger,
          const Clock& clock);
   /// Stops at once, as `stop` with no time does.
@@ -45,8 +51,8 @@ class Server {
   /// Where it listens, once it was started.
   [[nodiscard]] std::uint16_t port() const noexcept;
 
-  /// Reads tokens and certificates again. What cannot be read is logged as an error, and the old
-  /// ones stay. Answers whether all could.
+  /// Reads tokens and certificates again, and looks for stores that have come and gone. What cannot
+  /// be read is logged as an error, and the old ones stay. Answers whether all could.
   bool reload();
 
   /// Drains: no new connections, `/readyz` fails, waiting claims are answered empty, requests under

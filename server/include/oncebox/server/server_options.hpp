@@ -12,7 +12,9 @@
 #include "oncebox/clock.hpp"
 #include "oncebox/defaults.hpp"
 #include "oncebox/queue_types.hpp"
+#include "oncebox/server/notice_options.hpp"
 #include "oncebox/server/webhook_options.hpp"
+#include "oncebox/watchdog.hpp"
 
 namespace oncebox::server {
 
@@ -57,10 +59,12 @@ struct HttpLimits {
 
 struct RetentionOptions {
   Duration done = defaults::kRetention;
-  std::optional<Duration> dead = {};            ///< nothing: kept
-  Duration keys = defaults::kKeyRetention;      ///< of keys that the inbox contract stores
-  Duration interval = std::chrono::minutes{1};  ///< how often to look
+  std::optional<Duration> dead = {};               ///< nothing: kept
+  Duration keys = defaults::kKeyRetention;         ///< of keys that the inbox contract stores
+  Duration audit = defaults::kAuditRetention;      ///< of entries of the audit trail
+  Duration interval = defaults::kCleanupInterval;  ///< how often to look
   Duration reap_interval = defaults::kReapInterval;
+  std::size_t batch = 100;  ///< removed in one transaction
 };
 
 enum class AccessLog { all, errors, off };
@@ -71,7 +75,12 @@ struct ServerOptions {
   AuthOptions auth = {};
   HttpLimits limits = {};
   RetentionOptions retention = {};
+  WatchdogOptions watchdog = {};
+  NoticeOptions notices = {};
   EnqueueOptions enqueue = {};
+  /// The store that paths without a store's name mean; it need not be there yet. Empty: none, and
+  /// such paths are not found.
+  std::string default_store = {};
   std::vector<WebhookOptions> webhooks = {};
   /// Topics, or patterns of them, that no store's inbox hands out until they are resumed.
   std::vector<std::string> paused_topics = {};

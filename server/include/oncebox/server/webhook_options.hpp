@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/hmac.hpp"
 
 namespace oncebox::server {
 
@@ -18,7 +19,7 @@ enum class WebhookScheme {
   none,               ///< nothing is checked
 };
 
-enum class HmacAlgorithm { sha1, sha256, sha512 };
+using oncebox::HmacAlgorithm;
 enum class SignatureEncoding { hex, base64 };
 
 struct HmacOptions {

@@ -26,7 +26,8 @@ struct StoreCredentials {
 /// - `postgresql://…` or `postgres://…` is a database, by any URL that libpq reads. Beside libpq's
 ///   own parameters it takes those of `postgresql::Options`: schema, table_prefix,
 ///   schema_deployment (on, off), pooling (none, transaction), max_connections, call_timeout_ms,
-///   connect_timeout_s, flush_claims (on, off) and max_payload_bytes:
+///   connect_timeout_s, idle_timeout_s, flush_claims (on, off) and max_payload_bytes; and
+///   server_connections, see `StoreOpener`:
 ///   `postgresql://me@db1,db2/shop?target_session_attrs=read-write&schema=shop&max_connections=16`.
 ///
 /// - `http://HOST…` or `https://HOST…` is a store of a running service. Its parameters are those of
@@ -40,5 +41,26 @@ struct StoreCredentials {
 /// opened.
 [[nodiscard]] std::unique_ptr<Store> open_store(std::string_view url,
                                                 const StoreCredentials& credentials = {});
+
+/// Opens stores that share what the stores of one process can share: all PostgreSQL stores whose
+/// URLs name the same hosts and ports, and a number by server_connections, have so many connections
+/// at most together (see `postgresql::ConnectionBudget`). Stores may outlive their opener. Every
+/// call is safe from any thread.
+class StoreOpener {
+ public:
+  StoreOpener();
+  ~StoreOpener();
+  StoreOpener(const StoreOpener&) = delete;
+  StoreOpener& operator=(const StoreOpener&) = delete;
+
+  /// As `open_store`. Throws `invalid_argument`, too, when an open store of the same server was
+  /// given another number of server_connections.
+  [[nodiscard]] std::unique_ptr<Store> open(std::string_view url,
+                                            const StoreCredentials& credentials = {});
+
+ private:
+  struct Shared;
+  std::unique_ptr<Shared> shared_;
+};
 
 }  // namespace oncebox

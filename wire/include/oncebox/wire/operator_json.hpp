@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "oncebox/dead_groups.hpp"
+#include "oncebox/dead_recovery.hpp"
 #include "oncebox/queue_operator.hpp"
 
 /// The bodies of what an operator does with a queue. Rules as in message_json.hpp.
@@ -42,18 +44,23 @@ struct QueryParameter {
 
 /// Which dead messages a call means: these keys, or what matches a filter. `{"keys": […]}`,
 /// `{"filter": {…}}`, or `{"all": true}`; none of them is an error, so that nobody revives
-/// everything by a slip.
+/// everything by a slip. `{"group": "order.created:00ff17a92c03d5e8"}` means a group, of which a
+/// filter leaves a part.
 using DeadSelection = std::variant<std::vector<MessageKey>, MessageFilter>;
 
 struct ReviveCall {
   DeadSelection which;
   ReviveOptions options = {};
+  RevivalPace pace = {};
+  std::optional<DeadGroupId> group = {};
   std::size_t limit = 10'000;  ///< of a filter
   bool dry_run = false;        ///< only count
 };
 
 struct PurgeCall {
   DeadSelection which;
+  PurgeOptions options = {};
+  std::optional<DeadGroupId> group = {};
   std::size_t limit = 10'000;
   bool dry_run = false;
 };
@@ -70,14 +77,16 @@ struct PurgeCall {
 [[nodiscard]] std::vector<PurgeOutcome> read_purged(std::string_view json);
 /// By a filter, or with a dry run: `{"count": 7, "dryRun": true}`.
 [[nodiscard]] std::string write_matched(std::size_t count, bool dry_run);
+/// At a rate: also `"lastsSeconds": 12.5`, from now until the last is due.
+[[nodiscard]] std::string write_paced(const RevivalResult& result, bool dry_run);
 
 struct CleanupCall {
   CleanupRequest queue = {};
   bool keys = true;  ///< also forgotten idempotency keys
 };
 
-/// `{"doneRetentionSeconds": …, "deadRetentionSeconds": …, "limit": …, "keys": …}`; a dead
-/// retention of null says that dead messages are kept, whatever the default is.
+/// `{"doneRetentionSeconds": …, "deadRetentionSeconds": …, "limit": …, "keys": …, "reason": …}`; a
+/// dead retention of null says that dead messages are kept, whatever the default is.
 [[nodiscard]] CleanupCall read_cleanup(std::string_view json, const CleanupRequest& defaults);
 [[nodiscard]] std::string write_cleanup(const CleanupCall& call);
 struct CleanedUp {
@@ -87,8 +96,12 @@ struct CleanedUp {
 [[nodiscard]] std::string write_cleaned_up(const CleanedUp& result);
 [[nodiscard]] CleanedUp read_cleaned_up(std::string_view json);
 
-/// `{"topic": "order.*"}`, and the answer `{"paused": ["order.*"]}`.
-[[nodiscard]] TopicPattern read_topic_pattern(std::string_view json);
+/// `{"topic": "order.*", "reason"?: …}`, and the answer `{"paused": ["order.*"]}`.
+struct TopicCall {
+  TopicPattern topic;
+  std::string reason = {};
+};
+[[nodiscard]] TopicCall read_topic_call(std::string_view json);
 [[nodiscard]] std::string write_paused(std::span<const TopicPattern> patterns);
 
 }  // namespace oncebox::wire

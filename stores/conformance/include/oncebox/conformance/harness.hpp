@@ -26,6 +26,13 @@ class Harness {
   [[nodiscard]] virtual TimePoint now() const = 0;
   virtual void advance(Duration by) = 0;
 
+  /// The name under which the store keeps what somebody does who says that this is his name.
+  [[nodiscard]] virtual std::string actor_named(std::string said) const { return said; }
+
+  /// Where what `store.audit()` shows is written: elsewhere, when the store does not let others
+  /// write it.
+  [[nodiscard]] virtual AuditTrail& trail_behind(Store& store) { return store.audit(); }
+
   /// Runs `call`, which makes one call of the store, so that it fails at its `step`-th internal
   /// step (an allocation, a statement, a write: whatever this backend can be made to fail at),
   /// counted from 0. True when the failure struck and `call` threw; false when it has fewer steps

@@ -16,6 +16,7 @@ struct Options {
   std::size_t max_keys = 10'000'000;
   std::size_t max_key_bytes = std::size_t{1} << 30;  ///< of idempotency keys and their results
   std::size_t max_payload_bytes = std::size_t{256} << 20;
+  std::size_t max_audit_entries = 1'000'000;
 };
 
 /// A store in the memory of this process: for tests, for tools, and wherever losing everything with
@@ -34,6 +35,7 @@ class MemoryStore final : public Store {
   [[nodiscard]] IdempotencyStore& keys() override;
   [[nodiscard]] QueueOperator& inbox_operator() override;
   [[nodiscard]] QueueOperator& outbox_operator() override;
+  [[nodiscard]] AuditTrail& audit() override;
   [[nodiscard]] Capabilities capabilities() const override;
   MigrationResult migrate() override;
   [[nodiscard]] Health health() noexcept override;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/postgresql/connection_budget.hpp"
 #include "oncebox/store.hpp"
 
 namespace oncebox::postgresql {
@@ -45,6 +46,11 @@ struct Options {
   /// still at work.
   bool flush_claims = true;
   std::size_t max_payload_bytes = std::size_t{16} << 20;
+  /// A connection that nobody used for so long is closed by the next call of this store, or of one
+  /// that shares its budget. Zero: never.
+  std::chrono::seconds idle_timeout{300};
+  /// What the stores of one server share; null: this one shares nothing.
+  std::shared_ptr<ConnectionBudget> budget = {};
 };
 
 /// Both queues and the keys in one schema of a PostgreSQL database, version 13 or later, shared by
@@ -75,6 +81,7 @@ class PostgresqlStore final : public Store {
   [[nodiscard]] IdempotencyStore& keys() override;
   [[nodiscard]] QueueOperator& inbox_operator() override;
   [[nodiscard]] QueueOperator& outbox_operator() override;
+  [[nodiscard]] AuditTrail& audit() override;
   [[nodiscard]] Capabilities capabilities() const override;
   MigrationResult migrate() override;
   [[nodiscard]] Health health() noexcept override;

@@ -32,4 +32,8 @@ struct StoredMessage {
 /// Brings a dead message back as an operator asked: an expiry that has passed is dropped.
 void revive(MessageState& state, const ReviveOptions& options, TimePoint now);
 
+/// The same with another payload. Answers what the message had before; it must have content.
+[[nodiscard]] PastContent revive_edited(StoredMessage& stored, const Payload& payload,
+                                        const ReviveOptions& options, TimePoint now);
+
 }  // namespace oncebox::sql

@@ -1,0 +1,113 @@
+#include "configured_stores.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "oncebox/discover_by_query.hpp"
+#include "oncebox/error.hpp"
+#include "oncebox/open_store.hpp"
+
+namespace oncebox::app {
+namespace {
+
+std::vector<StoreLocation> listed_stores(const Config& config) {
+  std::vector<StoreLocation> locations;
+  for (const StoreSetting& store : config.stores) locations.push_back({store.name, store.url});
+  return locations;
+}
+
+std::optional<StoreFile> file_of(const DiscoverySettings& settings) {
+  if (settings.file.empty()) return std::nullopt;
+  return std::optional<StoreFile>(std::in_place, settings.file);
+}
+
+Error named(const std::string& store, const Error& error) {
+  return {error.code(), fmt::format("store {}: {}", store, error.what())};
+}
+
+/// The configuration is wrong, and waiting will not mend it.
+bool is_for_ever(const Error& error) {
+  return error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::out_of_range ||
+         error.code() == ErrorCode::unsupported;
+}
+
+}  // namespace
+
+/// Opens the stores, and knows with what the listed ones could not be opened at first.
+class ConfiguredStores::Opening {
+ public:
+  explicit Opening(const Config& config) : listed_(listed_stores(config)) {}
+
+  std::unique_ptr<Store> open(const StoreLocation& location) {
+    try {
+      return opener_.open(location.url);
+    } catch (const Error& error) {
+      const std::lock_guard lock(mutex_);
+      failures_.emplace(location.name, error);
+      throw;
+    }
+  }
+
+  void throw_if_hopeless(bool none_is_open) {
+    const std::lock_guard lock(mutex_);
+    for (const StoreLocation& location : listed_) {
+      const auto failure = failures_.find(location.name);
+      if (failure == failures_.end()) continue;
+      if (none_is_open || is_for_ever(failure->second)) {
+        throw named(location.name, failure->second);
+      }
+    }
+  }
+
+ private:
+  const std::vector<StoreLocation> listed_;
+  StoreOpener opener_;  // of all, as they may share the connections of a server
+  std::mutex mutex_;
+  std::map<std::string, Error> failures_;
+};
+
+StoreDiscovery configured_discovery(const DiscoverySettings& settings,
+                                    const std::optional<StoreFile>& file) {
+  if (file) return [&file] { return file->read(); };
+  if (!settings.query.empty()) return discover_by_query(settings.database, settings.query);
+  return {};
+}
+
+ConfiguredStores::ConfiguredStores(const Config& config, Logger& logger)
+    : file_(file_of(config.discovery)) {
+  const auto opening = std::make_shared<Opening>(config);
+  const auto open = [opening](const StoreLocation& location) { return opening->open(location); };
+  StoreSetOptions options{.refresh_interval = config.discovery.interval};
+  StoreDiscovery discovery = configured_discovery(config.discovery, file_);
+  if (!discovery) {
+    set_ = std::make_unique<StoreSet>(listed_stores(config), open, options, logger);
+  } else {
+    options.always = listed_stores(config);
+    set_ = std::make_unique<StoreSet>(std::move(discovery), open, options, logger);
+  }
+  const bool none_is_open = set_->members().empty() && !config.discovery.is_on();
+  opening->throw_if_hopeless(none_is_open);
+  if (file_) watch_.emplace(*file_, *set_);
+}
+
+void try_stores(const Config& config) {
+  const std::optional<StoreFile> file = file_of(config.discovery);
+  std::vector<StoreLocation> locations = listed_stores(config);
+  if (const StoreDiscovery discovery = configured_discovery(config.discovery, file)) {
+    for (StoreLocation& found : discovery()) locations.push_back(std::move(found));
+  }
+  StoreOpener opener;
+  for (const StoreLocation& location : locations) {
+    try {
+      (void)opener.open(location.url);
+    } catch (const Error& error) {
+      throw named(location.name, error);
+    }
+  }
+}
+
+}  // namespace oncebox::app

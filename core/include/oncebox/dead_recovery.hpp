@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/dead_groups.hpp"
+#include "oncebox/message.hpp"
+#include "oncebox/queue_operator.hpp"
+
+/// Bringing back, or removing, many dead messages: of a group or of a filter, in slices of one
+/// transaction each. Nothing of it needs a thread or outlives the call, so a crash leaves what was
+/// done so far and nothing else. Works on every store; also over HTTP.
+namespace oncebox {
+
+/// Which dead messages are meant: those of the group, if one is given, that match the filter.
+struct DeadQuery {
+  static constexpr std::size_t kMaxLimit = 10'000'000;
+
+  std::optional<DeadGroupId> group = {};
+  MessageFilter filter = {};   ///< a status must not be named
+  std::size_t limit = 10'000;  ///< the oldest first
+};
+
+/// How revived messages come back: `per_second` of them, the first after the delay of the options.
+/// They are revived at once, with due times that are spread at this rate; those of up to a second
+/// may be due together. Never faster; slower by what the calls take. Nothing: all at once.
+struct RevivalPace {
+  std::optional<double> per_second = {};
+
+  /// How long the revival of so many lasts, from the first until the last is due. Throws
+  /// `out_of_range` for a rate that is not from 0.001 to 1,000,000, and when it would take more
+  /// than `limits::kMaxDelay`.
+  [[nodiscard]] Duration length(std::size_t messages) const;
+};
+
+struct RevivalResult {
+  std::size_t count = 0;
+  Duration lasts{0};  ///< from now until the last of them is due
+
+  friend bool operator==(const RevivalResult&, const RevivalResult&) = default;
+};
+
+/// Asked between two slices; false ends the work early.
+using KeepGoing = std::function<bool()>;
+
+/// Revives them. Throws what the store throws; when some were revived before, as `outcome_unknown`
+/// with their number.
+RevivalResult revive_dead(QueueOperator& queue, const DeadQuery& which,
+                          const ReviveOptions& options = {}, const RevivalPace& pace = {},
+                          const KeepGoing& keep_going = {});
+/// The same for these keys, one outcome for each. Those that are not dead take no place in time.
+std::vector<ReviveOutcome> revive_keys(QueueOperator& queue, std::span<const MessageKey> keys,
+                                       const ReviveOptions& options, const RevivalPace& pace);
+
+/// What `revive_dead` would do now.
+[[nodiscard]] RevivalResult plan_revival(QueueOperator& queue, const DeadQuery& which,
+                                         const ReviveOptions& options = {},
+                                         const RevivalPace& pace = {});
+
+/// Removes them, and tells how many they were. Throws as `revive_dead` does.
+std::size_t purge_dead(QueueOperator& queue, const DeadQuery& which,
+                       const PurgeOptions& options = {}, const KeepGoing& keep_going = {});
+
+/// How many are meant now.
+[[nodiscard]] std::size_t count_dead(QueueOperator& queue, const DeadQuery& which);
+
+}  // namespace oncebox

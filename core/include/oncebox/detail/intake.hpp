@@ -1,0 +1,76 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <future>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/content_hash.hpp"
+#include "oncebox/group_commit.hpp"
+#include "oncebox/log.hpp"
+#include "oncebox/message.hpp"
+#include "oncebox/observed_queue_store.hpp"
+#include "oncebox/observer.hpp"
+#include "oncebox/queue_store.hpp"
+#include "oncebox/queue_types.hpp"
+#include "oncebox/transaction.hpp"
+
+namespace oncebox::detail {
+
+/// For those that nobody listens to. Nothing in it has a state, so all of them may share it.
+struct Silence {
+  NullLogger logger;
+  Observer observer;
+  SystemClock clock;
+};
+
+[[nodiscard]] Silence& silence();
+
+struct IntakeOptions {
+  std::string name;
+  QueueKind queue = QueueKind::inbox;
+  EnqueueOptions enqueue = {};
+  MissingHash missing_hash = MissingHash::sha256_of_payload;
+  GroupCommitOptions group_commit = {};
+  std::size_t max_payload_bytes = std::numeric_limits<std::size_t>::max();
+};
+
+/// How messages get into a queue: what `Inbox` and `Outbox` have in common, and whose calls it
+/// serves under the same names. Safe from any thread.
+class Intake {
+ public:
+  using Result = CommitResult<EnqueueOutcome>;
+
+  /// Everything is borrowed. Throws `out_of_range` as `GroupCommit` does.
+  Intake(QueueStore& store, IntakeOptions options, Logger& logger, Observer& observer,
+         const Clock& clock);
+
+  EnqueueOutcome enqueue(Message message);
+  [[nodiscard]] std::future<EnqueueOutcome> enqueue_future(Message message);
+  template <std::invocable<Result> Callback>
+  void enqueue_then(Message message, Callback callback) {
+    prepare(message);
+    singles_.submit_then(std::move(message), std::move(callback));
+  }
+  std::vector<Result> enqueue_each(std::vector<Message> messages);
+  std::vector<EnqueueOutcome> enqueue(std::vector<Message> messages);
+  std::vector<EnqueueOutcome> enqueue(std::vector<Message> messages, Transaction& transaction);
+  EnqueueOutcome enqueue(Message message, Transaction& transaction);
+
+  void stop() { singles_.stop(); }
+  [[nodiscard]] QueueStore& queue() noexcept { return queue_; }
+
+ private:
+  /// Fails for bad input, before the message shares a batch with those of others.
+  void prepare(Message& message) const;
+
+  const IntakeOptions options_;
+  ObservedQueueStore queue_;
+  GroupCommit<Message, EnqueueOutcome> singles_;  // last: its threads use the members above
+};
+
+}  // namespace oncebox::detail

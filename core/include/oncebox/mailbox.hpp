@@ -1,0 +1,281 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <utility>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/defaults.hpp"
+#include "oncebox/limits.hpp"
+
+namespace oncebox {
+
+/// What a mailbox does with an item for which it has no room.
+enum class WhenFull {
+  reject,       ///< refuse it: the sender keeps it
+  wait,         ///< let the sender wait for room
+  drop_newest,  ///< take it and drop it
+  drop_oldest,  ///< drop the one that has waited longest, and take it
+};
+
+enum class PostOutcome {
+  accepted,
+  full,       ///< not taken: there is no room, or was none in time
+  dropped,    ///< taken and dropped, see `WhenFull::drop_newest`
+  cancelled,  ///< not taken: the sender's stop token was requested while it waited
+  stopped,    ///< not taken: the mailbox stops
+};
+
+/// Why an item that was taken is never handled.
+enum class DropReason { no_room, stopped };
+
+struct MailboxOptions {
+  std::size_t capacity = 1'024;  ///< items that wait; the one that is handled does not count
+  WhenFull when_full = WhenFull::reject;
+
+  /// Throws `out_of_range`, naming the option.
+  void validate() const {
+    require_in_range("capacity of a mailbox", capacity, 1, std::size_t{1} << 30U);
+  }
+};
+
+/// How long a sender waits for room, where it waits at all.
+struct PostWait {
+  std::stop_token stop = {};
+  std::optional<Duration> at_most = {};  ///< nothing: as long as it takes
+};
+
+struct MailboxCounters {
+  std::uint64_t accepted = 0;  ///< also those that were dropped or are still waiting
+  std::uint64_t handled = 0;   ///< the handler has returned or thrown
+  std::uint64_t failed = 0;    ///< of these, it has thrown
+  std::uint64_t refused = 0;   ///< full, cancelled or stopped
+  std::uint64_t dropped = 0;
+  std::size_t waiting = 0;  ///< now
+
+  friend bool operator==(const MailboxCounters&, const MailboxCounters&) = default;
+};
+
+struct MailboxStop {
+  /// How long what waits may still be handled. The rest is dropped; the handler that runs is asked
+  /// to stop, and waited for.
+  Duration finish_within = defaults::kFinishWithin;
+};
+
+/// Handles items one after the other, in the order in which they were accepted, on a thread of its
+/// own that starts with the first: work of this process that must not overlap.
+///
+///     Mailbox<Order> mailbox([](Order& order, const std::stop_token&) { print_label(order); },
+///                            {.capacity = 100, .when_full = WhenFull::wait});
+///     mailbox.post(std::move(order));
+///
+/// What an item throws ends nothing but its own handling: it is counted, and told to `on_error`.
+/// Nothing here survives the process.
+///
+/// **Threads.** Every call but the destructor may be made from any thread, also by the handler; one
+/// that posts to its own full mailbox and waits would wait for itself, and is told `full` instead.
+template <class Item>
+class Mailbox {
+ public:
+  using Handle = std::function<void(Item& item, const std::stop_token& stop)>;
+
+  /// Called outside every lock. Both may be empty; neither may throw.
+  struct Callbacks {
+    /// On the thread that posted, or that stops.
+    std::function<void(Item&& item, DropReason reason)> on_dropped = {};
+    /// On the mailbox's thread, in a catch clause.
+    std::function<void(const Item& item)> on_error = {};
+  };
+
+  /// Throws as `MailboxOptions::validate` does.
+  explicit Mailbox(Handle handle, const MailboxOptions& options = {}, Callbacks callbacks = {})
+      : handle_(std::move(handle)), options_(options), callbacks_(std::move(callbacks)) {
+    options_.validate();
+  }
+  /// Drops what waits, asks the handler that runs to stop, and waits for it. Not to be called by
+  /// the handler.
+  ~Mailbox() { stop_now(); }
+  Mailbox(const Mailbox&) = delete;
+  Mailbox& operator=(const Mailbox&) = delete;
+
+  /// Moves from the item only when it was accepted or dropped.
+  PostOutcome post(Item&& item, const PostWait& wait = {});
+  PostOutcome post(const Item& item, const PostWait& wait = {}) { return post(Item(item), wait); }
+
+  /// Takes nothing more; those who wait for room are told `stopped`. What was accepted is handled
+  /// within the time given, and dropped after it. Answers how many were dropped by this call.
+  /// Returns when the handler has ended; called by the handler itself, it only begins to stop, and
+  /// drops what waits.
+  std::size_t stop(const MailboxStop& options = {});
+  std::size_t stop_now() { return stop({.finish_within = Duration::zero()}); }
+
+  /// Waits until nothing waits and nothing is handled.
+  void wait_until_idle() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return items_.empty() && !handling_; });
+  }
+
+  [[nodiscard]] MailboxCounters counters() const {
+    const std::lock_guard lock(mutex_);
+    MailboxCounters now = counters_;
+    now.waiting = items_.size();
+    return now;
+  }
+
+ private:
+  [[nodiscard]] bool full() const { return items_.size() >= options_.capacity; }
+  /// Expects the lock.
+  [[nodiscard]] bool called_by_handler() const {
+    return std::this_thread::get_id() == handler_thread_;
+  }
+  /// Whether there is room, or else why not. Expects the lock.
+  std::optional<PostOutcome> wait_for_room(std::unique_lock<std::mutex>& lock,
+                                           const PostWait& wait);
+  void accept(Item&& item);
+  PostOutcome refuse(PostOutcome outcome) {
+    ++counters_.refused;
+    return outcome;
+  }
+  void drop(Item&& item, DropReason reason) {
+    if (callbacks_.on_dropped) callbacks_.on_dropped(std::move(item), reason);
+  }
+  void run(const std::stop_token& stop);
+  bool handle(Item& item, const std::stop_token& stop) noexcept;
+
+  const Handle handle_;
+  const MailboxOptions options_;
+  const Callbacks callbacks_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Item> items_;
+  MailboxCounters counters_;
+  bool handling_ = false;
+  bool stopping_ = false;
+  std::thread::id handler_thread_;  // while it runs
+  std::mutex joining_;              // held by who waits for the thread to end
+  std::jthread thread_;             // last: it uses the members above
+};
+
+template <class Item>
+PostOutcome Mailbox<Item>::post(Item&& item, const PostWait& wait) {
+  std::optional<Item> displaced;
+  {
+    std::unique_lock lock(mutex_);
+    if (options_.when_full == WhenFull::wait) {
+      if (const auto refused = wait_for_room(lock, wait)) return refuse(*refused);
+    }
+    if (stopping_) return refuse(PostOutcome::stopped);
+    if (!full()) {
+      accept(std::move(item));
+      return PostOutcome::accepted;
+    }
+    if (options_.when_full == WhenFull::reject) return refuse(PostOutcome::full);
+    ++counters_.dropped;
+    if (options_.when_full == WhenFull::drop_oldest) {
+      displaced.emplace(std::move(items_.front()));
+      items_.pop_front();
+      accept(std::move(item));
+    }
+  }
+  if (!displaced) {
+    drop(std::move(item), DropReason::no_room);
+    return PostOutcome::dropped;
+  }
+  drop(*std::move(displaced), DropReason::no_room);
+  return PostOutcome::accepted;
+}
+
+template <class Item>
+std::optional<PostOutcome> Mailbox<Item>::wait_for_room(std::unique_lock<std::mutex>& lock,
+                                                        const PostWait& wait) {
+  const auto settled = [&] { return stopping_ || !full(); };
+  if (settled()) return std::nullopt;
+  if (called_by_handler()) return PostOutcome::full;
+  bool came = false;
+  if (wait.at_most)
+    came = changed_.wait_for(lock, wait.stop, *wait.at_most, settled);
+  else
+    came = changed_.wait(lock, wait.stop, settled);
+  if (came) return std::nullopt;
+  return wait.stop.stop_requested() ? PostOutcome::cancelled : PostOutcome::full;
+}
+
+template <class Item>
+void Mailbox<Item>::accept(Item&& item) {
+  if (!thread_.joinable()) {
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  }
+  items_.push_back(std::move(item));
+  ++counters_.accepted;
+  changed_.notify_all();
+}
+
+template <class Item>
+std::size_t Mailbox<Item>::stop(const MailboxStop& options) {
+  std::deque<Item> dropped;
+  bool by_handler = false;
+  {
+    std::unique_lock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+    by_handler = called_by_handler();
+    if (!by_handler) {
+      changed_.wait_for(lock, options.finish_within, [&] { return items_.empty() && !handling_; });
+    }
+    dropped.swap(items_);
+    counters_.dropped += dropped.size();
+    thread_.request_stop();
+    changed_.notify_all();
+  }
+  for (Item& item : dropped) drop(std::move(item), DropReason::stopped);
+  if (by_handler) return dropped.size();
+  const std::lock_guard lock(joining_);
+  if (thread_.joinable()) thread_.join();
+  return dropped.size();
+}
+
+template <class Item>
+void Mailbox<Item>::run(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  handler_thread_ = std::this_thread::get_id();
+  while (true) {
+    changed_.wait(lock, [&] { return stopping_ || !items_.empty(); });
+    if (items_.empty()) break;
+    std::optional<Item> item(std::move(items_.front()));
+    items_.pop_front();
+    handling_ = true;
+    changed_.notify_all();
+    lock.unlock();
+    const bool succeeded = handle(*item, stop);
+    item.reset();  // outside the lock: it may call others
+    lock.lock();
+    handling_ = false;
+    ++counters_.handled;
+    if (!succeeded) ++counters_.failed;
+    changed_.notify_all();
+  }
+  handler_thread_ = {};
+}
+
+template <class Item>
+bool Mailbox<Item>::handle(Item& item, const std::stop_token& stop) noexcept {
+  try {
+    handle_(item, stop);
+    return true;
+  } catch (...) {
+    if (callbacks_.on_error) callbacks_.on_error(item);
+    return false;
+  }
+}
+
+}  // namespace oncebox

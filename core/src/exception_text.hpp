@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+namespace oncebox::detail {
+
+/// The name of the type of the exception that is being handled.
+[[nodiscard]] std::string current_exception_type();
+
+/// What is kept of the exception that is being handled: its text, cut to `limits::kMaxErrorBytes`,
+/// or its type when it has none.
+[[nodiscard]] std::string current_exception_text();
+
+}  // namespace oncebox::detail

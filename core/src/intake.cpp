@@ -1,0 +1,100 @@
+#include "oncebox/detail/intake.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <span>
+
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+
+namespace oncebox::detail {
+
+namespace {
+
+std::size_t size_in_bytes(const Message& message) {
+  std::size_t bytes = sizeof(Message) + message.payload.size() + message.topic.str().size() +
+                      message.key.source.str().size() + message.key.message_id.str().size();
+  for (const auto& [name, value] : message.headers) bytes += name.size() + value.size();
+  return bytes;
+}
+
+}  // namespace
+
+Silence& silence() {
+  static Silence shared;
+  return shared;
+}
+
+Intake::Intake(QueueStore& store, IntakeOptions options, Logger& logger, Observer& observer,
+               const Clock& clock)
+    : options_(std::move(options)),
+      queue_(store, options_.name, logger, observer, clock),
+      singles_(
+          [this](std::span<const Message> batch) -> std::vector<EnqueueOutcome> {
+            return queue_.enqueue(batch, options_.enqueue);
+          },
+          options_.group_commit, size_in_bytes) {}
+
+EnqueueOutcome Intake::enqueue(Message message) {
+  prepare(message);
+  return singles_.submit(std::move(message));
+}
+
+std::future<EnqueueOutcome> Intake::enqueue_future(Message message) {
+  prepare(message);
+  return singles_.submit_future(std::move(message));
+}
+
+std::vector<Intake::Result> Intake::enqueue_each(std::vector<Message> messages) {
+  std::vector<Message> good;
+  std::vector<std::optional<Error>> refusals(messages.size());
+  good.reserve(messages.size());
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    try {
+      prepare(messages[i]);
+      good.push_back(std::move(messages[i]));
+    } catch (const Error& error) {
+      refusals[i] = error;
+    }
+  }
+  std::vector<Result> answered = singles_.submit_all(std::move(good));
+  std::vector<Result> results;
+  results.reserve(refusals.size());
+  auto next = answered.begin();
+  for (std::optional<Error>& refusal : refusals) {
+    results.push_back(refusal ? Result(std::move(*refusal)) : std::move(*next++));
+  }
+  return results;
+}
+
+std::vector<EnqueueOutcome> Intake::enqueue(std::vector<Message> messages) {
+  for (Message& message : messages) prepare(message);
+  return queue_.enqueue(messages, options_.enqueue);
+}
+
+std::vector<EnqueueOutcome> Intake::enqueue(std::vector<Message> messages,
+                                            Transaction& transaction) {
+  for (Message& message : messages) prepare(message);
+  return queue_.enqueue_with(transaction, options_.queue, messages, options_.enqueue);
+}
+
+EnqueueOutcome Intake::enqueue(Message message, Transaction& transaction) {
+  prepare(message);
+  return queue_.enqueue_with(transaction, options_.queue, {&message, 1}, options_.enqueue).front();
+}
+
+void Intake::prepare(Message& message) const {
+  if (message.due_at) require_in_range("due time", *message.due_at);
+  if (message.expires_at) require_in_range("expiry", *message.expires_at);
+  if (message.payload.size() > options_.max_payload_bytes) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the payload has {} bytes; this store takes at most {}",
+                            message.payload.size(), options_.max_payload_bytes));
+  }
+  if (!message.hash && options_.missing_hash == MissingHash::sha256_of_payload) {
+    message.hash = ContentHash::sha256_of(message.payload);
+  }
+}
+
+}  // namespace oncebox::detail

@@ -1,0 +1,196 @@
+// Tasks of many stores on a few threads.
+
+#include "store_tasks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <future>
+#include <sstream>
+
+#include "expect_error.hpp"
+#include "recovery_fixture.hpp"
+
+namespace oncebox {
+namespace {
+
+using std::chrono::seconds;
+using SteadyTime = TaskTimes::SteadyTime;
+
+constexpr SteadyTime kStart{std::chrono::hours{1}};
+constexpr Duration kInterval = seconds{30};
+constexpr Duration kIdleInterval = seconds{120};
+
+TaskTimes times_of(std::size_t seed = 0) { return {kInterval, kIdleInterval, kStart, seed}; }
+
+TEST(TaskTimesTest, TheFirstStepsOfAThousandStoresAreSpreadOverTheInterval) {
+  std::array<int, 30> per_second{};
+  for (int store = 0; store < 1'000; ++store) {
+    const std::size_t seed = std::hash<std::string>{}("tenant-" + std::to_string(store));
+    const auto wait = times_of(seed).next() - kStart;
+    ASSERT_GT(wait, Duration{0});
+    ASSERT_LE(wait, kInterval);
+    const auto second = std::chrono::ceil<seconds>(wait).count() - 1;
+    ++per_second.at(static_cast<std::size_t>(second));
+  }
+  for (const int stores : per_second) EXPECT_LT(stores, 100);
+}
+
+TEST(TaskTimesTest, AStepThatLeftMoreIsFollowedByARestOfFourTimesItsLength) {
+  TaskTimes times = times_of();
+  const SteadyTime ended = kStart + Duration{25};
+  EXPECT_EQ(times.ended(StepOutcome::more, kStart, ended), Duration{100});
+  EXPECT_EQ(times.next(), ended + Duration{100});
+}
+
+TEST(TaskTimesTest, ARestIsNeverLongerThanTheIntervalNorNothing) {
+  TaskTimes times = times_of();
+  EXPECT_EQ(times.ended(StepOutcome::more, kStart, kStart + std::chrono::hours{1}), kInterval);
+  EXPECT_EQ(times.ended(StepOutcome::more, kStart, kStart), Duration{1});
+}
+
+TEST(TaskTimesTest, StepsThatFindNothingComeEverMoreRarelyUntilOneFindsSomething) {
+  TaskTimes times = times_of();
+  for (const Duration pause : {seconds{60}, seconds{120}, seconds{120}}) {
+    EXPECT_EQ(times.ended(StepOutcome::idle, kStart, kStart), Duration{0});
+    EXPECT_EQ(times.next(), kStart + pause);
+  }
+  times.ended(StepOutcome::worked, kStart, kStart);
+  EXPECT_EQ(times.next(), kStart + kInterval);
+}
+
+TEST(TaskTimesTest, AFailureIsFollowedByEverLongerPausesUntilAStepSucceeds) {
+  TaskTimes times(Duration{1}, Duration{1}, kStart, 0);
+  for (const int pause : {1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300}) {
+    EXPECT_EQ(times.failed(kStart), seconds{pause});
+    EXPECT_EQ(times.next(), kStart + seconds{pause});
+  }
+  times.ended(StepOutcome::worked, kStart, kStart);
+  EXPECT_EQ(times.failed(kStart), seconds{1});
+}
+
+/// A task that hardly rests.
+StoreTask busy(std::function<StepOutcome()> step) {
+  return {"work", Duration{1}, Duration{1}, std::move(step)};
+}
+
+class StoreTasksTest : public ::testing::Test {
+ protected:
+  std::ostringstream log_;
+  SystemClock clock_;
+  TextLogger logger_{log_, clock_};
+};
+
+TEST_F(StoreTasksTest, OfOneStoreOneStepRunsAtATime) {
+  std::atomic<int> running = 0;
+  std::atomic<int> most = 0;
+  std::atomic<int> steps = 0;
+  const auto step = [&] {
+    most = std::max(most.load(), ++running);
+    std::this_thread::yield();
+    ++steps;
+    --running;
+    return StepOutcome::more;
+  };
+  StoreTasks tasks("work", 4, logger_);
+  tasks.add("a", nullptr, {busy(step), busy(step), busy(step)});
+  EXPECT_TRUE(eventually([&] { return steps > 30; }));
+  tasks.stop();
+  EXPECT_EQ(most, 1);
+}
+
+TEST_F(StoreTasksTest, EveryTaskOfEveryStoreGetsItsTurn) {
+  constexpr int kStores = 200;
+  std::array<std::atomic<int>, 2 * kStores> steps{};
+  StoreTasks tasks("work", 2, logger_);
+  for (std::size_t store = 0; store < kStores; ++store) {
+    std::vector<StoreTask> both;
+    for (std::atomic<int>* count : {&steps.at(2 * store), &steps.at(2 * store + 1)}) {
+      both.push_back(busy([count] { return ++*count, StepOutcome::worked; }));
+    }
+    tasks.add("s" + std::to_string(store), nullptr, std::move(both));
+  }
+  EXPECT_TRUE(eventually(
+      [&] { return std::ranges::all_of(steps, [](const auto& count) { return count >= 3; }); }));
+}
+
+TEST_F(StoreTasksTest, OneThatHangsHoldsUpNoOther) {
+  std::promise<void> let_go;
+  std::promise<void> hangs;
+  std::atomic<int> steps = 0;
+  StoreTasks tasks("work", 2, logger_);
+  tasks.add("hangs", nullptr, {busy([&] {
+              hangs.set_value();
+              let_go.get_future().wait();
+              return StepOutcome::worked;
+            })});
+  hangs.get_future().wait();
+  tasks.add("works", nullptr, {busy([&] { return ++steps, StepOutcome::worked; })});
+  EXPECT_TRUE(eventually([&] { return steps > 10; }));
+  tasks.remove("hangs");
+  let_go.set_value();
+}
+
+TEST_F(StoreTasksTest, OneThatFailsIsLoggedAndAskedByNoneOfItsTasksForAWhile) {
+  std::atomic<int> failures = 0;
+  std::atomic<int> steps = 0;
+  const auto fail = [&]() -> StepOutcome {
+    ++failures;
+    throw Error(ErrorCode::unavailable, "gone");
+  };
+  StoreTasks tasks("housekeeping", 2, logger_);
+  tasks.add("down", nullptr, {busy(fail), busy(fail)});
+  tasks.add("up", nullptr, {busy([&] { return ++steps, StepOutcome::worked; })});
+  EXPECT_TRUE(eventually([&] { return failures > 0 && steps > 10; }));
+  tasks.stop();
+  EXPECT_EQ(failures, 1);
+  EXPECT_NE(log_.str().find("housekeeping failed, will be tried again store=down"),
+            std::string::npos)
+      << log_.str();
+}
+
+TEST_F(StoreTasksTest, WhatKeepsAStoreAliveIsLetGoWhenItsLastStepHasEnded) {
+  std::promise<void> let_go;
+  std::promise<void> runs;
+  const auto owner = std::make_shared<int>(0);
+  StoreTasks tasks("work", 2, logger_);
+  tasks.add("a", owner, {busy([&] {
+              runs.set_value();
+              let_go.get_future().wait();
+              return StepOutcome::more;
+            })});
+  runs.get_future().wait();
+  tasks.remove("a");
+  EXPECT_GT(owner.use_count(), 1);
+  let_go.set_value();
+  EXPECT_TRUE(eventually([&] { return owner.use_count() == 1; }));
+}
+
+TEST_F(StoreTasksTest, AStoreThatWaitsIsLetGoAtOnce) {
+  const auto owner = std::make_shared<int>(0);
+  StoreTasks tasks("work", 1, logger_);
+  tasks.add("a", owner, {{"work", kInterval, kInterval, [] { return StepOutcome::worked; }}});
+  tasks.remove("a");
+  EXPECT_EQ(owner.use_count(), 1);
+  tasks.remove("a");
+  tasks.add("a", owner, {busy([] { return StepOutcome::worked; })});
+  expect_error(ErrorCode::invalid_argument,
+               [&] { tasks.add("a", nullptr, {busy([] { return StepOutcome::worked; })}); });
+}
+
+TEST_F(StoreTasksTest, AfterAStopNothingRuns) {
+  std::atomic<int> steps = 0;
+  StoreTasks tasks("work", 2, logger_);
+  const auto step = [&] { return ++steps, StepOutcome::worked; };
+  tasks.add("a", nullptr, {busy(step)});
+  EXPECT_TRUE(eventually([&] { return steps > 0; }));
+  tasks.stop();
+  const int before = steps;
+  tasks.add("b", nullptr, {busy(step)});
+  tasks.stop();
+  EXPECT_EQ(steps, before);
+}
+
+}  // namespace
+}  // namespace oncebox

@@ -1,0 +1,78 @@
+// One pool of workers for the databases of all tenants: none of them starves another.
+
+#include <iostream>
+#include <latch>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "oncebox/open_store.hpp"
+#include "oncebox/set_dispatcher.hpp"
+
+using namespace oncebox;
+
+/// Whoever has least in flight is next.
+class LeastBusy final : public StoreSelection {
+ public:
+  std::optional<std::size_t> choose(std::span<const StoreCandidate> candidates) override {
+    std::optional<std::size_t> best;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      if (!candidates[i].is_free) continue;
+      if (!best || candidates[i].in_flight < candidates[*best].in_flight) best = i;
+    }
+    return best;
+  }
+};
+
+int main() {
+  NullLogger logger;
+  Observer observer;
+  const SystemClock clock;
+  StoreSet stores(
+      {{"acme", "memory:"}, {"zenith", "memory:"}},
+      [](const StoreLocation& location) { return open_store(location.url); }, {}, logger);
+
+  // A tenant with much to do, and one with little.
+  for (int i = 1; i <= 500; ++i) {
+    stores.find("acme")->store().inbox().enqueue(
+        {.key = {"import", std::to_string(i)}, .topic = "row.imported"});
+  }
+  stores.find("zenith")->store().inbox().enqueue({.key = {"shop", "1"}, .topic = "order.created"});
+
+  std::latch all(501);
+  int rows = 0;
+  int rows_before_order = 0;
+  Handlers handlers;
+  handlers.on("*", [&](const ClaimedMessage&, HandlerContext& context) {
+    if (context.store() == "acme") {
+      ++rows;
+    } else {
+      rows_before_order = rows;
+    }
+    all.count_down();
+  });
+
+  SetDispatcher dispatcher(
+      stores, handlers, weighted_fair(), {.dispatcher = {.workers = 1}}, logger,
+      [&](const std::string&) -> Observer& { return observer; }, clock);
+  dispatcher.start();
+  all.wait();
+  dispatcher.stop();
+
+  std::cout << rows << " rows imported\n";
+  std::cout << (rows_before_order < 250 ? "the order did not wait for them" : "the order waited")
+            << "\n";
+
+  // The same with a strategy of one's own.
+  std::latch one_more(1);
+  Handlers counting;
+  counting.on("*", [&](const ClaimedMessage&, HandlerContext&) { one_more.count_down(); });
+  stores.find("zenith")->store().inbox().enqueue({.key = {"shop", "2"}, .topic = "order.created"});
+  SetDispatcher own(
+      stores, counting, std::make_unique<LeastBusy>(), {.dispatcher = {.workers = 1}}, logger,
+      [&](const std::string&) -> Observer& { return observer; }, clock);
+  own.start();
+  one_more.wait();
+  own.stop();
+  std::cout << "one more order\n";
+}

@@ -1,0 +1,103 @@
+// What follows from a message: a handler puts it into the outbox, and a dispatcher publishes it,
+// here to a function. Retries, order, and what becomes of what nobody takes.
+//
+// usage: example_outbox [STORE-URL]
+
+#include <chrono>
+#include <iostream>
+#include <semaphore>
+#include <stdexcept>
+
+#include "example_store.hpp"
+#include "oncebox/dispatcher.hpp"
+#include "oncebox/inbox.hpp"
+#include "oncebox/outbox.hpp"
+#include "oncebox/outbox_dispatcher.hpp"
+
+using namespace std::chrono_literals;
+
+namespace {
+
+using namespace oncebox;
+
+/// Lets the program wait until messages are done or dead, as it is recorded in the store.
+class FinishedMessages final : public Observer {
+ public:
+  void on_settle(const Settlement& settlement, SettleOutcome outcome) noexcept override {
+    const bool retried = std::holds_alternative<Abandon>(settlement.verdict);
+    if (outcome == SettleOutcome::settled && !retried) finished_.release();
+  }
+  void wait_for(int messages) {
+    for (; messages > 0; --messages) {
+      if (!finished_.try_acquire_for(30s)) throw std::runtime_error("nothing happens");
+    }
+  }
+
+ private:
+  std::counting_semaphore<> finished_{0};
+};
+
+void print(Outbox& outbox, const MessageId& id) {
+  const OutboxRecord record = outbox.find(id).value();
+  std::cout << "  " << to_string(record.status) << ", attempts " << record.attempts
+            << (record.dispatched_at ? ", dispatched" : ", not dispatched")
+            << ", last error: " << record.last_error.value_or("-") << '\n';
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const ExampleStore store(argc, argv);
+  Inbox inbox(*store);
+  Outbox outbox(*store, {.source = "shop"});
+  inbox.enqueue({.key = {"web", "order-1"},
+                 .topic = "order.placed",
+                 .payload = "ann 4200",
+                 .headers = {{"correlationId", "session-7"}}});
+
+  // The handler may run again after a crash. The ids that it derives from the order stay the same,
+  // so that whatever it had sent already is a duplicate.
+  Handlers handlers;
+  handlers.on("order.placed", [&](const ClaimedMessage& order, HandlerContext& context) {
+    for (const char* topic : {"stock.take", "receipt.send", "fax.send"}) {
+      outbox.enqueue({.topic = topic,
+                      .payload = order.message.payload,
+                      .id = derived_id(context, topic),
+                      .partition_key = "ann"},
+                     context);
+    }
+  });
+  NullLogger logger;
+  const SystemClock clock;
+  FinishedMessages handled;
+  Dispatcher dispatcher(store->inbox(), handlers, {}, logger, handled, clock);
+  dispatcher.start();
+  handled.wait_for(1);
+  dispatcher.stop();
+
+  // What returns has accepted the message: only then is it marked as dispatched.
+  Publishers publishers;
+  publishers.on("*", [](const ClaimedMessage& claimed, HandlerContext&) {
+    const Message& message = claimed.message;
+    if (message.topic == "stock.take" && claimed.history.attempt == 0) {
+      throw RetryAfter(20ms, "the broker is busy");
+    }
+    std::cout << "published " << message.topic << ": " << message.payload.bytes() << " (of "
+              << message.headers.causation_id().value_or("-") << ", in "
+              << message.headers.correlation_id().value_or("-") << ")\n";
+  });
+  publishers.on("fax.*", [](const ClaimedMessage&, HandlerContext&) {
+    throw PermanentFailure("nobody has a fax any more");
+  });
+  FinishedMessages published;
+  OutboxDispatcher sending(*store, publishers, {}, logger, published, clock);
+  sending.start();
+  published.wait_for(3);
+  sending.stop();
+
+  const MessageKey order{"web", "order-1"};
+  for (const char* topic : {"stock.take", "receipt.send", "fax.send"}) {
+    std::cout << topic << ' ' << derived_id(order, topic) << '\n';
+    print(outbox, derived_id(order, topic));
+  }
+}

@@ -1,0 +1,70 @@
+#include "api/dead_calls.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <variant>
+#include <vector>
+
+#include "api/audit_calls.hpp"
+#include "oncebox/dead_recovery.hpp"
+
+namespace oncebox::server {
+
+namespace {
+
+/// A status that a filter may name is Dead, as everywhere among the dead.
+template <class Call>
+DeadQuery query_of(const Call& call) {
+  DeadQuery query{.group = call.group, .filter = {}, .limit = call.limit};
+  query.filter = std::get<MessageFilter>(call.which);
+  std::erase(query.filter.statuses, Status::dead);
+  return query;
+}
+
+std::string revive_listed(ServedQueue& served, const wire::ReviveCall& call,
+                          const AuditEntry& entry) {
+  const auto& keys = std::get<std::vector<MessageKey>>(call.which);
+  if (!call.dry_run) {
+    return wire::write_revived(audited(
+        trail_of(served), entry,
+        [&] { return revive_keys(served.operations, keys, call.options, call.pace); },
+        counting(ReviveOutcome::revived)));
+  }
+  const auto is_dead = [](const auto& record) { return record && record->status == Status::dead; };
+  const auto dead =
+      static_cast<std::size_t>(std::ranges::count_if(served.queue.find(keys), is_dead));
+  return wire::write_paced({dead, call.options.delay + call.pace.length(dead)}, call.dry_run);
+}
+
+}  // namespace
+
+std::string revive_paced(ServedQueue& served, const wire::ReviveCall& call, const AuditEntry& entry,
+                         const Presence& present) {
+  QueueOperator& queue = served.operations;
+  if (std::holds_alternative<std::vector<MessageKey>>(call.which)) {
+    return revive_listed(served, call, entry);
+  }
+  const DeadQuery query = query_of(call);
+  const auto revive = [&] {
+    return revive_dead(queue, query, call.options, call.pace, [&] { return present->load(); });
+  };
+  const auto count = [](const RevivalResult& result) { return result.count; };
+  const RevivalResult result = call.dry_run ? plan_revival(queue, query, call.options, call.pace)
+                                            : audited(trail_of(served), entry, revive, count);
+  return call.pace.per_second ? wire::write_paced(result, call.dry_run)
+                              : wire::write_matched(result.count, call.dry_run);
+}
+
+std::string purge_group(ServedQueue& served, const wire::PurgeCall& call, const AuditEntry& entry,
+                        const Presence& present) {
+  QueueOperator& queue = served.operations;
+  const DeadQuery query = query_of(call);
+  const auto purge = [&] {
+    return purge_dead(queue, query, call.options, [&] { return present->load(); });
+  };
+  const std::size_t count = call.dry_run ? count_dead(queue, query)
+                                         : audited(trail_of(served), entry, purge, std::identity());
+  return wire::write_matched(count, call.dry_run);
+}
+
+}  // namespace oncebox::server

@@ -1,0 +1,66 @@
+#include "api/readiness.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace oncebox::server {
+
+namespace {
+
+/// A store that is no longer there, or not yet, is down.
+Health health_of(ServedStores& stores, const MemberState& state, HealthProbe* probe) {
+  if (!state.open) return {HealthStatus::unavailable, state.failure};
+  const ServedStorePtr served = stores.find_open(state.name);
+  if (!served) return {HealthStatus::unavailable, "it is being opened"};
+  return probe != nullptr ? probe->ask(served) : served->last_health();
+}
+
+}  // namespace
+
+Health HealthProbe::ask(const ServedStorePtr& store) {
+  std::unique_lock lock(mutex_);
+  if (!asked_) {
+    asked_ = store;
+    thread_.submit_own([this, store]() noexcept {
+      Health health = store->ask_health();
+      const std::lock_guard answering(mutex_);
+      answer_ = std::move(health);
+      asked_.reset();
+      answered_.notify_all();
+    });
+  }
+  if (asked_ != store) return store->last_health();
+  if (!answered_.wait_for(lock, patience_, [&] { return asked_ != store; })) {
+    return {HealthStatus::unavailable, "it does not answer"};
+  }
+  return answer_;
+}
+
+Api::Readiness ask_readiness(ServedStores& stores, HealthProbe& probe) {
+  const std::vector<MemberState> states = stores.set().states();
+  const std::string& default_name = stores.default_name();
+  Api::Readiness readiness;
+  bool default_is_up = default_name.empty();
+  for (const MemberState& state : states) {
+    const bool is_default = state.name == default_name;
+    const Health health = health_of(stores, state, is_default ? &probe : nullptr);
+    const bool is_up = health.status != HealthStatus::unavailable;
+    if (is_default) default_is_up = is_up;
+    if (is_up) continue;
+    ++readiness.stores_down;
+    // The default one's reason comes first.
+    if (readiness.detail.empty() || is_default) {
+      readiness.detail = "store " + state.name + ": " + health.detail;
+    }
+  }
+  const Health discovery = stores.set().discovery_health();
+  readiness.ready = default_is_up && readiness.stores_down < states.size();
+  readiness.degraded = readiness.stores_down > 0 || discovery.status != HealthStatus::healthy;
+  if (readiness.detail.empty()) {
+    readiness.detail = readiness.ready ? discovery.detail : "there is no such store";
+  }
+  return readiness;
+}
+
+}  // namespace oncebox::server

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "api/api.hpp"
+#include "api/call_pool.hpp"
+#include "api/served_stores.hpp"
+
+namespace oncebox::server {
+
+/// Asks one store how it is, and does not wait for longer than it was told to. On a thread of its
+/// own, so that neither a store that hangs nor many calls hold up who asks. Safe from any thread.
+class HealthProbe {
+ public:
+  explicit HealthProbe(Duration patience) : patience_(patience) {}
+
+  /// `unavailable` when no answer comes in time; the question stays asked, and later calls have its
+  /// answer. While another store is being asked, how this one last was.
+  [[nodiscard]] Health ask(const ServedStorePtr& store);
+
+ private:
+  const Duration patience_;
+  std::mutex mutex_;
+  std::condition_variable answered_;
+  ServedStorePtr asked_;  ///< null: nobody is being asked
+  Health answer_;
+  CallPool thread_{1, 1};  // last: it uses the members above
+};
+
+/// Asks the default store alone; what is known of the others is enough.
+[[nodiscard]] Api::Readiness ask_readiness(ServedStores& stores, HealthProbe& probe);
+
+}  // namespace oncebox::server

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "oncebox/housekeeping.hpp"
+#include "oncebox/watchdog.hpp"
+
+namespace oncebox::server {
+
+/// What housekeeping did, what the watchdog found, and what became of notices. Of stores that are
+/// gone no series stay. Safe from any thread.
+class RecoveryMetrics {
+ public:
+  /// The registry must outlive it.
+  explicit RecoveryMetrics(prometheus::Registry& registry);
+
+  /// Of all stores that there are.
+  void on_housekeeping(std::span<const StoreHousekeeping> stores);
+  /// All that there are.
+  void on_findings(std::span<const Finding> findings);
+  /// `outcome` is one of: sent, failed, dropped.
+  void on_notice(const std::string& store, std::string_view outcome);
+
+ private:
+  struct StoreSeries {
+    std::array<prometheus::Counter*, 6> removed{};
+    prometheus::Counter* failures = nullptr;
+    prometheus::Gauge* last_run = nullptr;
+  };
+
+  StoreSeries make(const std::string& store);
+  void remove(const StoreSeries& series);
+  void forget_notices_but_of(std::span<const StoreHousekeeping> stores);
+
+  prometheus::Family<prometheus::Counter>& removed_;
+  prometheus::Family<prometheus::Counter>& failures_;
+  prometheus::Family<prometheus::Gauge>& last_run_;
+  prometheus::Family<prometheus::Gauge>& findings_;
+  prometheus::Family<prometheus::Counter>& notices_;
+
+  std::mutex mutex_;
+  std::map<std::string, StoreSeries> stores_;
+  std::map<std::pair<std::string, FindingCode>, prometheus::Gauge*> shown_;
+  std::map<std::pair<std::string, std::string>, prometheus::Counter*> told_;  ///< notices
+};
+
+}  // namespace oncebox::server

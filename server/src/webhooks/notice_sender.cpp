@@ -1,0 +1,122 @@
+#include "webhooks/notice_sender.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "oncebox/uuid.hpp"
+#include "oncebox/webhook/webhook_client.hpp"
+#include "oncebox/webhook/webhook_signer.hpp"
+#include "oncebox/wire/dead_json.hpp"
+
+namespace oncebox::server {
+
+namespace {
+
+constexpr Duration kFirstSendPause = std::chrono::seconds{1};
+constexpr Duration kLongestSendPause = std::chrono::minutes{1};
+
+}  // namespace
+
+struct NoticeSender::Receiver {
+  Receiver(const NoticeOptions& options, const Clock& clock)
+      : signer({options.secret}), client({.timeout = options.timeout}, clock) {}
+
+  webhook::WebhookSigner signer;
+  webhook::WebhookClient client;
+};
+
+NoticeSender::NoticeSender(const NoticeOptions& options, RecoveryMetrics& metrics, Logger& logger,
+                           const Clock& clock)
+    : options_(options),
+      metrics_(metrics),
+      logger_(logger),
+      clock_(clock),
+      receiver_(options.url.empty() ? nullptr : std::make_unique<Receiver>(options, clock)) {}
+
+NoticeSender::~NoticeSender() = default;
+
+void NoticeSender::on_notice(const DeadNotice& notice) noexcept {
+  logger_.log(LogLevel::warning, "messages die",
+              {{"store", notice.store},
+               {"queue", notice.queue},
+               {"group", notice.group.id.str()},
+               {"count", notice.group.count},
+               {"threshold", notice.threshold}});
+  if (options_.url.empty()) return;
+  try {
+    wait_in_line(notice);
+  } catch (const std::exception& failure) {
+    logger_.log(LogLevel::error, "a notice cannot be sent",
+                {{"store", notice.store}, {"reason", failure.what()}});
+  }
+}
+
+void NoticeSender::wait_in_line(const DeadNotice& notice) {
+  const TimePoint now = clock_.now();
+  Waiting waiting{.store = notice.store,
+                  .id = "msg_" + Uuid::generate_v7(now).to_string(),
+                  .body = wire::write_dead_notice(notice, now)};
+  {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.size() < options_.max_queued) {
+      waiting_.push_back(std::move(waiting));
+      if (!thread_.joinable()) {
+        thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+      }
+      changed_.notify_one();
+      return;
+    }
+  }
+  metrics_.on_notice(notice.store, "dropped");
+}
+
+void NoticeSender::run(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    Waiting next;
+    {
+      std::unique_lock lock(mutex_);
+      if (!changed_.wait(lock, stop, [this] { return !waiting_.empty(); })) return;
+      next = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+    try {
+      send(next, stop);
+    } catch (const std::exception& failure) {
+      metrics_.on_notice(next.store, "failed");
+      logger_.log(LogLevel::error, "a notice cannot be sent",
+                  {{"store", next.store}, {"reason", failure.what()}});
+    }
+  }
+}
+
+void NoticeSender::send(const Waiting& notice, const std::stop_token& stop) {
+  using Acceptance = webhook::WebhookAcceptance;
+  Duration length = kFirstSendPause;
+  for (std::size_t attempt = 1; !stop.stop_requested(); ++attempt) {
+    const webhook::WebhookRequest request{
+        .url = options_.url, .id = notice.id, .body = notice.body};
+    const Acceptance acceptance =
+        receiver_->client.post(request, receiver_->signer, stop).acceptance();
+    if (acceptance == Acceptance::taken) return metrics_.on_notice(notice.store, "sent");
+    const bool is_refused = acceptance == Acceptance::refused;
+    if (is_refused || attempt == options_.attempts) {
+      metrics_.on_notice(notice.store, "failed");
+      logger_.log(LogLevel::error, "a notice of dead messages was not taken",
+                  {{"store", notice.store},
+                   {"id", notice.id},
+                   {"attempts", attempt},
+                   {"refused", is_refused}});
+      return;
+    }
+    pause(length, stop);
+    length = std::min(length * 2, kLongestSendPause);
+  }
+}
+
+void NoticeSender::pause(Duration length, const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, stop, length, [] { return false; });
+}
+
+}  // namespace oncebox::server

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "observe/recovery_metrics.hpp"
+#include "oncebox/clock.hpp"
+#include "oncebox/dead_notices.hpp"
+#include "oncebox/log.hpp"
+#include "oncebox/server/notice_options.hpp"
+
+namespace oncebox::server {
+
+/// Logs notices, and sends them to a webhook one after the other on a thread of its own, which
+/// starts with the first. What waits when it is destroyed is not sent any more. Safe from any
+/// thread.
+class NoticeSender final : public DeadNoticeSink {
+ public:
+  /// Everything but the options is borrowed.
+  NoticeSender(const NoticeOptions& options, RecoveryMetrics& metrics, Logger& logger,
+               const Clock& clock);
+  ~NoticeSender() override;
+  NoticeSender(const NoticeSender&) = delete;
+  NoticeSender& operator=(const NoticeSender&) = delete;
+
+  void on_notice(const DeadNotice& notice) noexcept override;
+
+ private:
+  struct Waiting {
+    std::string store;
+    std::string id;  ///< the same in every attempt, so that the receiver knows a repetition
+    std::string body;
+  };
+  struct Receiver;
+
+  void wait_in_line(const DeadNotice& notice);
+  void run(const std::stop_token& stop);
+  void send(const Waiting& notice, const std::stop_token& stop);
+  void pause(Duration length, const std::stop_token& stop);
+
+  const NoticeOptions options_;
+  RecoveryMetrics& metrics_;
+  Logger& logger_;
+  const Clock& clock_;
+  const std::unique_ptr<Receiver> receiver_;  // null without an address
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Waiting> waiting_;
+  std::jthread thread_;  // last: it uses the members above
+};
+
+}  // namespace oncebox::server

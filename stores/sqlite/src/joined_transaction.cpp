@@ -1,0 +1,102 @@
+#include <algorithm>
+#include <optional>
+
+#include "oncebox/error.hpp"
+#include "oncebox/sqlite/sqlite_store.hpp"
+#include "oncebox/sqlite/transaction.hpp"
+#include "queue_intake.hpp"
+#include "queue_table.hpp"
+#include "schema.hpp"
+#include "store_transaction.hpp"
+#include "topic_names.hpp"
+
+namespace oncebox::sqlite {
+
+namespace {
+
+const Clock& system_clock() {
+  static const SystemClock clock;
+  return clock;
+}
+
+}  // namespace
+
+/// Nothing here outlives a call but statements: whatever else was read may be taken back.
+struct JoinedTransaction::Impl {
+  Impl(sqlite3* database, const Clock& with_clock)
+      : connection(database), topics(connection), clock(with_clock) {
+    require_current_schema(connection);
+  }
+
+  QueueTable& table_of(QueueKind queue) {
+    std::optional<QueueTable>& table = queue == QueueKind::inbox ? inbox : outbox;
+    if (!table) {
+      table.emplace(connection, to_string(queue), topics, limits.keys_per_segment, KeyFilter::none);
+    }
+    return *table;
+  }
+
+  std::vector<EnqueueOutcome> enqueue(QueueKind queue, std::span<const Message> messages,
+                                      const EnqueueOptions& options) {
+    QueueTable& table = table_of(queue);
+    topics.forget();
+    table.begin_call();
+    std::vector<EnqueueOutcome> outcomes = take_in(table, messages, options, clock.now());
+    table.end_call();
+    return outcomes;
+  }
+
+  const Options limits{};  // those of a store, unless it was told others
+  Connection connection;
+  TopicNumbers topics;
+  const Clock& clock;
+  std::optional<QueueTable> inbox;
+  std::optional<QueueTable> outbox;
+};
+
+JoinedTransaction::JoinedTransaction(sqlite3* database, const Clock& clock)
+    : impl_(std::make_unique<Impl>(database, clock)) {}
+
+JoinedTransaction::JoinedTransaction(sqlite3* database)
+    : JoinedTransaction(database, system_clock()) {}
+
+JoinedTransaction::~JoinedTransaction() = default;
+
+sqlite3* JoinedTransaction::database() const noexcept { return impl_->connection.handle(); }
+
+std::vector<EnqueueOutcome> JoinedTransaction::do_enqueue(QueueKind queue,
+                                                          std::span<const Message> messages,
+                                                          const EnqueueOptions& options) {
+  Connection& connection = impl_->connection;
+  if (!connection.in_transaction()) {
+    throw Error(ErrorCode::conflict,
+                "no transaction is open on this connection; run BEGIN IMMEDIATE first");
+  }
+  for (const Message& message : messages) {
+    require_payload_size(message.payload, impl_->limits.max_payload_bytes);
+  }
+  connection.execute("SAVEPOINT oncebox_enqueue");
+  try {
+    std::vector<EnqueueOutcome> outcomes = impl_->enqueue(queue, messages, options);
+    connection.execute("RELEASE oncebox_enqueue");
+    return outcomes;
+  } catch (...) {
+    // A full disk or a disk error may have ended the caller's whole transaction.
+    if (connection.in_transaction()) {
+      connection.execute("ROLLBACK TO oncebox_enqueue; RELEASE oncebox_enqueue");
+    }
+    throw;
+  }
+}
+
+sqlite3* database_of(Transaction& transaction) {
+  if (const auto* joined = dynamic_cast<const JoinedTransaction*>(&transaction)) {
+    return joined->database();
+  }
+  if (const auto* own = dynamic_cast<const StoreTransaction*>(&transaction)) {
+    return own->database();
+  }
+  throw Error(ErrorCode::unsupported, "this is no transaction of a SQLite store");
+}
+
+}  // namespace oncebox::sqlite

@@ -1,0 +1,41 @@
+#include "queue_intake.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "oncebox/error.hpp"
+#include "oncebox/sql/intake.hpp"
+
+namespace oncebox::sqlite {
+
+namespace {
+
+EnqueueOutcome take_in_one(QueueTable& table, const Message& message, const EnqueueOptions& options,
+                           TimePoint now) {
+  if (table.insert(message, now)) return {};
+  std::optional<QueueRow> known = table.find(message.key);
+  if (!known) throw Error(ErrorCode::corrupt, "a message is in the index of keys only");
+  return sql::Intake(table, now).enqueue_again(*known, message, options);
+}
+
+}  // namespace
+
+void require_payload_size(const Payload& payload, std::size_t max_bytes) {
+  if (payload.size() <= max_bytes) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("a payload has {} bytes; this store takes at most {}", payload.size(),
+                          max_bytes));
+}
+
+std::vector<EnqueueOutcome> take_in(QueueTable& table, std::span<const Message> messages,
+                                    const EnqueueOptions& options, TimePoint now) {
+  std::vector<EnqueueOutcome> outcomes;
+  outcomes.reserve(messages.size());
+  for (const Message& message : messages) {
+    outcomes.push_back(take_in_one(table, message, options, now));
+  }
+  return outcomes;
+}
+
+}  // namespace oncebox::sqlite

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/publisher.hpp"
+#include "oncebox/topic_pattern.hpp"
+#include "oncebox/webhook/webhook_client.hpp"
+
+namespace oncebox::webhook {
+
+/// Where the messages of some topics go.
+struct WebhookEndpoint {
+  std::string url;
+  /// `whsec_` and base64. Each request is signed with all of them, so that the receiver can change
+  /// from one to the next.
+  std::vector<std::string> secrets;
+  TopicPattern topics = "*";
+};
+
+struct WebhookPublisherOptions {
+  std::vector<WebhookEndpoint> endpoints;  ///< for a topic the one that suits it best (R-20)
+  WebhookClientOptions client = {};
+  /// Of messages whose headers name none.
+  std::string content_type = "application/json";
+  /// The longest that a receiver may ask us to wait.
+  Duration max_retry_after = std::chrono::hours{1};
+
+  /// Throws `invalid_argument` or `out_of_range`, naming the option and never a secret.
+  void validate() const;
+};
+
+/// Publishes by HTTP POST: the payload as it is, signed as Standard Webhooks says.
+///
+///     OutboxDispatcher dispatcher(store, std::make_shared<WebhookPublisher>(
+///         WebhookPublisherOptions{.endpoints = {{"https://example.com/hook", {"whsec_…"}}}}));
+///
+/// **What the receiver gets.** `webhook-id`: source and id of the message, `shop:order-1`, the same
+/// in every attempt; what is neither letter, digit, `-` nor `_` in them as `%XX`. The headers
+/// `contentType`, `traceparent`, `tracestate` and `idempotencyKey` under their HTTP names;
+/// `correlationId`, `causationId`, `partitionKey` and `timestamp` as `Oncebox-Correlation-Id` and
+/// so on, beside `Oncebox-Topic`, `Oncebox-Source`, `Oncebox-Message-Id` and `Oncebox-Attempt`; in
+/// these, `%` and what is not printable ASCII as `%XX`. No other header leaves the house.
+///
+/// **What its answer means.** 2xx: accepted. 408, 409, 425, 429, 5xx, a redirection or no answer:
+/// tried again, as late as `Retry-After` says. Any other 4xx, 410 for example: a permanent failure.
+/// Errors name the status, and neither address, payload nor secret.
+class WebhookPublisher final : public Publisher {
+ public:
+  /// The clock is borrowed. Throws as `WebhookPublisherOptions::validate` does.
+  WebhookPublisher(const WebhookPublisherOptions& options, const Clock& clock);
+  /// On the machine's clock.
+  explicit WebhookPublisher(const WebhookPublisherOptions& options);
+  ~WebhookPublisher() override;
+
+  /// Throws `not_found`, and so is tried again, when no endpoint serves the topic.
+  void publish(const ClaimedMessage& message, HandlerContext& context) override;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace oncebox::webhook

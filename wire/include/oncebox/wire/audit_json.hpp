@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "oncebox/audit_trail.hpp"
+#include "oncebox/dead_groups.hpp"
+#include "oncebox/wire/operator_json.hpp"
+
+/// The bodies and queries of the audit trail, and what its entries say. Rules as in
+/// message_json.hpp.
+namespace oncebox::wire {
+
+/// `{"entries": [{"id": 7, "actor": …, "action": "Revive", "part": "Inbox", "subject": …, "reason":
+/// …, "begunAt": …, "finishedAt": …, "status": "Succeeded", "changed": 3, "detail": …}], "next":
+/// …}`; without a status nobody knows how it ended. The subject is text: it may have been cut.
+[[nodiscard]] std::string write_audit_page(const AuditPage& page);
+[[nodiscard]] AuditPage read_audit_page(std::string_view json);
+/// One entry by itself.
+[[nodiscard]] std::string write_audit_record(const AuditRecord& record);
+
+/// `actor`, `action` (several with commas between), `from`, `until`, `after` and `limit`.
+[[nodiscard]] AuditListRequest read_audit_query(std::span<const QueryParameter> parameters);
+[[nodiscard]] std::string write_audit_query(const AuditListRequest& request);
+
+/// `{"retentionSeconds": …, "limit": …, "reason": …}`; the answer is a count.
+[[nodiscard]] AuditCleanupRequest read_audit_cleanup(std::string_view json);
+[[nodiscard]] std::string write_audit_cleanup(const AuditCleanupRequest& request);
+
+/// What was selected, for an entry: how many keys and the first of them, or the filter, and the
+/// group.
+[[nodiscard]] std::string audit_subject(const DeadSelection& which,
+                                        const std::optional<DeadGroupId>& group = {});
+[[nodiscard]] std::string audit_subject(const TopicPattern& topic);
+
+}  // namespace oncebox::wire
