@@ -3,6 +3,7 @@
 #include <date/date.h>
 #include <fmt/format.h>
 
+#include <ctime>
 #include <sstream>
 
 #include "oncebox/error.hpp"
@@ -27,6 +28,17 @@ bool has_rfc3339_form(std::string_view text) {
 }
 
 }  // namespace
+
+TimePoint SystemClock::recent() const {
+#ifdef CLOCK_REALTIME_COARSE
+  std::timespec time{};
+  if (clock_gettime(CLOCK_REALTIME_COARSE, &time) == 0) {
+    return std::chrono::floor<Duration>(std::chrono::sys_time<std::chrono::nanoseconds>(
+        std::chrono::seconds{time.tv_sec} + std::chrono::nanoseconds{time.tv_nsec}));
+  }
+#endif
+  return current();
+}
 
 std::string format_rfc3339(TimePoint time) {
   const auto day = std::chrono::floor<std::chrono::days>(time);

@@ -56,6 +56,15 @@ TEST(Rfc3339, RejectsEverythingElse) {
   }
 }
 
+TEST(SystemClock, TheRecentTimeLiesLittleBack) {
+  constexpr Duration kSlowestTick{20};
+  const SystemClock clock;
+  const TimePoint before = clock.now();
+  const TimePoint recent = clock.recent();
+  EXPECT_GE(recent, before - kSlowestTick);
+  EXPECT_LE(recent, clock.now());
+}
+
 TEST(Defaults, AreThoseOfTheRequirements) {
   RecordProperty("requirement", "R-26");
   using namespace std::chrono_literals;

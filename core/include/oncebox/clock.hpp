@@ -22,6 +22,9 @@ class Clock {
  public:
   virtual ~Clock() = default;
   [[nodiscard]] virtual TimePoint now() const = 0;
+  /// A time that may lie some milliseconds back, but is read quicker where there is such a clock:
+  /// for what only people read, and for what lasts long.
+  [[nodiscard]] virtual TimePoint recent() const { return now(); }
 };
 
 /// The machine's own clock.
@@ -31,6 +34,7 @@ class SystemClock final : public Clock {
     return std::chrono::floor<Duration>(std::chrono::system_clock::now());
   }
   [[nodiscard]] TimePoint now() const override { return current(); }
+  [[nodiscard]] TimePoint recent() const override;
 };
 
 /// RFC 3339 in UTC with milliseconds: "2026-01-31T08:15:30.250Z".
