@@ -1,6 +1,7 @@
 #include "oncebox/causation.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 
@@ -11,8 +12,26 @@ namespace oncebox {
 
 namespace {
 
+constexpr std::array kOfOneMessage = {
+    header_names::kMessageId,    header_names::kCausationId, header_names::kIdempotencyKey,
+    header_names::kPartitionKey, header_names::kTimestamp,   header_names::kQuarantinedFrom};
+
 void set_unless_there(Headers& headers, std::string_view name, std::string_view value) {
   if (!headers.get(name)) headers.set(name, value);
+}
+
+/// Takes out what `own` can only have by copying all headers of the cause: kept, they would say of
+/// two messages that they are one.
+void remove_what_was_copied(Headers& own, const Cause& cause) {
+  if (const auto id = own.message_id();
+      id && (*id == cause.id() || id == cause.headers()->message_id())) {
+    own.erase(header_names::kMessageId);
+  }
+  // Without an id of the cause, its own cause is the nearest one that is known.
+  if (own.causation_id() && !cause.id().empty() &&
+      own.causation_id() == cause.headers()->causation_id()) {
+    own.erase(header_names::kCausationId);
+  }
 }
 
 /// A UUID of version 8 (RFC 9562) out of the text's SHA-256.
@@ -30,6 +49,7 @@ MessageId id_of(std::string_view text) {
 Headers caused_by(const Cause& cause, Headers own) {
   if (cause.headers() == nullptr) return own;
   const Headers& headers = *cause.headers();
+  remove_what_was_copied(own, cause);
   const std::string_view correlation = headers.correlation_id().value_or(cause.id());
   if (!correlation.empty()) set_unless_there(own, header_names::kCorrelationId, correlation);
   if (!cause.id().empty()) set_unless_there(own, header_names::kCausationId, cause.id());
@@ -42,6 +62,11 @@ Headers caused_by(const Cause& cause, Headers own) {
     }
   }
   return own;
+}
+
+Headers forwarded(Headers headers) noexcept {
+  for (const std::string_view name : kOfOneMessage) headers.erase(name);
+  return headers;
 }
 
 // No source, id or key contains a NUL, and no source is empty, so different causes and names are

@@ -34,6 +34,20 @@ std::vector<OutboxReceipt> filled_in(std::vector<OutboxReceipt> receipts,
 
 }  // namespace
 
+void require_taken(std::span<const OutboxReceipt> receipts) {
+  for (const OutboxReceipt& receipt : receipts) {
+    const EnqueueOutcome& outcome = receipt.outcome;
+    if (outcome.status == EnqueueStatus::rejected) {
+      throw PermanentFailure("rejected: the outbox knows other content under the id " +
+                             receipt.id.str());
+    }
+    if (outcome.status == EnqueueStatus::quarantined) {
+      throw PermanentFailure("quarantined as " + outcome.quarantined_as.value().str() +
+                             ": the outbox knows other content under the id " + receipt.id.str());
+    }
+  }
+}
+
 Outbox::Outbox(QueueStore& store, const OutboxOptions& options, Logger& logger, Observer& observer,
                const Clock& clock)
     : Outbox(store, options, logger, observer, clock, std::numeric_limits<std::size_t>::max()) {}

@@ -38,6 +38,33 @@ TEST(Causation, WhatTheSenderSetStays) {
   EXPECT_EQ(caused_by(cause, own), own);
 }
 
+TEST(Causation, IdentityThatWasCopiedFromTheCauseIsNotPassedOn) {
+  RecordProperty("requirement", "MSG-04");
+  const ClaimedMessage cause =
+      handled({{"messageId", "m-1"}, {"causationId", "click-3"}, {"color", "red"}});
+  EXPECT_EQ(caused_by(cause, cause.message.headers),
+            (Headers{{"correlationId", "order-1"}, {"causationId", "order-1"}, {"color", "red"}}));
+  EXPECT_FALSE(caused_by(cause, {{"messageId", "order-1"}}).message_id()) << "its id in the store";
+  EXPECT_EQ(caused_by(cause, {{"messageId", "mine"}}).message_id(), "mine");
+  const int payload = 0;
+  const Headers nameless{{"causationId", "click-3"}};
+  EXPECT_EQ(caused_by(Envelope<int>{nameless, payload}, nameless), nameless)
+      << "the nearest cause that is known";
+}
+
+TEST(Causation, ForwardedHeadersAreWithoutThoseOfOneMessage) {
+  RecordProperty("requirement", "MSG-04");
+  const Headers incoming{{"messageId", "m-1"},         {"causationId", "click-3"},
+                         {"idempotencyKey", "pay-1"},  {"partitionKey", "ann"},
+                         {"timestamp", "2026-01-01"},  {"quarantinedFrom", "m-0"},
+                         {"correlationId", "sess-7"},  {"contentType", "text/plain"},
+                         {"traceparent", "00-a-b-01"}, {"tenant", "acme"}};
+  EXPECT_EQ(forwarded(incoming), (Headers{{"correlationId", "sess-7"},
+                                          {"contentType", "text/plain"},
+                                          {"traceparent", "00-a-b-01"},
+                                          {"tenant", "acme"}}));
+}
+
 TEST(Causation, TraceIsPassedOnWithItsState) {
   RecordProperty("requirement", "MSG-04");
   const std::string parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";

@@ -107,6 +107,37 @@ TEST_P(OutboxTest, HandlersMessageIsTheCause) {
   EXPECT_EQ(again.outcome.status, EnqueueStatus::duplicate);
 }
 
+TEST_P(OutboxTest, MessageWithTheHeadersOfItsCauseHasAnIdentityOfItsOwn) {
+  RecordProperty("requirement", "MSG-04");
+  const Headers incoming{{"messageId", "m-1"},
+                         {"causationId", "click-3"},
+                         {"idempotencyKey", "pay-1"},
+                         {"timestamp", "2025-01-01T00:00:00.000Z"},
+                         {"tenant", "acme"}};
+  const Message order{.key = {"web", "order-1"}, .topic = "order.placed", .headers = incoming};
+  outbox_.enqueue({.topic = "t", .id = "1", .headers = forwarded(incoming)}, order);
+  EXPECT_EQ(stored("1")->message->headers, (Headers{{"messageId", "1"},
+                                                    {"correlationId", "order-1"},
+                                                    {"causationId", "order-1"},
+                                                    {"timestamp", "2026-01-01T00:00:00.000Z"},
+                                                    {"tenant", "acme"}}));
+  outbox_.enqueue({.topic = "t", .id = "2", .headers = incoming}, order);
+  EXPECT_EQ(stored("2")->message->headers.message_id(), "2");
+  EXPECT_EQ(stored("2")->message->headers.causation_id(), "order-1");
+}
+
+TEST_P(OutboxTest, WhatWasNotTakenIsAPermanentFailureForWhoeverAsks) {
+  const auto receipt = [](EnqueueOutcome outcome) {
+    return std::vector{OutboxReceipt{.id = "0"}, OutboxReceipt{.id = "1", .outcome = outcome}};
+  };
+  require_taken({});
+  require_taken(receipt({.status = EnqueueStatus::duplicate_done}));
+  EXPECT_THROW(require_taken(receipt({.status = EnqueueStatus::rejected})), PermanentFailure);
+  EXPECT_THROW(
+      require_taken(receipt({.status = EnqueueStatus::quarantined, .quarantined_as = "q"})),
+      PermanentFailure);
+}
+
 TEST_P(OutboxTest, FutureGetsTheReceipt) {
   auto future = outbox_.enqueue_future({.topic = "t", .id = "1"});
   EXPECT_EQ(future.get(), (OutboxReceipt{.id = "1"}));

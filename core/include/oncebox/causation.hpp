@@ -48,8 +48,21 @@ class Cause {
 /// - `causationId` is the cause's id, if it has one;
 /// - `traceparent`, and `tracestate` with it, are passed on.
 ///
+/// A `causationId` or `messageId` in `own` that is the cause's own was copied from it, and is not
+/// true of what follows: the former is replaced, the latter removed, for an outbox to stamp. Other
+/// headers that tell one message from another cannot be told from a choice and stay: to copy the
+/// headers of a cause take `forwarded`.
+///
 /// Without a cause `own` stays as it is. Throws `invalid_argument` when they are too many headers.
 [[nodiscard]] Headers caused_by(const Cause& cause, Headers own = {});
+
+/// What may flow on of the headers of a message, to one that follows from it: all but those that
+/// are of that one message, which are `messageId`, `causationId`, `idempotencyKey`, `partitionKey`,
+/// `timestamp` and `quarantinedFrom`. `contentType` stays; set it if the payload is another one.
+///
+///     outbox.enqueue({.topic = "receipt.send", .headers = forwarded(order.message.headers)},
+///     order);
+[[nodiscard]] Headers forwarded(Headers headers) noexcept;
 
 /// The id of what follows from a message under a name, "receipt" for example: always the same, so
 /// that a handler that runs again sends what it had sent before, and not something new.

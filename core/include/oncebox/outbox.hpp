@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <future>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct OutboxMessage {
   /// Under which the receiver recognises it when it comes again. Nothing: a new UUIDv7. A handler
   /// that may run again gives `derived_id(context, …)`, so that it does not send twice.
   std::optional<MessageId> id = {};
+  /// Its own. Those of another message go through `forwarded` first, or this one is taken for it.
   Headers headers = {};
   /// Messages of one key are published in the order in which they were enqueued.
   std::optional<PartitionKey> partition_key = {};
@@ -51,6 +53,10 @@ struct OutboxReceipt {
 
   friend bool operator==(const OutboxReceipt&, const OutboxReceipt&) = default;
 };
+
+/// Throws `PermanentFailure` when one of them was rejected or quarantined, because the outbox knows
+/// other content under its id: it will not be sent. For who must not go on then.
+void require_taken(std::span<const OutboxReceipt> receipts);
 
 /// What is known of a message of the outbox.
 struct OutboxRecord {

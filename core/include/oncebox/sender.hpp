@@ -22,7 +22,7 @@ struct SendOptions {
   /// number among them. Its id is made of this and the key of what is handled: a handler that runs
   /// again, and sends things in another order than before, has to name them.
   std::string name = {};
-  Headers headers = {};
+  Headers headers = {};  ///< its own; those of what is handled only as `forwarded`
   /// Messages of one key are published in the order in which they were sent.
   std::optional<PartitionKey> partition_key = {};
   Priority priority = {};
