@@ -82,13 +82,20 @@ def read_tests(root):
     return tests, strays
 
 
+def compile_error_names(text):
+    """The names that oncebox_add_compile_errors makes: <its name>.<each source>."""
+    for call in re.finditer(r"oncebox_add_compile_errors\((\w+)([^)]*)\)", text):
+        yield from (f"{call[1]}.{stem}" for stem in re.findall(r"(\w+)\.cpp\b", call[2]))
+
+
 def read_ctest_names(root):
-    """The words of all CMake files, and the names that oncebox_add_example makes."""
+    """The words of all CMake files, and the names that our functions there make."""
     names = set()
     for file in project_files.find_files(root, "CMakeLists.txt", ".cmake"):
         text = file.read_text(encoding="utf-8")
         names.update(re.split(r"[\s()\"]+", text))
         names.update(f"example.{name}" for name in re.findall(r"oncebox_add_example\((\w+)", text))
+        names.update(compile_error_names(text))
     return names
 
 

@@ -208,6 +208,42 @@ TEST_P(ReliabilityPipelineTest, HandlerThatRunsAgainDoesNotSendTwice) {
   }
 }
 
+/// Sends something else each time it is called.
+struct SendNews {
+  using Payload = AcceptOrder;
+  using OutboxPayload = OrderAccepted;
+  static constexpr std::string_view outbox_topic = "news";
+
+  static ReceiverOptions policies() { return {.verdict_tries = {.count = 1}}; }
+  static std::string_view key(const Payload& order) { return order.id; }
+  void handle(const Payload& /*order*/, Sender<OutboxPayload>& sender) const {
+    ++*handled;
+    for (int i = 0; i < messages; ++i) sender.send({"news " + std::to_string(*handled)});
+  }
+
+  int* handled;
+  int messages = 1;
+};
+
+TEST_P(ReliabilityPipelineTest, HandlerHasFailedWhenTheOutboxRefusesOtherContentUnderAKnownId) {
+  RecordProperty("requirement", "PKT-10");
+  for (const HashMismatchPolicy policy :
+       {HashMismatchPolicy::reject, HashMismatchPolicy::quarantine}) {
+    for (const int messages : {1, 2}) {
+      ReliabilityPipeline<SendNews> news(
+          store_, {&handled_, messages},
+          {.source = "shop", .enqueue = {.on_hash_mismatch = policy}}, logger_, observer_, clock_);
+      const bool rejects = policy == HashMismatchPolicy::reject;
+      const AcceptOrder order{(rejects ? "r-" : "q-") + std::to_string(messages), "ann"};
+      store_.keys_probe().fail("complete", 1, testing::Fault::before);
+      EXPECT_THROW(news.receiver().receive({headers_, order}), UnrecordedSuccess);
+      clock_.advance(ReceiverOptions{}.lease + 1s);
+      EXPECT_THROW(news.receiver().receive({headers_, order}), PermanentFailure);
+      EXPECT_EQ(store_.keys().find(IdempotencyKey(order.id)).value().status, KeyStatus::failed);
+    }
+  }
+}
+
 TEST_P(ReliabilityPipelineTest, ProcessorIsTheHandlerOfADispatcher) {
   RecordProperty("requirement", "PKT-10,MSG-04");
   auto orders = pipeline(AcceptOrders{&handled_});
@@ -321,6 +357,32 @@ TEST_P(TransactionalPipelineTest, WritesMessagesAndTheEndOfTheDeliveryAreOne) {
   EXPECT_EQ(messages[0].key.message_id, derived_id(IdempotencyKey("web/1"), "order.stored#0"));
   EXPECT_EQ(messages[1].key.message_id, derived_id(IdempotencyKey("web/1"), "order.stored#1"));
   EXPECT_EQ(messages[1].headers.causation_id(), "1");
+}
+
+/// Sends what no outbox that rejects takes twice.
+struct StoreNews {
+  using Payload = AcceptOrder;
+  using OutboxPayload = OrderAccepted;
+  static constexpr std::string_view outbox_topic = "news";
+
+  static void handle(const Payload& /*order*/, Transaction& /*transaction*/,
+                     Sender<OutboxPayload>& sender) {
+    sender.send({"news"});
+  }
+};
+
+TEST_P(TransactionalPipelineTest, MessageIsDeadWhenTheOutboxRefusesWhatFollowsFromIt) {
+  RecordProperty("requirement", "PKT-10");
+  ReliabilityPipeline<StoreNews> news(
+      store_, {}, {.source = "shop", .enqueue = {.on_hash_mismatch = HashMismatchPolicy::reject}},
+      logger_, observer_, clock_);
+  const MessageId id = derived_id(IdempotencyKey("web/1"), "news#0");
+  news.outbox().enqueue({.topic = "news", .payload = "other news", .id = id});
+  Handlers handlers;
+  handlers.on("order.accept", news.transactional_handler());
+  const Message message{.key = {"web", "1"}, .topic = "order.accept", .payload = "order-1"};
+  EXPECT_EQ(dispatch(handlers, message), Status::dead);
+  EXPECT_THAT(sent_payloads(), ElementsAre("other news"));
 }
 
 TEST(Sender, CollectsUnderIdsThatStayTheSame) {

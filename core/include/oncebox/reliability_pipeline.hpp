@@ -50,7 +50,8 @@ namespace oncebox {
 /// **What is promised.** What holds for an `IdempotentReceiver` holds here. What the handler has
 /// sent is put into the outbox, all of it in one transaction, after the handler has returned and
 /// before the key is completed; so a key that is completed has sent everything, and a handler that
-/// throws has sent nothing. If the outbox does not take it, the handler counts as failed.
+/// throws has sent nothing. If the outbox does not take it all, the handler counts as failed; what
+/// it rejects or quarantines as other content under a known id is a `PermanentFailure`.
 ///
 /// **What is not.** The handler's own effects, the outbox and the key are three transactions. When
 /// the process dies between them, the handler runs again once the lease has ended, although it has
@@ -91,7 +92,8 @@ class ReliabilityPipeline {
   ReliabilityPipeline(Store& store, Declaration declaration, const OutboxOptions& options,
                       Logger& logger, Observer& observer, const Clock& clock)
       : store_(store), logger_(logger), clock_(clock), declaration_(std::move(declaration)) {
-    if constexpr (kSends) {
+    // A topic that is none was reported above.
+    if constexpr (kSends && detail::WellDeclaredOutboxTopic<Declaration>) {
       topic_.emplace(Declaration::outbox_topic);
       outbox_.emplace(store, options, logger, observer, clock);
     }
@@ -132,7 +134,7 @@ class ReliabilityPipeline {
 
   /// For `Handlers::on`.
   [[nodiscard]] std::shared_ptr<TransactionalHandler> transactional_handler()
-    requires detail::TransactionalDeclaration<Declaration> && DecodablePayload<Payload>
+    requires detail::TransactionalDeclaration<Declaration>
   {
     const auto call = [this](const ClaimedMessage& message, Transaction& transaction,
                              HandlerContext& context) { handle(message, transaction, context); };
@@ -165,10 +167,12 @@ class ReliabilityPipeline {
 
   void enqueue(std::vector<OutboxMessage> sent, const Cause& cause) {
     // Single messages of several threads share a commit.
-    if (sent.size() == 1)
-      outbox_->enqueue(std::move(sent.front()), cause);
-    else if (!sent.empty())
-      outbox_->enqueue_all(std::move(sent), cause);
+    if (sent.size() == 1) {
+      const OutboxReceipt receipt = outbox_->enqueue(std::move(sent.front()), cause);
+      require_taken({&receipt, 1});
+    } else if (!sent.empty()) {
+      require_taken(outbox_->enqueue_all(std::move(sent), cause));
+    }
   }
 
   void handle(const ClaimedMessage& message, Transaction& transaction, HandlerContext& context) {
@@ -177,7 +181,8 @@ class ReliabilityPipeline {
       Sender<detail::OutboxPayloadOf<Declaration>> sender(*topic_,
                                                           receiver_key_of(message.message.key));
       detail::call_in_transaction(declaration_, payload, transaction, context, sender);
-      if (!sender.messages().empty()) outbox_->enqueue_all(sender.take(), transaction, context);
+      if (sender.messages().empty()) return;
+      require_taken(outbox_->enqueue_all(sender.take(), transaction, context));
     } else {
       detail::call_in_transaction(declaration_, payload, transaction, context);
     }

@@ -177,6 +177,22 @@ concept WellDeclaredPolicies =
 template <class Declaration>
 concept WellDeclaredOutboxTopic = requires { Topic(Declaration::outbox_topic); };
 
+// Whether a handle was meant to run in a transaction, however wrong it is otherwise. One that is
+// overloaded or a template names nothing that could be looked at.
+template <class... Parameters>
+using NamesTransaction =
+    std::disjunction<std::is_same<std::remove_cvref_t<Parameters>, Transaction>...>;
+template <class Answer, class Declaration, class... Parameters>
+NamesTransaction<Parameters...> names_transaction(Answer (Declaration::*)(Parameters...));
+template <class Answer, class Declaration, class... Parameters>
+NamesTransaction<Parameters...> names_transaction(Answer (Declaration::*)(Parameters...) const);
+template <class Answer, class... Parameters>
+NamesTransaction<Parameters...> names_transaction(Answer (*)(Parameters...));
+
+template <class Declaration>
+concept MeansTransaction =
+    requires { requires decltype(names_transaction(&Declaration::handle))::value; };
+
 template <class Declaration>
 inline constexpr bool kNot = false;
 
@@ -214,6 +230,14 @@ consteval bool check_declaration() {
     static_assert(kNot<D>,
                   "a handle in a Transaction has no use for key, policies and Result: the inbox "
                   "knows its message");
+  else if constexpr (TransactionalDeclaration<D> && !DecodablePayload<PayloadOf<D>>)
+    static_assert(kNot<D>,
+                  "the Payload of a handle in a Transaction needs oncebox::PayloadCodec::decode");
+  else if constexpr (!KeyedDeclaration<D> && !TransactionalDeclaration<D> && MeansTransaction<D>)
+    static_assert(kNot<D>,
+                  "the handle of a pipeline in a transaction takes (const Payload&, Transaction&), "
+                  "then a HandlerContext& if wanted and a Sender<OutboxPayload>& if it sends, and "
+                  "answers nothing");
   else if constexpr (!KeyedDeclaration<D> && !TransactionalDeclaration<D>)
     static_assert(kNot<D>,
                   "the handle of a pipeline takes (const Payload&, ReceiveContext&), then a "
