@@ -29,6 +29,21 @@ std::string_view without_spaces_around(std::string_view text) noexcept {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
+// Those of one connection (RFC 9110, 7.6.1), and the length, which the framework counts.
+constexpr std::string_view kOfTheFramework =
+    "Connection, Content-Length, Keep-Alive, Proxy-Authenticate, Proxy-Authentication-Info, "
+    "Proxy-Connection, TE, Trailer, Transfer-Encoding, Upgrade";
+
+/// Whether a list such as "close, X-Hop" has the name in it.
+bool lists(std::string_view list, std::string_view name) noexcept {
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    if (equal_ignoring_case(without_spaces_around(list.substr(0, comma)), name)) return true;
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return false;
+}
+
 bool is_printable_ascii(char c) noexcept { return c >= 0x20 && c <= 0x7e; }
 
 std::optional<std::string> parse_quoted_key(std::string_view value) {
@@ -81,18 +96,22 @@ std::string fingerprint_of(const HttpRequestView& request) {
 // What is stored with a key: one line of JSON, then the bytes of the body.
 struct StoredAnswer {
   std::string fingerprint;
-  std::optional<HttpAnswer> answer;  ///< nothing: it was too large
+  std::optional<HttpAnswer> answer;  ///< nothing: it was not kept
 };
 
-std::string write_stored(const StoredAnswer& stored) {
-  boost::json::object head{{"fingerprint", stored.fingerprint}};
-  if (!stored.answer) return boost::json::serialize(head) + "\n";
-  head["status"] = stored.answer->status;
-  boost::json::array& headers = head["headers"].emplace_array();
-  for (const auto& [name, value] : stored.answer->headers) {
-    headers.push_back(boost::json::array{name, value});
+/// Of an answer that is not kept.
+std::string write_fact(const std::string& fingerprint) {
+  return boost::json::serialize(boost::json::object{{"fingerprint", fingerprint}}) + "\n";
+}
+
+std::string write_head(const std::string& fingerprint, int status,
+                       const std::vector<const HttpAnswer::Header*>& headers) {
+  boost::json::object head{{"fingerprint", fingerprint}, {"status", status}};
+  boost::json::array& kept = head["headers"].emplace_array();
+  for (const HttpAnswer::Header* header : headers) {
+    kept.push_back(boost::json::array{header->first, header->second});
   }
-  return boost::json::serialize(head) + "\n" + stored.answer->body;
+  return boost::json::serialize(head) + "\n";
 }
 
 StoredAnswer read_stored(std::string_view text) {
@@ -135,9 +154,16 @@ constexpr Problem kReused{422, "Idempotency-Key is already used",
                           "The key was used for another request. Use a new one for each."};
 constexpr Problem kRunning{409, "A request with this Idempotency-Key is running",
                            "Repeat the request later to get its answer."};
-constexpr Problem kTooLarge{409, "The answer to this Idempotency-Key was not kept",
-                            "The operation took place, but its answer was too large to be "
-                            "repeated."};
+constexpr Problem kNotKept{409, "The answer to this Idempotency-Key was not kept",
+                           "The operation took place, but its answer could not be stored, and "
+                           "cannot be repeated."};
+
+ReceiverOptions receiver_options(const IdempotentHttpOptions& options) {
+  return {.name = "http",
+          .lease = options.lease,
+          .retention = options.retention,
+          .verdict_tries = options.verdict_tries};
+}
 
 }  // namespace
 
@@ -162,11 +188,14 @@ std::optional<std::string> parse_idempotency_key(std::string_view value) {
 }
 
 void IdempotentHttpOptions::validate() const {
-  require_in_range("lease of a key", lease, limits::kMinKeyLease, limits::kMaxKeyLease);
-  require_in_range("retention of a key", retention, Duration{1}, limits::kMaxRetention);
+  receiver_options(*this).validate();
   require_in_range("most bytes of a stored answer", max_answer_bytes, 0, limits::kMaxResultBytes);
   require_in_range("greatest length of a key", max_key_length, 1, kMaxNameCodePoints);
   if (!is_final) throw Error(ErrorCode::invalid_argument, "is_final must be a function");
+  const bool linkable = std::all_of(documentation_url.begin(), documentation_url.end(), [](char c) {
+    return is_printable_ascii(c) && c != ' ' && c != '<' && c != '>';
+  });
+  if (!linkable) throw Error(ErrorCode::invalid_argument, "documentation_url must be a URL");
 }
 
 class IdempotentHttp::Impl {
@@ -176,10 +205,7 @@ class IdempotentHttp::Impl {
       : keys_(keys),
         options_(options),
         clock_(clock != nullptr ? *clock : system_clock_),
-        gate_(
-            keys,
-            ReceiverOptions{.name = "http", .lease = options.lease, .retention = options.retention},
-            logger, clock) {}
+        gate_(keys, receiver_options(options), logger, clock) {}
 
   HttpAnswer handle(const HttpRequestView& request, const Operation& operation,
                     const std::stop_token& stop);
@@ -191,12 +217,16 @@ class IdempotentHttp::Impl {
                  const std::stop_token& stop);
   [[nodiscard]] HttpAnswer replay(const std::optional<std::string>& result,
                                   const std::string& fingerprint) const;
-  [[nodiscard]] std::string to_store(const HttpAnswer& answer,
-                                     const std::string& fingerprint) const;
+  [[nodiscard]] HttpAnswer replay(HttpAnswer stored) const;
+  [[nodiscard]] HttpAnswer answer_after_lost_lease(const IdempotencyKey& key,
+                                                   const std::string& fingerprint,
+                                                   HttpAnswer own) const;
+  [[nodiscard]] std::optional<std::string> to_store(const HttpAnswer& answer,
+                                                    const std::string& fingerprint) const;
   [[nodiscard]] HttpAnswer answer_running(const IdempotencyKey& key, const BeginOutcome& begun,
                                           const std::string& fingerprint) const;
   [[nodiscard]] HttpAnswer refuse(const Problem& problem) const;
-  [[nodiscard]] bool keeps_header(std::string_view name) const;
+  [[nodiscard]] std::vector<const HttpAnswer::Header*> kept_headers(const HttpAnswer& answer) const;
 
   IdempotencyStore& keys_;
   const IdempotentHttpOptions options_;
@@ -240,41 +270,69 @@ HttpAnswer IdempotentHttp::Impl::run(const IdempotencyKey& key, const std::strin
                                      const BeginOutcome& begun, const Operation& operation,
                                      const std::stop_token& stop) {
   detail::HeldKey held(gate_, key, begun, stop);
+  std::string result;
   HttpAnswer answer;
   try {
+    result = write_fact(fingerprint);
     answer = operation(held.context());
   } catch (...) {
     held.fail_with_current_exception();
     throw;
   }
-  if (options_.is_final(answer.status))
-    held.complete(to_store(answer, fingerprint));
-  else
-    held.release();
-  return answer;
+  // It has taken place: whatever goes wrong from here on must not make it run again.
+  try {
+    if (!options_.is_final(answer.status)) {
+      held.release();
+      return answer;
+    }
+    if (std::optional<std::string> text = to_store(answer, fingerprint)) result = *std::move(text);
+  } catch (...) {
+    held.warn_of_result();
+  }
+  if (held.complete(std::move(result))) return answer;
+  return answer_after_lost_lease(key, fingerprint, std::move(answer));
 }
 
-std::string IdempotentHttp::Impl::to_store(const HttpAnswer& answer,
-                                           const std::string& fingerprint) const {
-  HttpAnswer kept{.status = answer.status, .headers = {}, .body = answer.body};
-  for (const HttpAnswer::Header& header : answer.headers) {
-    if (keeps_header(header.first)) kept.headers.push_back(header);
-  }
-  std::string text = write_stored({.fingerprint = fingerprint, .answer = std::move(kept)});
-  if (text.size() <= options_.max_answer_bytes) return text;
-  return write_stored({.fingerprint = fingerprint, .answer = std::nullopt});
+/// Nothing when it is too large, which is known before the body is copied.
+std::optional<std::string> IdempotentHttp::Impl::to_store(const HttpAnswer& answer,
+                                                          const std::string& fingerprint) const {
+  if (answer.body.size() > options_.max_answer_bytes) return std::nullopt;
+  std::string text = write_head(fingerprint, answer.status, kept_headers(answer));
+  const std::size_t size = text.size() + answer.body.size();
+  if (size > options_.max_answer_bytes) return std::nullopt;
+  text.reserve(size);
+  text += answer.body;
+  return text;
 }
 
 HttpAnswer IdempotentHttp::Impl::replay(const std::optional<std::string>& result,
                                         const std::string& fingerprint) const {
-  if (!result) return refuse(kTooLarge);  // or somebody has completed the key in another way
+  if (!result) return refuse(kNotKept);  // or somebody has completed the key in another way
   StoredAnswer stored = read_stored(*result);
   if (stored.fingerprint != fingerprint) return refuse(kReused);
-  if (!stored.answer) return refuse(kTooLarge);
-  if (!options_.replay_header.empty()) {
-    stored.answer->headers.emplace_back(options_.replay_header, "true");
+  if (!stored.answer) return refuse(kNotKept);
+  return replay(*std::move(stored.answer));
+}
+
+HttpAnswer IdempotentHttp::Impl::replay(HttpAnswer stored) const {
+  if (!options_.replay_header.empty()) stored.headers.emplace_back(options_.replay_header, "true");
+  return stored;
+}
+
+// Somebody else began the key meanwhile. If they are done, theirs is what all later ones get, and
+// this client should not be told another thing. If not, or for another request, its own is true.
+HttpAnswer IdempotentHttp::Impl::answer_after_lost_lease(const IdempotencyKey& key,
+                                                         const std::string& fingerprint,
+                                                         HttpAnswer own) const {
+  try {
+    const std::optional<KeyRecord> record = keys_.find(key);
+    if (!record || record->status != KeyStatus::processed || !record->result) return own;
+    StoredAnswer stored = read_stored(*record->result);
+    if (!stored.answer || stored.fingerprint != fingerprint) return own;
+    return replay(*std::move(stored.answer));
+  } catch (const std::exception&) {
+    return own;  // the loss was logged
   }
-  return *std::move(stored.answer);
 }
 
 // The key may have ended since; then the other request is told to come again, which is no lie.
@@ -282,7 +340,10 @@ HttpAnswer IdempotentHttp::Impl::answer_running(const IdempotencyKey& key,
                                                 const BeginOutcome& begun,
                                                 const std::string& fingerprint) const {
   const std::optional<KeyRecord> record = keys_.find(key);
-  const bool comparable = record && record->owner.starts_with(kFingerprintScheme);
+  // A key that is free again binds nobody.
+  const bool bound = record && (record->status == KeyStatus::in_progress ||
+                                record->status == KeyStatus::processed);
+  const bool comparable = bound && record->owner.starts_with(kFingerprintScheme);
   if (comparable && record->owner != fingerprint) return refuse(kReused);
   HttpAnswer answer = refuse(kRunning);
   const Duration left = begun.lease_until.value_or(clock_.now()) - clock_.now();
@@ -305,9 +366,23 @@ HttpAnswer IdempotentHttp::Impl::refuse(const Problem& problem) const {
   return answer;
 }
 
-bool IdempotentHttp::Impl::keeps_header(std::string_view name) const {
-  return std::any_of(options_.kept_headers.begin(), options_.kept_headers.end(),
-                     [&](const std::string& kept) { return equal_ignoring_case(kept, name); });
+std::vector<const HttpAnswer::Header*> IdempotentHttp::Impl::kept_headers(
+    const HttpAnswer& answer) const {
+  const auto is_dropped = [&](std::string_view name) {
+    const auto is_it = [&](std::string_view other) { return equal_ignoring_case(other, name); };
+    return lists(kOfTheFramework, name) ||
+           std::any_of(options_.dropped_headers.begin(), options_.dropped_headers.end(), is_it) ||
+           std::any_of(answer.headers.begin(), answer.headers.end(),
+                       [&](const HttpAnswer::Header& header) {
+                         return equal_ignoring_case(header.first, "Connection") &&
+                                lists(header.second, name);
+                       });
+  };
+  std::vector<const HttpAnswer::Header*> kept;
+  for (const HttpAnswer::Header& header : answer.headers) {
+    if (!is_dropped(header.first)) kept.push_back(&header);
+  }
+  return kept;
 }
 
 IdempotentHttp::IdempotentHttp(IdempotencyStore& keys, const IdempotentHttpOptions& options,

@@ -52,7 +52,7 @@ class IdempotentHttpTest : public OnEachStore {
 };
 ONCEBOX_ON_EACH_STORE(IdempotentHttpTest);
 
-TEST_P(IdempotentHttpTest, FirstAnswerIsReplayedWithItsStatusBodyAndChosenHeaders) {
+TEST_P(IdempotentHttpTest, FirstAnswerIsReplayedWithItsStatusBodyAndHeaders) {
   const HttpAnswer first = post(request("\"key-1\""));
   EXPECT_EQ(first.header("Date"), "now");
   EXPECT_EQ(first.header("Idempotent-Replayed"), std::nullopt);
@@ -64,6 +64,33 @@ TEST_P(IdempotentHttpTest, FirstAnswerIsReplayedWithItsStatusBodyAndChosenHeader
   EXPECT_EQ(post(request("\"key-1\"")), expected);
   EXPECT_EQ(post(request("key-1")), expected) << "without quotes it is the same key";
   EXPECT_EQ(charges_, 1);
+}
+
+TEST_P(IdempotentHttpTest, HeadersThatTheBodyNeedsAreReplayedAndThoseOfOneExchangeAreNot) {
+  use({.dropped_headers = {"date", "Set-Cookie", "X-Request-Id"}, .replay_header = ""});
+  const std::vector<HttpAnswer::Header> kept = {{"Content-Type", "text/csv"},
+                                                {"Content-Encoding", "gzip"},
+                                                {"Content-Disposition", "inline"},
+                                                {"Cache-Control", "no-store"},
+                                                {"Link", "</charges/2>; rel=\"next\""},
+                                                {"Link", "</charges>; rel=\"up\""},
+                                                {"Vary", "Accept"}};
+  HttpAnswer first{.status = 200, .headers = kept, .body = "bytes"};
+  first.headers.insert(first.headers.begin(), {{"Date", "now"},
+                                               {"set-cookie", "a=1"},
+                                               {"x-request-id", "7"},
+                                               {"connection", "close,  X-Hop ,"},
+                                               {"X-Hop", "1"},
+                                               {"Keep-Alive", "timeout=5"},
+                                               {"transfer-encoding", "chunked"},
+                                               {"Trailer", "Expires"},
+                                               {"TE", "trailers"},
+                                               {"Upgrade", "h2c"},
+                                               {"Content-Length", "5"}});
+  const IdempotentHttp::Operation operation = [&](ReceiveContext&) { return first; };
+  EXPECT_EQ(service_->handle(request("k"), operation), first);
+  EXPECT_EQ(service_->handle(request("k"), operation),
+            (HttpAnswer{.status = 200, .headers = kept, .body = "bytes"}));
 }
 
 TEST_P(IdempotentHttpTest, BodiesOfAnyBytesAreReplayed) {
@@ -180,11 +207,83 @@ TEST_P(IdempotentHttpTest, OperationThatThrowsIsRunAgain) {
   EXPECT_EQ(post(request("k")).status, 201);
 }
 
+TEST_P(IdempotentHttpTest, KeyUnderWhichNothingWasDoneIsFreeForAnotherRequest) {
+  const IdempotentHttp::Operation busy = [](ReceiveContext&) { return HttpAnswer{.status = 503}; };
+  EXPECT_EQ(service_->handle(request("released"), busy).status, 503);
+  EXPECT_EQ(post(request("released", "43")).status, 201);
+  const IdempotentHttp::Operation fails = [](ReceiveContext&) -> HttpAnswer {
+    throw std::runtime_error("declined");
+  };
+  EXPECT_THROW((void)service_->handle(request("failed"), fails), std::runtime_error);
+  EXPECT_EQ(post(request("failed", "43")).status, 201);
+  expect_problem(post(request("failed")), 422, "already used");
+}
+
 TEST_P(IdempotentHttpTest, LostAnswerOfTheStoreIsNoFailureOfTheOperation) {
+  use({.verdict_tries = {.count = 2, .first_pause = 0s}});
   probe_.fail("complete", 100, testing::Fault::before);
-  EXPECT_THROW((void)post(request("k")), UnrecordedSuccess);
+  std::optional<CompleteRequest> completion;
+  try {
+    (void)post(request("k"));
+  } catch (const UnrecordedSuccess& error) {
+    completion = error.completion();
+  }
+  EXPECT_EQ(probe_.calls("complete"), 2) << "as often as the option says";
   EXPECT_EQ(probe_.calls("fail"), 0);
   EXPECT_EQ(store_->keys().find("http::k").value().status, KeyStatus::in_progress);
+  expect_problem(post(request("k")), 409, "is running");
+
+  ASSERT_TRUE(completion);
+  EXPECT_EQ(store_->keys().complete(*completion), CompleteOutcome::processed);
+  EXPECT_EQ(post(request("k")).body, "{\"charge\":1}") << "as if nothing had happened";
+}
+
+TEST_P(IdempotentHttpTest, OperationIsDoneAlthoughItsAnswerCannotBeJudged) {
+  use({.is_final = [](int) -> bool { throw std::runtime_error("no idea"); }});
+  EXPECT_EQ(post(request("k")).status, 201) << "the client is answered all the same";
+  EXPECT_EQ(store_->keys().find("http::k").value().status, KeyStatus::processed);
+  EXPECT_TRUE(logger_.contains("result could not be encoded"));
+  expect_problem(post(request("k")), 409, "was not kept");
+  expect_problem(post(request("k", "43")), 422, "already used");
+  EXPECT_EQ(charges_, 1);
+}
+
+TEST_P(IdempotentHttpTest, AfterALostLeaseTheClientGetsTheAnswerThatIsReplayedLater) {
+  const IdempotentHttp::Operation slow = [&](ReceiveContext& context) {
+    clock_.advance(IdempotentHttpOptions{}.lease);
+    EXPECT_EQ(post(request("k")).body, "{\"charge\":1}") << "another one takes over";
+    return charge()(context);
+  };
+  const HttpAnswer late = service_->handle(request("k"), slow);
+  EXPECT_EQ(charges_, 2);
+  EXPECT_EQ(late.body, "{\"charge\":1}");
+  EXPECT_EQ(late, post(request("k")));
+}
+
+TEST_P(IdempotentHttpTest, AfterALostLeaseItsOwnAnswerIsTrueAsLongAsNoOtherIsStored) {
+  const auto lost_to = [&](const std::function<void()>& other) {
+    return service_->handle(request("k"), [&, other](ReceiveContext& context) {
+      clock_.advance(IdempotentHttpOptions{}.lease);
+      other();
+      return charge()(context);
+    });
+  };
+  const HttpAnswer to_one_who_runs = lost_to(
+      [&] { ASSERT_EQ(store_->keys().begin({.key = "http::k"}).status, BeginStatus::acquired); });
+  EXPECT_EQ(to_one_who_runs.body, "{\"charge\":1}");
+  clock_.advance(IdempotentHttpOptions{}.lease);
+  const HttpAnswer to_another_request = lost_to([&] { post(request("k", "43")); });
+  EXPECT_EQ(to_another_request.body, "{\"charge\":3}") << "the second one is not for this client";
+}
+
+TEST_P(IdempotentHttpTest, AfterALostLeaseAStoreThatIsAwayTakesNoAnswerFromTheClient) {
+  const HttpAnswer late = service_->handle(request("k"), [&](ReceiveContext& context) {
+    clock_.advance(IdempotentHttpOptions{}.lease);
+    post(request("k"));
+    probe_.fail("find", 1, testing::Fault::before);
+    return charge()(context);
+  });
+  EXPECT_EQ(late.body, "{\"charge\":2}");
 }
 
 TEST_P(IdempotentHttpTest, AnswerThatIsTooLargeIsRememberedButNotRepeated) {
@@ -222,6 +321,11 @@ TEST_P(IdempotentHttpTest, ProblemsLinkToTheDocumentation) {
   const HttpAnswer answer = post({.method = "POST", .target = "/charges"});
   EXPECT_THAT(answer.body, HasSubstr("\"type\":\"https://example.com/keys\""));
   EXPECT_EQ(answer.header("link"), "<https://example.com/keys>; rel=\"describedby\"");
+  post(request("k"));
+  for (const HttpAnswer& other : {post(request("\"open")), post(request("k", "43"))}) {
+    EXPECT_THAT(other.body, HasSubstr("\"type\":\"https://example.com/keys\""));
+    EXPECT_TRUE(other.header("link"));
+  }
 }
 
 TEST_P(IdempotentHttpTest, ResultOfSomebodyElseIsToldFromAnAnswer) {
@@ -235,7 +339,9 @@ TEST_P(IdempotentHttpTest, OptionsOutOfRangeAreRefused) {
   expect_error(ErrorCode::out_of_range, [&] { use({.max_key_length = 0}); });
   expect_error(ErrorCode::out_of_range, [&] { use({.max_answer_bytes = (2 << 20)}); });
   expect_error(ErrorCode::out_of_range, [&] { use({.lease = 0s}); });
+  expect_error(ErrorCode::out_of_range, [&] { use({.verdict_tries = {.count = 0}}); });
   expect_error(ErrorCode::invalid_argument, [&] { use({.is_final = nullptr}); });
+  expect_error(ErrorCode::invalid_argument, [&] { use({.documentation_url = "a>\r\nb"}); });
 }
 
 }  // namespace

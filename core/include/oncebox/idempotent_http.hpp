@@ -16,6 +16,7 @@
 #include "oncebox/limits.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/receive_context.hpp"
+#include "oncebox/receiver_options.hpp"
 
 namespace oncebox {
 
@@ -52,12 +53,15 @@ struct IdempotentHttpOptions {
   std::size_t max_key_length = 255;
 
   /// Which answers are stored. A request that was answered otherwise releases its key, and the next
-  /// one runs the operation again, also with another body.
+  /// one runs the operation again, also with another body. When it throws, the operation counts as
+  /// done, and its answer is not stored.
   std::function<bool(int status)> is_final = is_final_status;
-  /// The headers that are stored with an answer, in any case. Leave out what belongs to one
-  /// exchange, such as Date or Set-Cookie.
-  std::vector<std::string> kept_headers = {"Content-Type", "Content-Language", "Location", "ETag"};
-  /// Status, kept headers and body together. Of a larger answer only the fact is stored.
+  /// The headers that are not stored with an answer, in any case: what belongs to one exchange, as
+  /// the id of a request does. All others are, but for those of one connection (`Connection` and
+  /// what it names, `Transfer-Encoding`, …) and `Content-Length`, which are the framework's.
+  std::vector<std::string> dropped_headers = {"Date", "Set-Cookie"};
+  /// Status, stored headers and body together, 1 MiB at most. Of a larger answer only the fact is
+  /// stored.
   std::size_t max_answer_bytes = limits::kMaxResultBytes;
   /// Added with the value "true" to an answer that is replayed; empty: nothing is.
   std::string replay_header = "Idempotent-Replayed";
@@ -68,6 +72,7 @@ struct IdempotentHttpOptions {
   std::string key_prefix = "http";  ///< before every key in the store
   Duration lease = defaults::kKeyLease;
   Duration retention = std::chrono::hours{24};
+  VerdictTries verdict_tries = {};  ///< the client waits for them
 
   /// Throws `out_of_range` or `invalid_argument`, naming the option.
   void validate() const;
@@ -85,27 +90,42 @@ struct IdempotentHttpOptions {
 /// | a new key                                            | that of the operation             |
 /// | a known key, the same method, target and body        | the first one, replayed           |
 /// | a known key with another method, target or body      | 422                               |
+/// | a key whose operation failed or asked to try again   | that of the operation, run anew   |
 /// | a key whose operation runs                           | 409, with `Retry-After`           |
 /// | a malformed key                                      | 400                               |
 /// | no key, where one is required                        | 400                               |
-/// | a key whose answer was too large to be stored        | 409: it is done, but not told     |
+/// | a key whose answer could not be stored               | 409: it is done, but not told     |
 ///
 /// What this class answers by itself is `application/problem+json`.
 ///
 /// **The header** is a string of RFC 8941: `"8e03978e-40d5"`, in quotes, of printable ASCII.
 /// Parameters after it are ignored. As many clients leave out the quotes, a value without them is
 /// taken as it is, when it has no space, quote, comma, semicolon or backslash; `"a"` and `a` are
-/// the same key. Safe methods do not need any of this: call it for POST and PATCH.
+/// the same key. Several lines of it are no key, as nobody knows which one is meant: hand over an
+/// empty one, which is malformed. Safe methods do not need any of this: call it for POST and PATCH.
 ///
 /// **The fingerprint** is the SHA-256 of method, target and body. While the operation runs it
 /// stands in the store as the owner of the key, afterwards with the answer. A body that is written
-/// differently is another one, whatever it means.
+/// differently is another one, whatever it means. A key whose operation failed, or was answered
+/// with what is not final, is free for any request: none was done under it.
+///
+/// **Errors.** The draft would have every answer replayed, errors included. Here those that ask to
+/// try again are not, which is deliberate: a client that was told 503 repeats its request under the
+/// same key, and should not get the 503 for a day. `is_final` can say otherwise.
 ///
 /// **Failures.** An operation that throws marks its key as failed, and the exception goes on to the
-/// framework; the next request runs it again. An answer that was given but could not be stored is
-/// an `UnrecordedSuccess`: answer 500, the operation has taken place. Errors of the store before
+/// framework; the next request runs it again, also with another body. Errors of the store before
 /// the operation are thrown as they are, and so is `invalid_argument` for a scope that is no UTF-8
 /// or makes the key too long to be stored.
+///
+/// An answer that the store does not take, in as many tries as `verdict_tries` says, is an
+/// `UnrecordedSuccess`: answer 500, the operation has taken place. The key stays busy until its
+/// lease ends; then the next request runs the operation again, unless the completion was repeated
+/// by then, `keys.complete(error.completion())`, with which the answer is stored as if nothing had
+/// happened.
+///
+/// An operation that outlives its lease may have run a second time. If the other run has ended,
+/// this client gets its answer, as every later one will; otherwise the one of its own run.
 ///
 /// **Threads.** Everything but destruction is safe from any thread. Leases are extended while
 /// operations run.
