@@ -195,7 +195,7 @@ TEST_F(DispatcherFaultTest, AFailingExtensionIsRepeatedInTheNextRound) {
   advance(seconds{10});
   ASSERT_TRUE(probe_.wait_for_calls("extend", 1));
   advance(seconds{5});
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().lease_extensions == 1; }));
+  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().lease_extensions >= 1; }));
   gate_.open();
   EXPECT_TRUE(wait_for_status("m", Status::done));
 }
