@@ -21,8 +21,9 @@ namespace oncebox {
 ///
 /// Stored results outlive the program that wrote them: `decode` should read what earlier versions
 /// of `encode` wrote. A text that it does not know, and one on which it throws, is no result, and
-/// the duplicate is suppressed. An `encode` that throws leaves the key completed without a result:
-/// the work is done all the same.
+/// the duplicate is suppressed. An `encode` that throws, or writes more than 1 MiB
+/// (`limits::kMaxResultBytes`, fixed), leaves the key completed without a result: the work is done
+/// all the same.
 ///
 /// There is one for bool, integers, double, std::string (any bytes) and std::monostate, the result
 /// of a handler that has none; all of them write JSON.

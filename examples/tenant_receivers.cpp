@@ -1,0 +1,92 @@
+// One process, a store for each tenant, and one handler for all: the keys of a tenant live in its
+// own store, beside its messages.
+
+#include <atomic>
+#include <chrono>
+#include <iostream>
+#include <semaphore>
+#include <stdexcept>
+#include <string>
+
+#include "oncebox/inbox_processor_router.hpp"
+#include "oncebox/open_store.hpp"
+#include "oncebox/set_dispatcher.hpp"
+
+using namespace std::chrono_literals;
+
+namespace {
+
+using namespace oncebox;
+
+struct OrderPaid {
+  std::string order_id;
+};
+
+/// Lets the program wait until messages are done, as it is recorded in their stores.
+class FinishedMessages final : public Observer {
+ public:
+  void on_settle(const Settlement& /*settlement*/, SettleOutcome /*outcome*/) noexcept override {
+    finished_.release();
+  }
+  void wait_for(int messages) {
+    for (; messages > 0; --messages) {
+      if (!finished_.try_acquire_for(30s)) throw std::runtime_error("nothing happens");
+    }
+  }
+
+ private:
+  std::counting_semaphore<> finished_{0};
+};
+
+}  // namespace
+
+template <>
+struct oncebox::PayloadCodec<OrderPaid> {
+  static OrderPaid decode(const Payload& payload) { return {payload.bytes()}; }
+};
+
+int main() {
+  NullLogger logger;
+  const SystemClock clock;
+  StoreSet stores(
+      {{"acme", "memory:"}, {"zenith", "memory:"}},
+      [](const StoreLocation& location) { return open_store(location.url); }, {}, logger);
+
+  std::atomic<int> booked = 0;
+  const auto book = [&](const OrderPaid& order) {
+    return order.order_id + " is booking " + std::to_string(++booked);
+  };
+  InboxProcessorRouter<OrderPaid, std::string> router(stores, [&](IdempotencyStore& keys) {
+    return IdempotentReceiver<OrderPaid, std::string>::over(keys, book)
+        .key_by(&OrderPaid::order_id)
+        .key_prefix("book:")
+        .on_duplicate(DuplicatePolicy::replay_completed)
+        .build();
+  });
+
+  // Calls, for the tenant that a request names. Each of them has an order of this number.
+  const Headers headers;
+  const OrderPaid order{"order-1"};
+  for (const char* tenant : {"acme", "acme", "zenith"}) {
+    const Envelope<OrderPaid> call{.headers = headers, .payload = order};
+    const Received<std::string> answer = router.route(tenant)->process(call);
+    std::cout << tenant << ": " << to_string(answer.status) << ", " << answer.result.value()
+              << '\n';
+  }
+
+  // Stored messages, handled with the keys of the store that they come from.
+  for (const char* id : {"order-1", "order-2"}) {
+    stores.find("acme")->store().inbox().enqueue(
+        {.key = {"shop", id}, .topic = "order.paid", .payload = id});
+  }
+  Handlers handlers;
+  handlers.on("order.paid", router.handler());
+  FinishedMessages finished;
+  SetDispatcher dispatcher(
+      stores, handlers, round_robin(), {}, logger,
+      [&](const std::string&) -> Observer& { return finished; }, clock);
+  dispatcher.start();
+  finished.wait_for(2);
+  dispatcher.stop();
+  std::cout << "booked in all: " << booked << '\n';
+}
