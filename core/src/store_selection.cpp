@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -11,45 +12,83 @@ namespace oncebox {
 
 namespace {
 
-/// The first by name behind `last` that can be chosen, or the first of all.
-std::optional<std::size_t> next_behind(std::string_view last,
+/// The first of this server by name behind `last` that can be chosen, or the first of all of it.
+std::optional<std::size_t> next_behind(std::string_view last, std::string_view server,
                                        std::span<const StoreCandidate> candidates) {
   std::optional<std::size_t> first;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (!candidates[i].is_free) continue;
+    if (!candidates[i].is_free || candidates[i].server != server) continue;
     if (candidates[i].name > last) return i;
     if (!first) first = i;
   }
   return first;
 }
 
+/// The server whose turn it is to claim.
+std::optional<std::string_view> asking_server(std::span<const StoreCandidate> candidates) {
+  const auto free = std::ranges::find_if(candidates, &StoreCandidate::is_free);
+  if (free == candidates.end()) return std::nullopt;
+  return free->server;
+}
+
+/// The store that was chosen last on each server. One for all would begin anew on every server
+/// whenever another one has had its turn.
+class LastChosen {
+ public:
+  [[nodiscard]] std::string& on(std::string_view server,
+                                std::span<const StoreCandidate> candidates) {
+    const auto known = stores_.find(server);
+    if (known != stores_.end()) return known->second;
+    if (stores_.size() >= kForgetAt) forget_idle(candidates);
+    return stores_[std::string(server)];
+  }
+
+ private:
+  /// So many servers are remembered before those are forgotten that have nothing to do.
+  static constexpr std::size_t kForgetAt = 1'000;
+
+  void forget_idle(std::span<const StoreCandidate> candidates) {
+    std::set<std::string_view> busy;
+    for (const StoreCandidate& candidate : candidates) busy.insert(candidate.server);
+    std::erase_if(stores_, [&](const auto& known) { return !busy.contains(known.first); });
+  }
+
+  std::map<std::string, std::string, std::less<>> stores_;
+};
+
 class RoundRobin final : public StoreSelection {
  public:
   std::optional<std::size_t> choose(std::span<const StoreCandidate> candidates) override {
-    const auto next = next_behind(last_, candidates);
-    if (next) last_ = candidates[*next].name;
+    const auto server = asking_server(candidates);
+    if (!server) return std::nullopt;
+    std::string& last = last_.on(*server, candidates);
+    const auto next = next_behind(last, *server, candidates);
+    if (next) last = candidates[*next].name;
     return next;
   }
 
  private:
-  std::string last_;
+  LastChosen last_;
 };
 
 class DrainFirst final : public StoreSelection {
  public:
   std::optional<std::size_t> choose(std::span<const StoreCandidate> candidates) override {
+    const auto server = asking_server(candidates);
+    if (!server) return std::nullopt;
+    std::string& current = current_.on(*server, candidates);
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      if (candidates[i].name != current_) continue;
+      if (candidates[i].name != current || candidates[i].server != *server) continue;
       if (!candidates[i].is_free) return std::nullopt;
       return i;
     }
-    const auto next = next_behind(current_, candidates);
-    if (next) current_ = candidates[*next].name;
+    const auto next = next_behind(current, *server, candidates);
+    if (next) current = candidates[*next].name;
     return next;
   }
 
  private:
-  std::string current_;
+  LastChosen current_;
 };
 
 class WeightedFair final : public StoreSelection {

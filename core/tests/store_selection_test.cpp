@@ -48,6 +48,37 @@ TEST(RoundRobin, PassesOverWhatIsNotFree) {
   EXPECT_EQ(choose(*selection, all), "b");
 }
 
+/// What one database server sees when it has a connection to spare: only its own can be chosen.
+std::vector<StoreCandidate> asked_by(std::string_view server, std::vector<StoreCandidate> all) {
+  for (StoreCandidate& candidate : all) {
+    candidate.is_free = candidate.is_free && candidate.server == server;
+  }
+  return all;
+}
+
+TEST(RoundRobin, OnEachServerTheTurnGoesOnWhateverOthersChoose) {
+  RecordProperty("requirement", "IBX-087");
+  const auto selection = round_robin();
+  const std::vector<StoreCandidate> all{{.name = "a", .server = "one"},
+                                        {.name = "b", .server = "one"},
+                                        {.name = "c", .server = "one"},
+                                        {.name = "z", .server = "two"}};
+  for (const char* expected : {"a", "b", "c", "a", "b", "c"}) {
+    EXPECT_EQ(choose(*selection, asked_by("one", all)), expected);
+    EXPECT_EQ(choose(*selection, asked_by("two", all)), "z");
+  }
+}
+
+TEST(RoundRobin, GoesOnWithMoreServersThanItRemembers) {
+  const auto selection = round_robin();
+  for (int i = 0; i < 3'000; ++i) {
+    const std::string server = std::to_string(i);
+    const std::vector<StoreCandidate> all{{.name = "a", .server = server},
+                                          {.name = "b", .server = server}};
+    for (const char* expected : {"a", "b", "a"}) EXPECT_EQ(choose(*selection, all), expected);
+  }
+}
+
 TEST(DrainFirst, StaysUntilTheStoreIsEmpty) {
   RecordProperty("requirement", "IBX-086,IBX-088");
   const auto selection = drain_first();
@@ -66,6 +97,22 @@ TEST(DrainFirst, WaitsForTheClaimUnderWayInsteadOfMovingOn) {
   EXPECT_EQ(choose(*selection, all), "a");
   all[0].is_free = false;
   EXPECT_EQ(choose(*selection, all), "none");
+}
+
+TEST(DrainFirst, AClaimUnderWayHoldsUpItsOwnServerOnly) {
+  RecordProperty("requirement", "IBX-088");
+  const auto selection = drain_first();
+  std::vector<StoreCandidate> all{{.name = "a", .server = "one"},
+                                  {.name = "b", .server = "one"},
+                                  {.name = "c", .server = "two"},
+                                  {.name = "d", .server = "two"}};
+  EXPECT_EQ(choose(*selection, asked_by("one", all)), "a");
+  all[0].is_free = false;
+  EXPECT_EQ(choose(*selection, asked_by("one", all)), "none");
+  EXPECT_EQ(choose(*selection, asked_by("two", all)), "c");
+  EXPECT_EQ(choose(*selection, asked_by("two", all)), "c");
+  all[0].is_free = true;
+  EXPECT_EQ(choose(*selection, asked_by("one", all)), "a");
 }
 
 TEST(WeightedFair, ClaimsFromWhoHoldsLeastForItsWeight) {

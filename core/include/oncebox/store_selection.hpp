@@ -14,13 +14,15 @@ struct StoreCandidate {
   std::string_view name;
   std::size_t in_flight = 0;  ///< messages of it that wait, run, or are not settled yet
   /// Whether it can be chosen now. Not while a claim of it is under way, nor by a connection to
-  /// another database server.
+  /// another database server: all that are free are on the server that has a connection to spare.
   bool is_free = true;
+  std::string_view server = {};  ///< the database server that it lives on
 };
 
 /// Decides which of many stores a `SetDispatcher` claims from next, and who waits for whom. Called
 /// by one thread at a time; calls must return at once. Should one throw, that is logged, once, and
-/// the stores take turns meanwhile. What calls are given is valid only during them.
+/// the stores take turns meanwhile. What calls are given is valid only during them. Each database
+/// server asks for itself, so a strategy that remembers where it was does so by server.
 class StoreSelection {
  public:
   virtual ~StoreSelection() = default;
@@ -41,11 +43,12 @@ class StoreSelection {
   virtual double place(std::string_view /*store*/, double /*served*/) { return 0; }
 };
 
-/// A batch of each store in turn, by name (IBX-087). What was claimed first is handled first.
+/// On each database server a batch of each store in turn, by name (IBX-087). What was claimed first
+/// is handled first.
 [[nodiscard]] std::unique_ptr<StoreSelection> round_robin();
 
-/// Batches of one store until it has no more, then of the next by name (IBX-088). A store that
-/// never runs empty keeps the others waiting.
+/// On each database server batches of one store until it has no more, then of the next by name
+/// (IBX-088). A store that never runs empty keeps the others of its server waiting.
 [[nodiscard]] std::unique_ptr<StoreSelection> drain_first();
 
 /// The weight of a store by its name, above 0; 2 means twice as much as 1.

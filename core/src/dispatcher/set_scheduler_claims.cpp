@@ -27,7 +27,7 @@ SetScheduler::LaneRoom SetScheduler::room_for(const StoreLane& lane, std::size_t
   return {.messages = lane.table().free() < wanted ? 0 : wanted};
 }
 
-// All that can be under way at a time fill the other half of the buffer.
+// All that can be under way at a time fill the other half of the buffer. Whoever asks has a server.
 std::size_t SetScheduler::bytes_of_claim() const {
   const std::size_t claims = parts_.options.calls_per_server * servers_.size();
   return std::max<std::size_t>(parts_.options.dispatcher.buffer_bytes / (2 * claims), 1);
@@ -58,7 +58,7 @@ std::optional<SetScheduler::Look> SetScheduler::choose(DatabaseServer& server) {
       if (!is_free) shortfall = std::min(shortfall, room.shortfall);
     }
     any_free |= is_free;
-    candidates.push_back({lane->name(), lane->table().size(), is_free});
+    candidates.push_back({lane->name(), lane->table().size(), is_free, lane->member()->server()});
     lanes.push_back(&lane);
   }
   if (!any_free) {
