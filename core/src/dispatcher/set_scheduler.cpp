@@ -5,12 +5,17 @@
 #include <utility>
 
 #include "dispatcher/effective_options.hpp"
+#include "exception_text.hpp"
 
 namespace oncebox::dispatcher {
 
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
+
+/// How long a store rests that cannot be worked on for lack of threads or memory.
+constexpr Duration kFirstPutOff{100};
+constexpr Duration kLongestPutOff = std::chrono::minutes{1};
 
 /// Tells the scheduler of work, as long as there is one. Knows the lane by its address alone: who
 /// calls is a thread of the store, on which the store must not be closed.
@@ -38,6 +43,10 @@ SetScheduler::~SetScheduler() = default;
 void SetScheduler::start(const Handling& handling, StoreSet& stores) {
   workers_ = &handling.workers;
   admission_ = &handling.admission;
+  {
+    const std::lock_guard lock(mutex_);
+    caretaker_ = std::jthread([this] { care(); });
+  }
   stores.listen(shared_from_this());
   const std::lock_guard lock(mutex_);
   is_started_ = true;
@@ -49,20 +58,45 @@ void SetScheduler::start(const Handling& handling, StoreSet& stores) {
 void SetScheduler::on_opened(const MemberStorePtr& member) noexcept try {
   const std::lock_guard lock(mutex_);
   if (is_stopping_) return;
+  put_off_.reserve(put_off_.size() + 1);
+  try {
+    add_lane(member);
+  } catch (...) {
+    log_put_off(*member);
+    if (put_off_.empty()) put_off_until_ = SteadyClock::now() + kFirstPutOff;
+    put_off_.push_back(member);
+    care_.notify_one();
+  }
+} catch (const std::exception& failure) {
+  parts_.logger.log(LogLevel::error, "store cannot be worked on",
+                    {{"store", member->name()}, {"reason", failure.what()}});
+}
+
+void SetScheduler::log_put_off(const MemberStore& member) const {
+  parts_.logger.log(LogLevel::error, "store cannot be worked on, will be tried again",
+                    {{"store", member.name()}, {"reason", detail::current_exception_text()}});
+}
+
+void SetScheduler::add_lane(const MemberStorePtr& member) {
   const LanePtr lane = make_lane(member);
-  lanes_.emplace(lane.get(), lane);
-  make_hungry(lane);
-  if (parts_.options.dispatcher.reap_interval) {
+  lane->server = &server_of(member);
+  ++lane->server->lanes;
+  try {
+    lanes_.emplace(lane.get(), lane);
+    make_hungry(lane);
+    if (!parts_.options.dispatcher.reap_interval) return;
     // Spread over one more interval, so that many stores that were opened together do not go on
     // doing everything together.
     const auto spread = std::hash<std::string>{}(lane->name()) %
                         static_cast<std::size_t>(parts_.options.dispatcher.reap_interval->count());
     lane->state.keep_at = lane->keeper().next_reap() + Duration{static_cast<long>(spread)};
     add_timer(lane, LaneTimer::Kind::keep, lane->state.keep_at);
+  } catch (...) {
+    satisfy(lane);
+    lanes_.erase(lane.get());
+    leave(*lane->server);
+    throw;
   }
-} catch (const std::exception& failure) {
-  parts_.logger.log(LogLevel::error, "store cannot be worked on",
-                    {{"store", member->name()}, {"reason", failure.what()}});
 }
 
 LanePtr SetScheduler::make_lane(const MemberStorePtr& member) {
@@ -74,22 +108,28 @@ LanePtr SetScheduler::make_lane(const MemberStorePtr& member) {
       *this);
   lane->origin().whole = lane;
   lane->listener = std::make_shared<LaneListener>(weak_from_this(), lane.get());
-  lane->server = &server_of(member);
   return lane;
 }
 
 DatabaseServer& SetScheduler::server_of(const MemberStorePtr& member) {
-  std::unique_ptr<DatabaseServer>& server = servers_[member->server()];
-  if (!server) server = std::make_unique<DatabaseServer>();
-  start_threads(*server);
-  return *server;
+  const auto [place, is_new] = servers_.try_emplace(member->server());
+  try {
+    if (is_new) place->second = std::make_unique<DatabaseServer>();
+    start_threads(*place->second);
+  } catch (...) {
+    if (is_new) servers_.erase(place);
+    throw;
+  }
+  return *place->second;
 }
 
 // With fewer than wanted it goes on.
 void SetScheduler::start_threads(DatabaseServer& server) {
+  server.threads.reserve(parts_.options.calls_per_server);
   while (server.threads.size() < parts_.options.calls_per_server) {
     try {
       server.threads.emplace_back([this, &server] { run(server); });
+      ++server.running;
     } catch (const std::exception&) {
       if (server.threads.empty()) throw;
       return;
@@ -97,11 +137,22 @@ void SetScheduler::start_threads(DatabaseServer& server) {
   }
 }
 
+// Its threads may be the ones that let the last store go, so another one joins them.
+void SetScheduler::leave(DatabaseServer& server) {
+  if (--server.lanes > 0) return;
+  const auto found =
+      std::ranges::find_if(servers_, [&](const auto& one) { return one.second.get() == &server; });
+  server.is_over = true;
+  server.work.notify_all();
+  departed_.insert(servers_.extract(found));
+}
+
 void SetScheduler::on_removed(const MemberStorePtr& member) noexcept try {
   LanePtr lane;
   std::vector<InFlight*> waiting;
   {
     const std::lock_guard lock(mutex_);
+    std::erase(put_off_, member);
     const auto is_it = [&](const auto& entry) { return entry.second->member() == member; };
     const auto found = std::ranges::find_if(lanes_, is_it);
     if (found == lanes_.end()) return;
@@ -132,6 +183,7 @@ void SetScheduler::drop_if_finished(const LanePtr& lane) {
                        !state.wants_to_settle && lane->table().size() == 0;
   if (is_stopping_) quiet_.notify_all();
   if (!state.is_removed || !is_idle || lanes_.erase(lane.get()) == 0) return;
+  leave(*lane->server);
   parts_.logger.log(LogLevel::info, "store finished with", {{"store", lane->name()}});
 }
 
@@ -207,6 +259,8 @@ void SetScheduler::wake() noexcept {
     }
   }
   for (const auto& [name, server] : servers_) server->work.notify_all();
+  put_off_until_ = {};
+  care_.notify_one();
 }
 
 void SetScheduler::make_hungry(const LanePtr& lane) {
@@ -236,7 +290,7 @@ void SetScheduler::wake_claims() {
 
 void SetScheduler::run(DatabaseServer& server) {
   Lock lock(mutex_);
-  while (!threads_end_) {
+  while (!threads_end_ && !server.is_over) {
     take_due_timers(server);
     LanePtr lane;
     if ((lane = take_first(server.to_settle)) != nullptr) {
@@ -257,6 +311,7 @@ void SetScheduler::run(DatabaseServer& server) {
     lane.reset();  // outside of the lock: its store may be closed by that
     lock.lock();
   }
+  if (--server.running == 0) care_.notify_one();
 }
 
 // One waits for the time, so that a timer wakes one thread. When it leaves for work, another takes
@@ -319,6 +374,53 @@ void SetScheduler::look_at(const LanePtr& lane, SteadyTime at) {
   if (at >= lane->state.look_at) return;
   lane->state.look_at = at;
   add_timer(lane, LaneTimer::Kind::look, at);
+}
+
+// The caretaker ---------------------------------------------------------------------------------
+
+void SetScheduler::care() {
+  Lock lock(mutex_);
+  while (!threads_end_) {
+    bury(lock);
+    if (threads_end_) return;
+    if (put_off_.empty() || is_stopping_) {
+      care_.wait(lock);
+    } else if (SteadyClock::now() < put_off_until_) {
+      care_.wait_until(lock, put_off_until_);
+    } else {
+      try_put_off();
+    }
+  }
+}
+
+void SetScheduler::bury(Lock& lock) {
+  for (auto at = departed_.begin(); at != departed_.end();) {
+    if (at->second->running > 0) {
+      ++at;
+      continue;
+    }
+    {
+      const auto gone = departed_.extract(at);
+      lock.unlock();
+    }  // joins its threads, which have ended
+    lock.lock();
+    at = departed_.begin();
+  }
+}
+
+void SetScheduler::try_put_off() {
+  std::erase_if(put_off_, [this](const MemberStorePtr& member) {
+    try {
+      add_lane(member);
+      return true;
+    } catch (...) {
+      log_put_off(*member);
+      return false;
+    }
+  });
+  put_off_pause_ = std::clamp(put_off_pause_ * 2, kFirstPutOff, kLongestPutOff);
+  if (put_off_.empty()) put_off_pause_ = Duration::zero();
+  put_off_until_ = SteadyClock::now() + put_off_pause_;
 }
 
 // Settlements and leases ------------------------------------------------------------------------
@@ -429,29 +531,39 @@ void SetScheduler::stop_threads() {
     Lock lock(mutex_);
     quiet_.wait(lock, [this] { return in_flight_locked() == 0; });
     threads_end_ = true;
-    for (const auto& [name, server] : servers_) {
-      server->work.notify_all();
-      for (std::jthread& thread : server->threads) threads.push_back(std::move(thread));
-      server->threads.clear();
-    }
+    const auto end = [&](DatabaseServer& server) {
+      server.work.notify_all();
+      for (std::jthread& thread : server.threads) threads.push_back(std::move(thread));
+      server.threads.clear();
+    };
+    for (const auto& [name, server] : servers_) end(*server);
+    for (const auto& [name, server] : departed_) end(*server);
+    care_.notify_all();
+    threads.push_back(std::move(caretaker_));
   }
   threads.clear();
   // Let go of outside of the lock: a store that is closed waits for those who tell of work.
   std::map<const StoreLane*, LanePtr> lanes;
   std::map<std::string, std::unique_ptr<DatabaseServer>> servers;
+  std::multimap<std::string, std::unique_ptr<DatabaseServer>> departed;
   std::set<LanePtr, ByName> hungry;
+  std::vector<MemberStorePtr> put_off;
   const std::lock_guard lock(mutex_);
   lanes.swap(lanes_);
   servers.swap(servers_);
+  departed.swap(departed_);
   hungry.swap(hungry_);
+  put_off.swap(put_off_);
 }
 
 bool SetScheduler::is_own_thread(std::thread::id thread) const {
   const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(servers_, [&](const auto& entry) {
+  const auto has_it = [&](const auto& entry) {
     return std::ranges::any_of(entry.second->threads,
                                [&](const std::jthread& own) { return own.get_id() == thread; });
-  });
+  };
+  return caretaker_.get_id() == thread || std::ranges::any_of(servers_, has_it) ||
+         std::ranges::any_of(departed_, has_it);
 }
 
 }  // namespace oncebox::dispatcher

@@ -38,9 +38,11 @@ struct LaneTimer {
   friend bool operator>(const LaneTimer& a, const LaneTimer& b) { return a.at > b.at; }
 };
 
-/// The stores on one database server, and the threads that call them: so many calls at a time.
-/// Guarded by the scheduler.
+/// The stores on one database server, and the threads that call them: so many calls at a time. It
+/// goes with the last of its stores. Guarded by the scheduler.
 struct DatabaseServer {
+  std::size_t lanes = 0;  ///< stores on it
+  bool is_over = false;   ///< it has no more of them: the threads end
   std::deque<LanePtr> to_settle;
   std::deque<LanePtr> to_keep;
   std::priority_queue<LaneTimer, std::vector<LaneTimer>, std::greater<>> timers;
@@ -49,11 +51,12 @@ struct DatabaseServer {
   bool has_timekeeper = false;    ///< one thread waits for the first timer, the others for work
   std::size_t idle = 0;           ///< threads that wait
   std::condition_variable work;
+  std::size_t running = 0;  ///< threads that have not ended
   std::vector<std::jthread> threads;
 };
 
 /// Decides what the threads do for which store. Settlements go first, then leases, then claims.
-/// Safe from any thread, but for `start_threads` and `stop_threads`.
+/// Safe from any thread, but for `start` and `stop_threads`.
 class SetScheduler final : public RoomHints,
                            public LaneEvents,
                            public StoreSetListener,
@@ -183,9 +186,20 @@ class SetScheduler final : public RoomHints,
   void wake_claims();
   void settle_soon(const LanePtr& lane);
 
+  void add_lane(const MemberStorePtr& member);
   LanePtr make_lane(const MemberStorePtr& member);
   DatabaseServer& server_of(const MemberStorePtr& member);
   void start_threads(DatabaseServer& server);
+  /// One store less is on this server.
+  void leave(DatabaseServer& server);
+  /// Because of the exception that is being handled.
+  void log_put_off(const MemberStore& member) const;
+
+  /// What the caretaker does: joins the threads of servers that are over, and tries again what
+  /// could not be worked on.
+  void care();
+  void bury(Lock& lock);
+  void try_put_off();
   /// Takes out of the buffer what came from this store.
   std::vector<InFlight*> take_waiting(const LanePtr& lane);
   /// Lets a store that has left the set go when nothing is left to do for it.
@@ -200,6 +214,7 @@ class SetScheduler final : public RoomHints,
   mutable std::mutex mutex_;
   std::condition_variable quiet_;
   std::map<std::string, std::unique_ptr<DatabaseServer>> servers_;
+  std::multimap<std::string, std::unique_ptr<DatabaseServer>> departed_;  // until all threads ended
   std::map<const StoreLane*, LanePtr> lanes_;
   std::set<LanePtr, ByName> hungry_;
   bool any_waits_for_limits_ = false;
@@ -208,6 +223,12 @@ class SetScheduler final : public RoomHints,
   bool is_stopping_ = false;
   bool threads_end_ = false;
   bool limited_first_ = false;
+
+  std::condition_variable care_;
+  std::vector<MemberStorePtr> put_off_;  // stores that could not be worked on
+  Duration put_off_pause_{0};
+  SteadyTime put_off_until_{};
+  std::jthread caretaker_;
 
   std::mutex planning_mutex_;   // a plan and its reservation are one step
   std::mutex selection_mutex_;  // guards the selection, with or without `mutex_`

@@ -1,0 +1,187 @@
+// One dispatcher over stores on several database servers, which hang, come and go.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "set_dispatcher_fixture.hpp"
+
+namespace oncebox {
+namespace {
+
+TEST_F(SetDispatcherTest, RoundRobinGoesOnOnEachServerWhateverOthersChoose) {
+  RecordProperty("requirement", "IBX-087");
+  const std::vector<std::string> names{"a1", "a2", "a3", "a4"};
+  std::vector<StoreLocation> all{{"z", "db://two/z"}};
+  for (const std::string& name : names) all.push_back({name, "db://one/" + name});
+  list(all);
+  enqueue_many("z", 40);
+  for (const std::string& name : names) enqueue_many(name, 3);
+  // The servers choose by turns: each claim ends when the other server has chosen again.
+  struct Choices {
+    std::vector<std::string> of_one = {};
+    std::size_t of_two = 0;
+  };
+  Watched<Choices> made;
+  constexpr std::size_t kTurns = 8;
+  const auto has_ended = [](const Choices& choices) { return choices.of_one.size() > kTurns; };
+  store("z").probe().set_plan([&](std::string_view call) {
+    if (call != "claim") return testing::Fault::none;
+    std::size_t turn = 0;
+    made.change([&](Choices& choices) { turn = ++choices.of_two; });
+    EXPECT_TRUE(made.wait([&](const Choices& choices) {
+      return choices.of_one.size() > turn || has_ended(choices);
+    }));
+    return testing::Fault::none;
+  });
+  for (const std::string& name : names) {
+    store(name).probe().set_plan([&, name](std::string_view call) {
+      if (call != "claim") return testing::Fault::none;
+      std::size_t turn = 0;
+      made.change([&](Choices& choices) {
+        choices.of_one.push_back(name);
+        turn = choices.of_one.size();
+      });
+      EXPECT_TRUE(made.wait(
+          [&](const Choices& choices) { return choices.of_two >= turn || has_ended(choices); }));
+      return testing::Fault::none;
+    });
+  }
+  note_stores();
+  const auto ending = start(
+      {.dispatcher = {.workers = 1, .batch_size = 1, .max_buffered = 100}, .calls_per_server = 1});
+  ASSERT_TRUE(made.wait(has_ended));
+  std::vector<std::string> chosen = made.get().of_one;
+  chosen.resize(kTurns);
+  EXPECT_EQ(chosen, (std::vector<std::string>{"a1", "a2", "a3", "a4", "a1", "a2", "a3", "a4"}));
+  ASSERT_TRUE(wait_for_handled(52));
+}
+
+TEST_F(SetDispatcherTest, DrainFirstWaitsForAClaimOnItsOwnServerOnly) {
+  RecordProperty("requirement", "IBX-088");
+  list({{"a", "db://one/a"}});
+  store("a").probe().set_plan([&](std::string_view call) {
+    if (call == "claim") gate_.pass();
+    return testing::Fault::none;
+  });
+  note_stores();
+  const auto ending = start({}, drain_first());
+  ASSERT_TRUE(store("a").probe().wait_for_calls("claim", 1));
+  list({{"a", "db://one/a"}, {"b", "db://two/b"}});
+  enqueue_many("b", 3);
+  ASSERT_TRUE(wait_for_handled(3));
+  EXPECT_EQ(handled(), "bbb");
+}
+
+TEST_F(SetDispatcherTest, AServerThatHangsHoldsUpNoOther) {
+  list({{"a", "db://one/a"}, {"b", "db://two/b"}});
+  store("a").probe().set_plan([&](std::string_view) {
+    gate_.pass();
+    return testing::Fault::none;
+  });
+  note_stores();
+  const auto ending = start({.calls_per_server = 1});
+  ASSERT_TRUE(wait_until([&] { return store("a").probe().calls() > 0; }));
+  enqueue_many("b", 3);
+  ASSERT_TRUE(wait_for_handled(3));
+  gate_.open();
+}
+
+TEST_F(SetDispatcherTest, StoresThatHangLeaveThreadsForTheOthersOfTheirServer) {
+  list({{"a", "db://one/a"}, {"b", "db://one/b"}, {"c", "db://one/c"}, {"d", "db://one/d"}});
+  std::atomic<bool> fails = true;
+  Watched<int> is_hanging;
+  for (const char* name : {"a", "b", "c"}) {
+    store(name).probe().set_plan([&](std::string_view) {
+      if (fails) return testing::Fault::before;
+      is_hanging.change([](int& calls) { ++calls; });
+      gate_.pass();
+      return testing::Fault::none;
+    });
+  }
+  note_stores();
+  const auto ending = start({.calls_per_server = 4});
+  for (const char* name : {"a", "b", "c"}) {
+    ASSERT_TRUE(
+        logger_.wait_for(std::string("warning claim failed, will be tried again store=") + name));
+  }
+  fails = false;
+  dispatcher_->wake();
+  const auto hang = [&] { return is_hanging.get() == 2; };
+  ASSERT_TRUE(wait_until(hang));
+  enqueue_many("d", 3);
+  ASSERT_TRUE(wait_for_handled(3));
+  EXPECT_TRUE(hang());
+  gate_.open();
+}
+
+std::ptrdiff_t threads_of_this_process() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+}
+
+TEST_F(SetDispatcherTest, TheThreadsOfAServerGoWithItsLastStore) {
+  RecordProperty("requirement", "IBX-096");
+  list({{"a", "db://one/a"}});
+  note_stores();
+  const auto ending = start({.calls_per_server = 4});
+  enqueue("a", "m1");
+  ASSERT_TRUE(wait_for_handled(1));
+  const std::ptrdiff_t before = threads_of_this_process();
+  std::vector<StoreLocation> all{{"a", "db://one/a"}};
+  for (int i = 0; i < 10; ++i) {
+    all.push_back({"s" + std::to_string(i), "db://" + std::to_string(i) + "/s"});
+  }
+  list(all);
+  for (const StoreLocation& location : all) enqueue(location.name, "m2");
+  ASSERT_TRUE(wait_for_handled(12));
+  EXPECT_GE(threads_of_this_process(), before + 40);
+  list({{"a", "db://one/a"}});
+  EXPECT_TRUE(wait_until([&] { return threads_of_this_process() <= before; }));
+  // Who comes back is worked on again.
+  list(all);
+  enqueue("s0", "m3");
+  enqueue("a", "m3");
+  ASSERT_TRUE(wait_for_handled(14));
+}
+
+TEST_F(SetDispatcherTest, AStoreThatCannotBeWorkedOnIsTriedAgain) {
+  list({{"a", "1"}, {"b", "2"}});
+  std::atomic<bool> is_refused = true;
+  note_stores();
+  enqueue("a", "m1");
+  enqueue("b", "m1");
+  dispatcher_ = std::make_unique<SetDispatcher>(
+      stores_, handlers_, round_robin(), SetDispatcherOptions{}, logger_,
+      [&](const std::string& store) -> Observer& {
+        if (is_refused && store == "a") throw Error(ErrorCode::internal, "no memory today");
+        return observer_;
+      },
+      clock_);
+  const Ending ending(*this);
+  dispatcher_->start();
+  ASSERT_TRUE(logger_.wait_for("error store cannot be worked on, will be tried again store=a"));
+  ASSERT_TRUE(wait_for_handled(1));
+  EXPECT_EQ(handled(), "b");
+  is_refused = false;
+  ASSERT_TRUE(wait_for_handled(2));
+  EXPECT_EQ(handled(), "ba");
+}
+
+TEST_F(SetDispatcherTest, AStoreThatCannotBeWorkedOnMayLeave) {
+  list({{"a", "1"}});
+  dispatcher_ = std::make_unique<SetDispatcher>(
+      stores_, handlers_, round_robin(), SetDispatcherOptions{}, logger_,
+      [&](const std::string&) -> Observer& { throw 42; }, clock_);
+  const Ending ending(*this);
+  dispatcher_->start();
+  ASSERT_TRUE(logger_.wait_for("error store cannot be worked on, will be tried again store=a"));
+  list({});
+  EXPECT_TRUE(closed_.wait([](const auto& urls) { return urls.contains("1"); }));
+}
+
+}  // namespace
+}  // namespace oncebox
