@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "closing.hpp"
 #include "oncebox/error.hpp"
 #include "set_follower.hpp"
 
@@ -106,6 +107,7 @@ class InboxRouter::Impl {
 
   [[nodiscard]] std::string_view name_for(std::string_view key) {
     if (options_.routing == Routing::by_name) return key;
+    stores_.require_discovered();
     const std::uint64_t changes = stores_.changes_of_names();
     if (known_changes_ != changes) {
       names_ = stores_.names();
@@ -116,11 +118,10 @@ class InboxRouter::Impl {
   }
 
   void let_go(const MemberStorePtr& member) {
-    std::shared_ptr<Routed> gone;  // let go outside the lock: it may have to commit first
     const std::lock_guard lock(mutex_);
     const auto found = inboxes_.find(member.get());
     if (found == inboxes_.end()) return;
-    gone = std::move(found->second);
+    closing_.let_go(std::move(found->second));  // it may have to commit first
     inboxes_.erase(found);
   }
 
@@ -133,6 +134,7 @@ class InboxRouter::Impl {
   std::unordered_map<const MemberStore*, std::shared_ptr<Routed>> inboxes_;
   std::vector<std::string> names_;
   std::optional<std::uint64_t> known_changes_;
+  Closing closing_;
   // Last: a set that tells uses the members above.
   const std::shared_ptr<SetFollower> follower_ = std::make_shared<SetFollower>(SetFollower::Calls{
       [](const MemberStorePtr&) {}, [this](const MemberStorePtr& member) { let_go(member); }});

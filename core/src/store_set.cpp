@@ -16,9 +16,12 @@
 #include <thread>
 #include <utility>
 
+#include "closing.hpp"
+#include "exception_text.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 #include "oncebox/store_url.hpp"
+#include "store_openings.hpp"
 
 namespace oncebox {
 
@@ -49,6 +52,8 @@ StoreSetOptions checked(const StoreSetOptions& options) {
   require_in_range("refresh_interval", options.refresh_interval, Duration{1}, kMaxInterval);
   require_in_range("first_retry", options.first_retry, Duration{1}, kMaxInterval);
   require_in_range("max_retry", options.max_retry, options.first_retry, kMaxInterval);
+  require_in_range("open_wait", options.open_wait, Duration{0}, kMaxInterval);
+  require_in_range("slow_open", options.slow_open, Duration{0}, kMaxInterval);
   require_in_range("parallel_opens", options.parallel_opens, std::size_t{1}, kMaxParallelOpens);
   (void)by_name(options.always);
   return options;
@@ -69,17 +74,6 @@ void for_each_in_parallel(std::span<Item> items, std::size_t threads, Work work)
     // This thread does it alone, or with those that have started.
   }
   run();
-}
-
-/// Of the exception that is being handled.
-std::string reason() {
-  try {
-    throw;
-  } catch (const std::exception& failure) {
-    return failure.what();
-  } catch (...) {
-    return "an unknown exception";
-  }
 }
 
 Duration longer(Duration backoff, Duration first, Duration last) {
@@ -106,10 +100,26 @@ class StoreSet::Impl {
   Impl(StoreDiscovery discovery, OpenStore open, const StoreSetOptions& options, Logger& logger,
        bool is_static)
       : discovery_(std::move(discovery)),
-        open_(std::move(open)),
         options_(checked(options)),
         logger_(logger),
-        is_static_(is_static) {}
+        is_static_(is_static),
+        openings_(
+            std::move(open),
+            [this](const Opening& opening, Opened opened) { on_end(opening, std::move(opened)); },
+            {.threads = options_.parallel_opens, .slow_open = options_.slow_open}) {}
+
+  ~Impl() {
+    openings_.cancel();
+    {
+      const std::lock_guard lock(mutex_);
+      is_stopping_ = true;
+    }
+    tried_.notify_all();
+    thread_ = {};
+    openings_.stop();
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   /// The first discovery, and from then on those of the thread.
   void start() {
@@ -129,7 +139,7 @@ class StoreSet::Impl {
       logger_.log(LogLevel::debug, "refresh asked for while one is under way", {});
       lock.lock();
     }
-    turn_ended_.wait(lock, [&] { return refreshed_ >= mine || !has_turn_; });
+    changed_.wait(lock, [&] { return refreshed_ >= mine || !has_turn_; });
     if (refreshed_ < mine) {
       const std::uint64_t all = requested_;  // who has asked by now is answered by this one
       has_turn_ = true;
@@ -141,13 +151,14 @@ class StoreSet::Impl {
       } catch (const Error& error) {
         failure = error;
       } catch (...) {
-        failure = Error(ErrorCode::unavailable, reason());
+        failure = Error(ErrorCode::unavailable, detail::current_exception_text());
       }
       lock.lock();
       refreshed_ = all;
       last_result_ = std::move(result);
       last_failure_ = std::move(failure);
-      end_turn();
+      has_turn_ = false;
+      changed_.notify_all();
     }
     if (last_failure_) throw Error(last_failure_->code(), last_failure_->what());
     return last_result_;
@@ -157,12 +168,19 @@ class StoreSet::Impl {
     const std::lock_guard lock(mutex_);
     const auto found = members_.find(name);
     if (found == members_.end()) {
+      require_discovered();
       throw Error(ErrorCode::not_found, "there is no store of this name");
     }
     const Member& member = found->second;
     if (member.open) return member.open;
     throw Error(ErrorCode::unavailable,
-                fmt::format("the store {} cannot be opened: {}", name, member.failure));
+                fmt::format("the store {} is not open: {}", name, member.failure));
+  }
+
+  void require_discovered() const {
+    if (was_discovered_) return;
+    throw Error(ErrorCode::unavailable,
+                "not all stores are known yet, as no discovery has succeeded; try again");
   }
 
   [[nodiscard]] std::vector<MemberStorePtr> members() const {
@@ -228,10 +246,14 @@ class StoreSet::Impl {
 
  private:
   struct Member {
-    std::string url;
+    std::string url = {};
+    std::uint64_t id = 0;  ///< no other has had it: what is opened may be gone by then, or moved
     MemberStorePtr open = {};
-    std::string failure = "it was not tried yet";
+    std::string failure = "it is being opened";
+    bool is_opening = false;
+    bool is_awaited = false;  ///< by the refresh under way
     Duration backoff{};
+    SteadyTime tried_at = SteadyTime::min();
     SteadyTime retry_at = SteadyTime::min();
   };
 
@@ -241,12 +263,12 @@ class StoreSet::Impl {
       {
         std::unique_lock lock(mutex_);
         const SteadyTime until = std::min(refresh_at, next_retry());
-        turn_ended_.wait_until(lock, stop, until, [&] { return next_retry() < until; });
+        changed_.wait_until(lock, stop, until, [&] { return next_retry() < until; });
         if (stop.stop_requested()) return;
         if (SteadyClock::now() < std::min(refresh_at, next_retry())) continue;
       }
       if (SteadyClock::now() < refresh_at) {
-        retry();
+        open(Which::due, Await::nothing);
         continue;
       }
       try {
@@ -270,33 +292,12 @@ class StoreSet::Impl {
   [[nodiscard]] SteadyTime next_retry() const {
     SteadyTime earliest = SteadyTime::max();
     for (const auto& [name, member] : members_) {
-      if (!member.open) earliest = std::min(earliest, member.retry_at);
+      if (!member.open && !member.is_opening) earliest = std::min(earliest, member.retry_at);
     }
     return earliest;
   }
 
-  void retry() {
-    {
-      std::unique_lock lock(mutex_);
-      turn_ended_.wait(lock, [this] { return !has_turn_; });
-      has_turn_ = true;
-    }
-    try {
-      open(Which::due);
-    } catch (const std::exception& failure) {
-      logger_.log(LogLevel::warning, "stores that are down could not be tried again",
-                  {{"reason", failure.what()}});
-    }
-    const std::lock_guard lock(mutex_);
-    end_turn();
-  }
-
-  void end_turn() {
-    has_turn_ = false;
-    turn_ended_.notify_all();
-  }
-
-  // From here on for whoever has the turn --------------------------------------------------------
+  // For whoever has the turn ---------------------------------------------------------------------
 
   RefreshResult discover_and_open() {
     std::map<std::string, std::string> wanted;
@@ -305,21 +306,19 @@ class StoreSet::Impl {
       for (StoreLocation& found : discovery_()) all.push_back(std::move(found));
       wanted = by_name(std::move(all));
     } catch (...) {
-      note_discovery(reason());
-      open_always();
+      note_discovery(detail::current_exception_text());
+      (void)adopt(by_name(options_.always), Known::some);
+      open(Which::due, Await::all);
+      wait_for_openings();
       throw;
     }
+    RefreshResult result = adopt(std::move(wanted), Known::all);
     note_discovery(std::nullopt);
-
-    RefreshResult result;
-    for (auto& [name, url] : wanted) adopt(name, std::move(url), result);
-    for (const std::string& name : names()) {
-      if (wanted.contains(name)) continue;
-      let_go(name, Keep::nothing);
-      result.removed.push_back(name);
+    for (const std::string& name : result.removed) {
       logger_.log(LogLevel::info, "store removed", {{"store", name}});
     }
-    open(Which::all);
+    open(Which::all, Await::all);
+    wait_for_openings();
 
     const std::lock_guard lock(mutex_);
     for (const auto& [name, member] : members_) {
@@ -328,16 +327,9 @@ class StoreSet::Impl {
     return result;
   }
 
-  void open_always() {
-    RefreshResult ignored;
-    for (const auto& [name, url] : by_name(options_.always)) adopt(name, url, ignored);
-    open(Which::due);
-  }
-
   void note_discovery(const std::optional<std::string>& failure) {
     {
       const std::lock_guard lock(mutex_);
-      was_discovered_ = was_discovered_ || !failure;
       discovery_backoff_ =
           failure ? longer(discovery_backoff_, options_.first_retry, options_.max_retry)
                   : Duration::zero();
@@ -353,96 +345,148 @@ class StoreSet::Impl {
                 {{"reason", *failure}});
   }
 
-  /// Takes a store into the set, or notes that it is elsewhere now.
-  void adopt(const std::string& name, std::string url, RefreshResult& result) {
+  enum class Known { all, some };
+
+  /// Takes these into the set, notes which of them are elsewhere now, and lets the others go if
+  /// these are all there are. In one step, so that nobody chooses among a part of them.
+  RefreshResult adopt(std::map<std::string, std::string> wanted, Known known) {
+    RefreshResult result;
+    std::vector<MemberStorePtr> gone;
+    const auto let_go = [&](Member& member) {
+      if (member.open) gone.push_back(std::move(member.open));
+    };
     {
-      const std::lock_guard lock(mutex_);
-      const auto found = members_.find(name);
-      if (found == members_.end()) {
-        members_.emplace(name, Member{.url = std::move(url)});
-        ++changes_of_names_;
-        result.added.push_back(name);
-        return;
-      }
-      if (found->second.url == url) return;
-    }
-    // What is written from now on must not go to the old place.
-    let_go(name, Keep::place);
-    const std::lock_guard lock(mutex_);
-    members_.at(name) = Member{.url = std::move(url)};
-    result.reopened.push_back(name);
-  }
-
-  enum class Keep { nothing, place };
-
-  void let_go(const std::string& name, Keep keep) {
-    const std::lock_guard telling(listening_);
-    MemberStorePtr gone;
-    {
-      const std::lock_guard lock(mutex_);
-      const auto found = members_.find(name);
-      gone = std::exchange(found->second.open, nullptr);
-      if (keep == Keep::nothing) {
-        members_.erase(found);
-        ++changes_of_names_;
-      }
-    }
-    if (!gone) return;
-    tell([&](StoreSetListener& listener) { listener.on_removed(gone); });
-  }
-
-  enum class Which { all, due };
-
-  /// Those that are not open. What was not tried before goes first: it need not wait for what
-  /// hangs.
-  void open(Which which) {
-    std::vector<StoreLocation> closed;
-    std::vector<StoreLocation> failed_before;
-    {
-      const std::lock_guard lock(mutex_);
-      const SteadyTime now = SteadyClock::now();
-      for (const auto& [name, member] : members_) {
-        const bool is_wanted = which == Which::all || member.retry_at <= now;
-        if (member.open || !is_wanted) continue;
-        const bool is_new = member.backoff == Duration::zero();
-        (is_new ? closed : failed_before).push_back({name, member.url});
-      }
-    }
-    closed.insert(closed.end(), failed_before.begin(), failed_before.end());
-    for_each_in_parallel(std::span(closed), options_.parallel_opens,
-                         [this](const StoreLocation& location) { try_open(location); });
-  }
-
-  void try_open(const StoreLocation& location) {
-    std::optional<std::string> failure;
-    try {
-      std::unique_ptr<Store> store = open_(location);
-      if (!store) throw Error(ErrorCode::internal, "what opens stores gave none");
-      const auto member = std::make_shared<MemberStore>(
-          location.name, database_server(location.url), std::move(store));
       const std::lock_guard telling(listening_);
       {
         const std::lock_guard lock(mutex_);
-        members_.at(location.name).open = member;
+        for (const auto& [name, url] : wanted) {
+          const auto [place, is_new] = members_.try_emplace(name);
+          if (!is_new && place->second.url == url) continue;
+          (is_new ? result.added : result.reopened).push_back(name);
+          // What is written from now on must not go to the old place.
+          let_go(place->second);
+          place->second = Member{.url = url, .id = ++last_id_};
+        }
+        for (auto at = members_.begin(); known == Known::all && at != members_.end();) {
+          const auto here = at++;
+          if (wanted.contains(here->first)) continue;
+          result.removed.push_back(here->first);
+          let_go(here->second);
+          members_.erase(here);
+        }
+        changes_of_names_ += result.added.size() + result.removed.size();
+        if (known == Known::all) was_discovered_ = true;
       }
+      for (const MemberStorePtr& member : gone) {
+        tell([&](StoreSetListener& listener) { listener.on_removed(member); });
+      }
+    }
+    for (MemberStorePtr& member : gone) closing_.let_go(std::move(member));
+    return result;
+  }
+
+  void wait_for_openings() {
+    std::size_t left = 0;
+    {
+      std::unique_lock lock(mutex_);
+      tried_.wait_for(lock, options_.open_wait, [this] { return awaited_ == 0 || is_stopping_; });
+      left = std::exchange(awaited_, 0);
+      for (auto& [name, member] : members_) member.is_awaited = false;
+    }
+    if (left == 0) return;
+    logger_.log(LogLevel::warning, "stores take long to open, nobody waits for them any more",
+                {{"stores", left}});
+  }
+
+  // For anybody ----------------------------------------------------------------------------------
+
+  enum class Which { all, due };
+  enum class Await { all, nothing };
+
+  /// Begins to open those that are not open. What was not tried for the longest time goes first.
+  void open(Which which, Await await) {
+    std::vector<std::pair<SteadyTime, Opening>> closed;
+    {
+      const std::lock_guard lock(mutex_);
+      const SteadyTime now = SteadyClock::now();
+      for (auto& [name, member] : members_) {
+        if (member.open) continue;
+        if (!member.is_opening && (which == Which::all || member.retry_at <= now)) {
+          closed.push_back(
+              {member.tried_at, {{name, member.url}, database_server(member.url), member.id}});
+          member.is_opening = true;
+        }
+        if (member.is_opening && await == Await::all && !std::exchange(member.is_awaited, true)) {
+          ++awaited_;
+        }
+      }
+    }
+    std::ranges::stable_sort(closed, {}, [](const auto& one) { return one.first; });
+    std::vector<Opening> openings;
+    openings.reserve(closed.size());
+    for (auto& [tried_at, opening] : closed) openings.push_back(std::move(opening));
+    openings_.add(std::move(openings));
+  }
+
+  /// Of an attempt to open a store.
+  void on_end(const Opening& opening, Opened opened) {
+    const std::string& name = opening.location.name;
+    if (!opened.store) return note_failure(opening, opened);
+    const auto member =
+        std::make_shared<MemberStore>(name, opening.server, std::move(opened.store));
+    {
+      const std::lock_guard telling(listening_);
+      if (!put(opening, member)) return;
       tell([&](StoreSetListener& listener) { listener.on_opened(member); });
-    } catch (...) {
-      failure = reason();
     }
-    if (!failure) {
-      logger_.log(LogLevel::info, "store opened", {{"store", location.name}});
-      return;
-    }
+    logger_.log(LogLevel::info, "store opened", {{"store", name}});
+    const std::lock_guard lock(mutex_);
+    if (Member* const same = member_of(opening)) end_wait(*same);
+  }
+
+  /// False when the set does not want it any more.
+  bool put(const Opening& opening, const MemberStorePtr& store) {
+    const std::lock_guard lock(mutex_);
+    Member* const member = member_of(opening);
+    if (member == nullptr || is_stopping_) return false;
+    member->open = store;
+    member->is_opening = false;
+    return true;
+  }
+
+  void note_failure(const Opening& opening, const Opened& opened) {
     Duration pause;
     {
       const std::lock_guard lock(mutex_);
-      Member& member = members_.at(location.name);
-      pause = member.backoff = longer(member.backoff, options_.first_retry, options_.max_retry);
-      member.retry_at = SteadyClock::now() + pause;
-      member.failure = *failure;
+      Member* const member = member_of(opening);
+      if (member == nullptr) return;
+      const SteadyTime now = SteadyClock::now();
+      pause = member->backoff = longer(member->backoff, options_.first_retry, options_.max_retry);
+      member->retry_at = now + pause;
+      if (opened.was_tried) member->tried_at = now;
+      member->failure = opened.failure;
+      member->is_opening = false;
     }
-    logger_.log(LogLevel::warning, "store cannot be opened, will be tried again",
-                {{"store", location.name}, {"pause_ms", pause}, {"reason", *failure}});
+    logger_.log(opened.was_tried ? LogLevel::warning : LogLevel::debug,
+                opened.was_tried ? "store cannot be opened, will be tried again"
+                                 : "store not tried, as its server does not answer",
+                {{"store", opening.location.name},
+                 {"pause_ms", pause},
+                 {"reason", std::string_view(opened.failure)}});
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+    if (Member* const member = member_of(opening)) end_wait(*member);
+  }
+
+  /// Null when it has left the set meanwhile, or moved.
+  [[nodiscard]] Member* member_of(const Opening& opening) {
+    const auto found = members_.find(opening.location.name);
+    return found == members_.end() || found->second.id != opening.id ? nullptr : &found->second;
+  }
+
+  void end_wait(Member& member) {
+    if (!std::exchange(member.is_awaited, false)) return;
+    if (--awaited_ == 0) tried_.notify_all();
   }
 
   template <class Call>
@@ -454,7 +498,6 @@ class StoreSet::Impl {
   }
 
   const StoreDiscovery discovery_;
-  const OpenStore open_;
   const StoreSetOptions options_;
   Logger& logger_;
   const bool is_static_;
@@ -465,20 +508,26 @@ class StoreSet::Impl {
 
   mutable std::mutex mutex_;
   std::map<std::string, Member, std::less<>> members_;
+  std::uint64_t last_id_ = 0;
   std::atomic<std::uint64_t> changes_of_names_ = 0;
   Health discovery_health_;
-  bool was_discovered_ = false;
+  std::atomic<bool> was_discovered_ = false;  // then the names are those of a discovery
   Duration discovery_backoff_{};
+  bool is_stopping_ = false;
 
-  // One refresh, or one round of retries, at a time.
-  std::condition_variable_any turn_ended_;
+  // One refresh at a time. What it finds is opened beside it, and goes on when it has ended.
+  std::condition_variable_any changed_;  // the turn has ended, or a store is to be tried again
   bool has_turn_ = false;
   std::uint64_t requested_ = 0;
   std::uint64_t refreshed_ = 0;
   RefreshResult last_result_;
   std::optional<Error> last_failure_;
+  std::condition_variable tried_;
+  std::size_t awaited_ = 0;  // stores that the refresh waits for
 
-  std::jthread thread_;  // last: it uses the members above
+  Closing closing_;
+  StoreOpenings openings_;  // these two last: they use the members above
+  std::jthread thread_;
 };
 
 StoreSet::StoreSet(StoreDiscovery discovery, OpenStore open, const StoreSetOptions& options,
@@ -508,6 +557,8 @@ std::vector<std::string> StoreSet::names() const { return impl_->names(); }
 std::vector<MemberState> StoreSet::states() const { return impl_->states(); }
 
 std::uint64_t StoreSet::changes_of_names() const noexcept { return impl_->changes_of_names(); }
+
+void StoreSet::require_discovered() const { impl_->require_discovered(); }
 
 StoreSetHealth StoreSet::health() { return impl_->health(); }
 

@@ -4,11 +4,16 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <functional>
+#include <future>
 #include <map>
 #include <thread>
 
 #include "expect_error.hpp"
+#include "oncebox/forwarding_store.hpp"
 #include "oncebox/memory/memory_store.hpp"
+#include "oncebox/testing/fault_injecting_queue_store.hpp"
 #include "watched.hpp"
 
 namespace oncebox {
@@ -35,6 +40,14 @@ class InboxRouterTest : public ::testing::Test {
   }
   static Message message(const std::string& id) {
     return {.key = {"shop", id}, .topic = "order.created", .payload = "{}"};
+  }
+  [[nodiscard]] static bool eventually(const std::function<bool()>& holds) {
+    const auto give_up = std::chrono::steady_clock::now() + kPatience;
+    while (!holds()) {
+      if (std::chrono::steady_clock::now() > give_up) return false;
+      std::this_thread::yield();
+    }
+    return true;
   }
   [[nodiscard]] std::size_t messages_in(const std::string& store) {
     return stores_.find(store)->store().inbox_operator().count({});
@@ -98,8 +111,8 @@ TEST_F(InboxRouterTest, TheInboxOfAStoreThatIsGoneIsLetGo) {
   const std::weak_ptr<Inbox> inbox = router.route("acme");
   const std::weak_ptr<MemberStore> member = stores_.find("acme");
   list({});
-  EXPECT_TRUE(inbox.expired());
-  EXPECT_TRUE(member.expired()) << "nobody keeps it open";
+  EXPECT_TRUE(eventually([&] { return inbox.expired(); }));
+  EXPECT_TRUE(eventually([&] { return member.expired(); })) << "somebody keeps it open";
   expect_error(ErrorCode::not_found, [&] { (void)router.route("acme"); });
 }
 
@@ -129,7 +142,48 @@ TEST_F(InboxRouterTest, AStoreThatLeavesWhileItIsRoutedToIsLetGoToo) {
       list({});
     }
   }
-  for (const auto& member : members) EXPECT_TRUE(member.expired());
+  for (const auto& member : members) {
+    EXPECT_TRUE(eventually([&] { return member.expired(); }));
+  }
+}
+
+/// A store whose messages are not committed before somebody wants that.
+class SlowToCommit final : public ForwardingStore {
+ public:
+  SlowToCommit(Watched<int>& commits, const Watched<bool>& may_commit)
+      : ForwardingStore(std::make_unique<memory::MemoryStore>()),
+        inbox_(below().inbox(), [&](std::string_view call) {
+          if (call != "enqueue") return testing::Fault::none;
+          commits.change([](int& count) { ++count; });
+          EXPECT_TRUE(may_commit.wait_for(true)) << "nobody let it commit";
+          return testing::Fault::none;
+        }) {}
+
+  [[nodiscard]] QueueStore& inbox() override { return inbox_; }
+
+ private:
+  testing::FaultInjectingQueueStore inbox_;
+};
+
+TEST_F(InboxRouterTest, AnInboxThatHangsInACommitHoldsUpNobodyWhenItsStoreLeaves) {
+  RecordProperty("requirement", "IBX-096");
+  Watched<int> commits;
+  Watched<bool> may_commit{false};
+  StoreSet stores(
+      [this] { return listed_.get(); },
+      [&](const StoreLocation&) { return std::make_unique<SlowToCommit>(commits, may_commit); },
+      {.refresh_interval = std::chrono::hours{20}}, logger_);
+  listed_.change([](auto& all) { all = {{"acme", "1"}}; });
+  stores.refresh();
+  InboxRouter router(stores, {}, logger_, observer(), clock_);
+  auto stored = router.route("acme")->enqueue_future(message("a"));
+  ASSERT_TRUE(commits.wait_for(1));
+  listed_.change([](auto& all) { all = {{"bolt", "2"}}; });
+  EXPECT_EQ(stores.refresh().removed, std::vector<std::string>{"acme"});
+  EXPECT_NE(router.route("bolt"), nullptr);
+  EXPECT_EQ(stored.wait_for(std::chrono::seconds{0}), std::future_status::timeout);
+  may_commit.change([](bool& may) { may = true; });
+  EXPECT_EQ(stored.get().status, EnqueueStatus::accepted) << "what it had taken is lost";
 }
 
 TEST_F(InboxRouterTest, WhatCannotBeMadeIsTriedAgain) {
@@ -204,6 +258,40 @@ TEST_F(InboxRouterTest, ByHashKeysOfAStoreThatIsDownWaitForIt) {
   expect_error(ErrorCode::unavailable, [&] { (void)router.route(key_of_b); });
   list({});
   expect_error(ErrorCode::not_found, [&] { (void)router.route(key_of_b); });
+}
+
+TEST_F(InboxRouterTest, NoKeyIsRoutedWronglyWhileNoDiscoveryHasSucceeded) {
+  std::atomic<bool> is_broken = true;
+  StoreSet stores(
+      [&]() -> std::vector<StoreLocation> {
+        if (is_broken) throw Error(ErrorCode::unavailable, "no list today");
+        return {{"b", "2"}, {"c", "3"}};
+      },
+      [](const StoreLocation&) { return std::make_unique<memory::MemoryStore>(); },
+      {.always = {{"a", "1"}},
+       .refresh_interval = std::chrono::hours{20},
+       .first_retry = std::chrono::hours{20},
+       .max_retry = std::chrono::hours{20}},
+      logger_);
+  InboxRouter by_hash(stores, {.routing = Routing::by_hash}, logger_, observer(), clock_);
+  InboxRouter by_name(stores, {}, logger_, observer(), clock_);
+  for (int key = 0; key < 20; ++key) {
+    expect_error(ErrorCode::unavailable, [&] { (void)by_hash.route(key); });
+  }
+  EXPECT_NE(by_name.route("a"), nullptr);
+  expect_error(ErrorCode::unavailable, [&] { (void)by_name.route("b"); });
+
+  is_broken = false;
+  stores.refresh();
+  const std::vector<std::string> names{"a", "b", "c"};
+  std::map<std::string, std::size_t> counts;
+  for (int key = 0; key < 20; ++key) {
+    const std::string store(choose_by_hash(std::to_string(key), names));
+    by_hash.route(key)->enqueue(message(std::to_string(key)));
+    EXPECT_EQ(stores.find(store)->store().inbox_operator().count({}), ++counts[store]);
+  }
+  EXPECT_NE(by_name.route("b"), nullptr);
+  expect_error(ErrorCode::not_found, [&] { (void)by_name.route("d"); });
 }
 
 TEST(ChooseByHash, NeverChangesBetweenVersions) {

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "expect_error.hpp"
+#include "oncebox/forwarding_store.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "watched.hpp"
 
@@ -39,6 +40,13 @@ class World {
   void start(const std::string& url) {
     down_.change([&](auto& urls) { urls.erase(url); });
   }
+  /// From now on this URL is neither opened nor refused, until `release`.
+  void hang(const std::string& url) {
+    hanging_.change([&](auto& urls) { urls.insert(url); });
+  }
+  void release() {
+    hanging_.change([](auto& urls) { urls.clear(); });
+  }
 
   [[nodiscard]] StoreDiscovery discovery() {
     return [this] {
@@ -50,6 +58,8 @@ class World {
   [[nodiscard]] OpenStore open() {
     return [this](const StoreLocation& location) {
       opens.change([&](auto& urls) { ++urls[location.url]; });
+      const auto is_free = [&](const auto& urls) { return !urls.contains(location.url); };
+      EXPECT_TRUE(hanging_.wait(is_free)) << "nobody released " << location.name;
       if (down_.get().contains(location.url)) {
         throw Error(ErrorCode::unavailable, "nobody answers");
       }
@@ -58,6 +68,11 @@ class World {
   }
   /// How often this URL was opened, or tried.
   [[nodiscard]] int opens_of(const std::string& url) const { return opens.get()[url]; }
+  [[nodiscard]] int all_opens() const {
+    int count = 0;
+    for (const auto& [url, tried] : opens.get()) count += tried;
+    return count;
+  }
 
   Watched<int> discoveries;
   Watched<std::map<std::string, int>> opens;
@@ -65,6 +80,7 @@ class World {
  private:
   Watched<std::vector<StoreLocation>> listed_;
   Watched<std::set<std::string>> down_;
+  Watched<std::set<std::string>> hanging_;
   std::atomic<bool> listing_is_broken_ = false;
 };
 
@@ -123,6 +139,44 @@ TEST_F(StoreSetTest, WhatIsAlwaysThereDoesNotWaitForADiscovery) {
   expect_error(ErrorCode::unavailable, [&] { stores.refresh(); });
   EXPECT_THAT(stores.names(), ElementsAre("a", "b"));
   EXPECT_EQ(world_.opens_of("url-a"), 1);
+}
+
+TEST_F(StoreSetTest, WhatIsNotKnownIsUnavailableUntilADiscoveryHasSucceeded) {
+  world_.break_listing(true);
+  world_.list({{"b", "url-b"}});
+  StoreSet stores = make({.always = {{"a", "url-a"}},
+                          .refresh_interval = kNever,
+                          .first_retry = kNever,
+                          .max_retry = kNever});
+  EXPECT_EQ(stores.find("a")->name(), "a");
+  EXPECT_THAT(expect_error(ErrorCode::unavailable, [&] { (void)stores.find("b"); }),
+              HasSubstr("no discovery has succeeded"));
+  expect_error(ErrorCode::unavailable, [&] { stores.require_discovered(); });
+  world_.break_listing(false);
+  stores.refresh();
+  EXPECT_EQ(stores.find("b")->name(), "b");
+  stores.require_discovered();
+  world_.break_listing(true);
+  expect_error(ErrorCode::unavailable, [&] { stores.refresh(); });
+  stores.require_discovered();
+  expect_error(ErrorCode::not_found, [&] { (void)stores.find("c"); });
+}
+
+TEST_F(StoreSetTest, NobodySeesAPartOfAChange) {
+  const std::vector<StoreLocation> few{{"a", "u"}};
+  const std::vector<StoreLocation> many{{"a", "u"}, {"b", "u"}, {"c", "u"}, {"d", "u"}};
+  world_.list(few);
+  StoreSet stores = make();
+  const std::jthread reader([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      const std::size_t count = stores.names().size();
+      if (count != few.size() && count != many.size()) ADD_FAILURE() << count << " names";
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    world_.list(i % 2 == 0 ? many : few);
+    stores.refresh();
+  }
 }
 
 TEST_F(StoreSetTest, AStaticSetStaysAsItIs) {
@@ -190,7 +244,7 @@ TEST_F(StoreSetTest, WhoHoldsAStoreThatWasRemovedCanFinishWithIt) {
   stores.refresh();
   expect_error(ErrorCode::not_found, [&] { (void)stores.find("a"); });
   EXPECT_EQ(held->store().health().status, HealthStatus::healthy);
-  EXPECT_EQ(held.use_count(), 1) << "it is closed when the last holder lets it go";
+  while (held.use_count() > 1) std::this_thread::yield();  // it is closed by the last holder
 }
 
 TEST_F(StoreSetTest, ADiscoveryThatFailsKeepsTheLastGoodSetAndSaysSo) {
@@ -321,6 +375,122 @@ TEST_F(StoreSetTest, SlowOnesAreOpenedBesideEachOther) {
   EXPECT_EQ(stores.members().size(), 8U);
 }
 
+StoreSetOptions no_patience() {
+  return {.refresh_interval = kNever,
+          .first_retry = kNever,
+          .max_retry = kNever,
+          .open_wait = Duration{0}};
+}
+
+TEST_F(StoreSetTest, OneThatHangsHoldsUpNeitherTheStartNorDiscoveryNorTheOthers) {
+  world_.list({{"fine", "db://one/fine"}, {"hangs", "db://two/hangs"}});
+  world_.hang("db://two/hangs");
+  const auto listener = std::make_shared<NotingListener>();
+  StoreSet stores = make(no_patience());
+  stores.listen(listener);
+  EXPECT_TRUE(listener->heard.wait_for({"+fine"}));
+  EXPECT_THAT(expect_error(ErrorCode::unavailable, [&] { (void)stores.find("hangs"); }),
+              HasSubstr("it is being opened"));
+
+  world_.list({{"fine", "db://one/fine"}, {"hangs", "db://two/hangs"}, {"new", "db://one/new"}});
+  const RefreshResult result = stores.refresh();
+  EXPECT_THAT(result.added, ElementsAre("new"));
+  EXPECT_THAT(result.down, ::testing::Contains("hangs"));
+  EXPECT_TRUE(listener->heard.wait_for({"+fine", "+new"}));
+  EXPECT_EQ(world_.opens_of("db://two/hangs"), 1) << "it is being opened already";
+  world_.release();
+  EXPECT_TRUE(listener->heard.wait_for({"+fine", "+new", "+hangs"}));
+}
+
+TEST_F(StoreSetTest, WhatLeavesOrMovesWhileItIsOpenedIsNotServedFromThere) {
+  world_.list({{"gone", "db://one/gone"}, {"moved", "db://one/old"}});
+  world_.hang("db://one/gone");
+  world_.hang("db://one/old");
+  const auto listener = std::make_shared<NotingListener>();
+  StoreSet stores = make(no_patience());
+  stores.listen(listener);
+  ASSERT_TRUE(world_.opens.wait([](const auto& opens) { return opens.size() == 2; }));
+  world_.list({{"moved", "db://two/new"}});
+  EXPECT_THAT(stores.refresh().removed, ElementsAre("gone"));
+  ASSERT_TRUE(listener->heard.wait_for({"+moved"}));
+  const MemberStorePtr moved = stores.find("moved");
+  EXPECT_EQ(moved->server(), "db://two");
+  world_.release();
+  world_.list({{"last", "db://one/last"}, {"moved", "db://two/new"}});
+  stores.refresh();
+  ASSERT_TRUE(listener->heard.wait_for({"+moved", "+last"}));
+  EXPECT_EQ(stores.find("moved"), moved);
+  expect_error(ErrorCode::not_found, [&] { (void)stores.find("gone"); });
+}
+
+TEST_F(StoreSetTest, OfAServerThatDoesNotAnswerOneStoreIsTriedForAll) {
+  std::vector<StoreLocation> all{{"fine", "db://one/fine"}};
+  for (int i = 0; i < 20; ++i) {
+    const std::string url = "db://silent/" + std::to_string(i);
+    all.push_back({"s" + std::to_string(i), url});
+    world_.stop(url);
+  }
+  world_.list(all);
+  const StoreSetOptions options{.refresh_interval = kNever,
+                                .first_retry = kNever,
+                                .max_retry = kNever,
+                                .parallel_opens = 1,
+                                .slow_open = Duration{0}};
+  StoreSet stores = make(options);
+  EXPECT_EQ(stores.find("fine")->name(), "fine");
+  EXPECT_EQ(world_.all_opens(), 2);
+  for (const MemberState& state : stores.states()) {
+    EXPECT_EQ(state.failure, state.name == "fine" ? "" : "nobody answers") << state.name;
+  }
+  for (const StoreLocation& location : all) world_.start(location.url);
+  EXPECT_THAT(stores.refresh().down, IsEmpty());
+  EXPECT_EQ(stores.members().size(), all.size());
+}
+
+TEST_F(StoreSetTest, ASilentServerIsTriedByOneAtATime) {
+  std::vector<StoreLocation> all;
+  for (int i = 0; i < 20; ++i) {
+    all.push_back({"s" + std::to_string(i), "db://silent/" + std::to_string(i)});
+    world_.stop(all.back().url);
+  }
+  world_.list(all);
+  StoreSet stores = make({.refresh_interval = kNever,
+                          .first_retry = kNever,
+                          .max_retry = kNever,
+                          .parallel_opens = 8,
+                          .slow_open = Duration{0}});
+  const int before = world_.all_opens();
+  EXPECT_LE(before, 8) << "those that began before the first had failed";
+  EXPECT_EQ(stores.refresh().down.size(), all.size());
+  EXPECT_EQ(world_.all_opens(), before + 1);
+}
+
+TEST_F(StoreSetTest, WhatWasNotTriedGoesFirstTheNextTime) {
+  world_.list({{"a", "db://one/a"}, {"b", "db://one/b"}, {"c", "db://one/c"}});
+  world_.stop("db://one/a");
+  StoreSet stores = make({.refresh_interval = kNever,
+                          .first_retry = kNever,
+                          .max_retry = kNever,
+                          .parallel_opens = 1,
+                          .slow_open = Duration{0}});
+  EXPECT_EQ(stores.members().size(), 0U);
+  EXPECT_THAT(stores.refresh().down, ElementsAre("a")) << "it keeps the others from nothing";
+}
+
+TEST_F(StoreSetTest, AFailureThatComesQuicklyOrOfAFileConcernsOneStoreOnly) {
+  for (const auto& [place, slow] :
+       {std::pair<std::string, Duration>("db://one/", kNever), {"file:", Duration{0}}}) {
+    world_.list({{"a", place + "a"}, {"b", place + "b"}, {"c", place + "c"}});
+    world_.stop(place + "a");
+    StoreSet stores = make({.refresh_interval = kNever,
+                            .first_retry = kNever,
+                            .max_retry = kNever,
+                            .parallel_opens = 1,
+                            .slow_open = slow});
+    EXPECT_EQ(stores.members().size(), 2U) << place;
+  }
+}
+
 /// Counts the lines that begin so.
 class LineCounter final : public Logger {
  public:
@@ -336,6 +506,53 @@ class LineCounter final : public Logger {
  private:
   const std::string_view beginning_;
 };
+
+TEST_F(StoreSetTest, AtTheEndNothingMoreIsOpened) {
+  LineCounter no_longer_waiting("stores take long to open");
+  auto stores = std::make_unique<StoreSet>(
+      world_.discovery(), world_.open(),
+      StoreSetOptions{.refresh_interval = Duration{1}, .parallel_opens = 2, .open_wait = kNever},
+      no_longer_waiting);
+  std::vector<StoreLocation> all;
+  for (int i = 0; i < 100; ++i) {
+    all.push_back({"s" + std::to_string(i), "url-" + std::to_string(i)});
+    world_.hang(all.back().url);
+  }
+  world_.list(all);
+  ASSERT_TRUE(world_.opens.wait([](const auto& opens) { return opens.size() == 2; }));
+  std::jthread end([&] { stores.reset(); });
+  EXPECT_TRUE(no_longer_waiting.lines.wait_for(1)) << "who refreshes waits on";
+  world_.release();
+  end.join();
+  EXPECT_EQ(world_.all_opens(), 2);
+}
+
+/// Takes as long to close as somebody wants.
+class SlowToClose final : public ForwardingStore {
+ public:
+  explicit SlowToClose(const Watched<bool>& may_close)
+      : ForwardingStore(std::make_unique<memory::MemoryStore>()), may_close_(may_close) {}
+  ~SlowToClose() override { EXPECT_TRUE(may_close_.wait_for(true)) << "nobody let it close"; }
+
+ private:
+  const Watched<bool>& may_close_;
+};
+
+TEST_F(StoreSetTest, OneThatHangsWhileItIsClosedHoldsUpNobody) {
+  RecordProperty("requirement", "IBX-096");
+  Watched<bool> may_close{false};
+  world_.list({{"a", "a"}});
+  StoreSet stores(
+      world_.discovery(),
+      [&](const StoreLocation&) { return std::make_unique<SlowToClose>(may_close); },
+      {.refresh_interval = kNever}, logger_);
+  world_.list({{"b", "b"}});
+  EXPECT_THAT(stores.refresh().removed, ElementsAre("a"));
+  const auto listener = std::make_shared<NotingListener>();
+  stores.listen(listener);
+  EXPECT_THAT(listener->heard.get(), ElementsAre("+b"));
+  may_close.change([](bool& may) { may = true; });
+}
 
 TEST_F(StoreSetTest, ThoseWhoAskAtTheSameTimeShareADiscovery) {
   RecordProperty("requirement", "IBX-093");
@@ -410,7 +627,8 @@ TEST_F(StoreSetTest, OptionsThatMakeNoSenseAreRefused) {
        {StoreSetOptions{.refresh_interval = Duration{0}},
         StoreSetOptions{.first_retry = Duration{0}},
         StoreSetOptions{.first_retry = Duration{2}, .max_retry = Duration{1}},
-        StoreSetOptions{.parallel_opens = 0}}) {
+        StoreSetOptions{.parallel_opens = 0}, StoreSetOptions{.open_wait = Duration{-1}},
+        StoreSetOptions{.slow_open = Duration{-1}}}) {
     expect_error(ErrorCode::out_of_range, [&] { const StoreSet stores = make(options); });
   }
 }

@@ -30,7 +30,8 @@ struct InboxRouterOptions {
 ///
 /// **By hash.** Every store of the set counts, also one that is down: its keys wait for it. When a
 /// store is added to N others, about 1 of N + 1 keys moves, and only to the new one; what had been
-/// stored elsewhere under such a key is not recognised any more.
+/// stored elsewhere under such a key is not recognised any more. Until a discovery has succeeded
+/// every key is `unavailable`, as it cannot be told where it belongs.
 ///
 /// **Threads.** Every call but the destructor may be made from any thread at any time.
 class InboxRouter {
@@ -38,13 +39,14 @@ class InboxRouter {
   /// Everything is borrowed and must outlive the router and its inboxes.
   InboxRouter(StoreSet& stores, const InboxRouterOptions& options, Logger& logger,
               ObserverOfStore observer, const Clock& clock);
+  /// Waits for what the inboxes have taken, also those of stores that have left the set.
   ~InboxRouter();
   InboxRouter(const InboxRouter&) = delete;
   InboxRouter& operator=(const InboxRouter&) = delete;
 
   /// Throws `invalid_argument` for a blank key, `not_found` for one that leads nowhere, and
-  /// `unavailable` while its store is down. The store stays open while somebody holds its inbox;
-  /// who keeps one for long may write to a store that has left the set.
+  /// `unavailable` while its store is down or not yet discovered. The store stays open while
+  /// somebody holds its inbox; who keeps one for long may write to a store that has left the set.
   [[nodiscard]] std::shared_ptr<Inbox> route(std::string_view key);
   [[nodiscard]] std::shared_ptr<Inbox> route(const Uuid& key) { return route(key.to_string()); }
   template <std::integral Key>

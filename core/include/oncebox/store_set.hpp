@@ -73,6 +73,12 @@ struct StoreSetOptions {
   Duration first_retry = std::chrono::seconds{1};
   Duration max_retry = std::chrono::minutes{1};
   std::size_t parallel_opens = 8;  ///< stores that are opened, or asked for their health, at once
+  /// How long a refresh, also the first one, waits for the stores that it opens. Those that take
+  /// longer come when they come.
+  Duration open_wait = std::chrono::seconds{10};
+  /// When a store cannot be reached and that takes so long to find out, its database server counts
+  /// as silent: the others on it are not tried before the next time.
+  Duration slow_open = std::chrono::seconds{1};
 };
 
 /// What a refresh changed, by name.
@@ -80,7 +86,7 @@ struct RefreshResult {
   std::vector<std::string> added;     ///< new in the set, open or not
   std::vector<std::string> removed;   ///< no longer in the set
   std::vector<std::string> reopened;  ///< to be found at another URL now
-  std::vector<std::string> down;      ///< in the set, and could not be opened so far
+  std::vector<std::string> down;      ///< in the set, and not open: it could not be, or not yet
 
   friend bool operator==(const RefreshResult&, const RefreshResult&) = default;
 };
@@ -93,8 +99,8 @@ struct MemberHealth {
 /// A store of a set as the set knows it, without asking it.
 struct MemberState {
   std::string name;
-  MemberStorePtr open;  ///< null while it is down
-  std::string failure;  ///< why it is down
+  MemberStorePtr open;  ///< null while it is down, or being opened
+  std::string failure;  ///< why it is
 };
 
 struct StoreSetHealth {
@@ -107,10 +113,12 @@ struct StoreSetHealth {
 /// **Discovery.** It runs when the set is made, then every `refresh_interval`, and on demand. New
 /// stores are opened, those that are gone are let go, one whose URL has changed is opened anew, and
 /// all the others stay the objects that they are. A discovery that fails, or names a store twice,
-/// changes nothing.
+/// changes nothing. The names change in one step.
 ///
 /// **Failures.** A store that cannot be opened stands in nobody's way: it is tried again, ever less
-/// often, and is `unavailable` in health and to who asks for it.
+/// often, and is `unavailable` in health and to who asks for it. One that hangs while it is opened
+/// or closed holds up neither discovery nor the others; of a database server that does not answer
+/// one store is tried at a time.
 ///
 /// **Threads.** Every call but the destructor may be made from any thread at any time.
 class StoreSet {
@@ -123,16 +131,17 @@ class StoreSet {
   /// twice.
   StoreSet(std::vector<StoreLocation> locations, OpenStore open, const StoreSetOptions& options,
            Logger& logger);
+  /// Waits for the stores that are being opened right now, and for those that are being closed.
   ~StoreSet();
   StoreSet(const StoreSet&) = delete;
   StoreSet& operator=(const StoreSet&) = delete;
 
-  /// Discovers now, and opens what is to be opened, once for all who ask at the same time. Throws
-  /// what the discovery threw.
+  /// Discovers now, and opens what is to be opened, once for all who ask at the same time; waits
+  /// for that no longer than `open_wait`. Throws what the discovery threw.
   RefreshResult refresh();
 
   /// The store of this name. Throws `not_found` when the set has none, and `unavailable` while it
-  /// cannot be opened.
+  /// is not open, or is not known and no discovery has succeeded yet.
   [[nodiscard]] MemberStorePtr find(std::string_view name) const;
   /// All that are open, by name.
   [[nodiscard]] std::vector<MemberStorePtr> members() const;
@@ -142,6 +151,10 @@ class StoreSet {
   [[nodiscard]] std::vector<MemberState> states() const;
   /// How often a name has come or gone, so that who keeps the names knows when to ask again.
   [[nodiscard]] std::uint64_t changes_of_names() const noexcept;
+
+  /// Throws `unavailable` until a discovery has succeeded: there may be stores that the set does
+  /// not know then, and who chooses among all of them would choose wrongly.
+  void require_discovered() const;
 
   /// Asks every store. Does not throw for one that is down.
   [[nodiscard]] StoreSetHealth health();
