@@ -37,16 +37,17 @@ Intake::Intake(QueueStore& store, IntakeOptions options, Logger& logger, Observe
           options_.group_commit, size_in_bytes) {}
 
 EnqueueOutcome Intake::enqueue(Message message) {
-  prepare(message);
+  prepare_single(message);
   return singles_.submit(std::move(message));
 }
 
 std::future<EnqueueOutcome> Intake::enqueue_future(Message message) {
-  prepare(message);
+  prepare_single(message);
   return singles_.submit_future(std::move(message));
 }
 
 std::vector<Intake::Result> Intake::enqueue_each(std::vector<Message> messages) {
+  queue_.require_outside_transaction();
   std::vector<Message> good;
   std::vector<std::optional<Error>> refusals(messages.size());
   good.reserve(messages.size());
@@ -82,6 +83,12 @@ std::vector<EnqueueOutcome> Intake::enqueue(std::vector<Message> messages,
 EnqueueOutcome Intake::enqueue(Message message, Transaction& transaction) {
   prepare(message);
   return queue_.enqueue_with(transaction, options_.queue, {&message, 1}, options_.enqueue).front();
+}
+
+// Behind a batch that waits for the store it would wait, too, and the store cannot see for whom.
+void Intake::prepare_single(Message& message) const {
+  queue_.require_outside_transaction();
+  prepare(message);
 }
 
 void Intake::prepare(Message& message) const {

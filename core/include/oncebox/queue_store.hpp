@@ -113,6 +113,11 @@ class QueueStore {
   /// For handlers that work in a transaction of the store; null when it has none to offer.
   [[nodiscard]] virtual TransactionalQueue* transactional() noexcept { return nullptr; }
 
+  /// For whoever has another thread make a call, and waits for it. Throws `conflict` when this
+  /// thread is in such a handler and the call could not begin before the handler returns: they
+  /// would wait for each other.
+  void require_outside_transaction() const { do_require_outside_transaction(); }
+
  protected:
   QueueStore() = default;
 
@@ -129,6 +134,7 @@ class QueueStore {
   virtual void do_listen(std::weak_ptr<WorkListener> listener) = 0;
   virtual void do_offer(const std::shared_ptr<ClaimOffer>& /*offer*/) {}
   virtual std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) = 0;
+  virtual void do_require_outside_transaction() const {}
 };
 
 }  // namespace oncebox

@@ -53,7 +53,7 @@ class Intake {
   [[nodiscard]] std::future<EnqueueOutcome> enqueue_future(Message message);
   template <std::invocable<Result> Callback>
   void enqueue_then(Message message, Callback callback) {
-    prepare(message);
+    prepare_single(message);
     singles_.submit_then(std::move(message), std::move(callback));
   }
   std::vector<Result> enqueue_each(std::vector<Message> messages);
@@ -67,6 +67,8 @@ class Intake {
  private:
   /// Fails for bad input, before the message shares a batch with those of others.
   void prepare(Message& message) const;
+  /// The same for one that other threads may commit.
+  void prepare_single(Message& message) const;
 
   const IntakeOptions options_;
   ObservedQueueStore queue_;

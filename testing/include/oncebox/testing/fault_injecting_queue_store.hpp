@@ -40,6 +40,7 @@ class FaultInjectingQueueStore final : public QueueStore {
   void do_listen(std::weak_ptr<WorkListener> listener) override;
   void do_offer(const std::shared_ptr<ClaimOffer>& offer) override;
   std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override;
+  void do_require_outside_transaction() const override { below_.require_outside_transaction(); }
 
   template <class Call>
   auto perhaps_failing(std::string_view name, Call call);
