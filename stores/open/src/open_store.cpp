@@ -55,6 +55,7 @@ std::unique_ptr<Store> open_sqlite(StoreUrl& url) {
   take_number(url, "keys_per_segment", options.keys_per_segment);
   take_number(url, "max_waiting_calls", options.max_waiting_calls);
   take_number(url, "max_payload_bytes", options.max_payload_bytes);
+  if (const auto enforced = url.take_switch("foreign_keys")) options.foreign_keys = *enforced;
   url.require_no_more_parameters();
   return std::make_unique<sqlite::SqliteStore>(options);
 }

@@ -64,8 +64,9 @@ TEST(OpenStore, SqliteWithSchemaDeploymentOffRefusesAnEmptyFile) {
 }
 
 TEST(OpenStore, BadSqliteUrlsAreRefused) {
-  for (const auto* url : {"sqlite:", "sqlite::memory:", "sqlite:x?schema_deployment=perhaps",
-                          "sqlite:x?nonsense=1", "sqlite:x?busy_timeout_ms=soon"}) {
+  for (const auto* url :
+       {"sqlite:", "sqlite::memory:", "sqlite:x?schema_deployment=perhaps", "sqlite:x?nonsense=1",
+        "sqlite:x?busy_timeout_ms=soon", "sqlite:x?foreign_keys=1"}) {
     EXPECT_EQ(error_code_of(url), ErrorCode::invalid_argument) << url;
   }
   EXPECT_EQ(error_code_of("sqlite:/no/such/folder/x.db"), ErrorCode::not_found);

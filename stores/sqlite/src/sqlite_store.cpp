@@ -79,6 +79,8 @@ std::unique_ptr<Connection> open_writer_once(const Options& options) {
   connection->execute(fmt::format("PRAGMA wal_autocheckpoint = {}",
                                   std::max(options.checkpoint_bytes / kPageBytes, std::size_t{1})));
   if (deploys && schema_version(*connection) != kSchemaVersion) migrate(*connection);
+  sqlite3_db_config(connection->handle(), SQLITE_DBCONFIG_ENABLE_FKEY,
+                    static_cast<int>(options.foreign_keys), nullptr);
   connection->release_memory();  // the pages of a new schema
   return connection;
 }

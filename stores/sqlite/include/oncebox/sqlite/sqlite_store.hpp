@@ -34,6 +34,9 @@ struct Options {
   /// Calls that may wait for the writer; more fail as `overloaded`.
   std::size_t max_waiting_calls = 10'000;
   std::size_t max_payload_bytes = std::size_t{16} << 20;
+  /// Whether REFERENCES of your own tables are enforced in transactional handlers. SQLite leaves
+  /// them out unless a connection asks for them, and a handler cannot ask.
+  bool foreign_keys = false;
   /// The name of a registered sqlite3_vfs; empty for the default one.
   std::string vfs = {};
 };

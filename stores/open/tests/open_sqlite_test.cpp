@@ -1,0 +1,40 @@
+// What a URL says reaches the connection on which handlers work.
+
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <string>
+
+#include "oncebox/open_store.hpp"
+#include "oncebox/sqlite/transaction.hpp"
+#include "oncebox/testing/temporary_folder.hpp"
+
+namespace oncebox {
+namespace {
+
+std::string foreign_keys_in_a_handler(const std::string& url) {
+  const auto store = open_store(url);
+  store->inbox().enqueue({.key = {"shop", "1"}, .topic = "order.paid"});
+  const auto claimed = store->inbox().claim({.owner = OwnerToken::generate()});
+  std::string answer;
+  const auto take = [](void* into, int, char** values, char**) {
+    *static_cast<std::string*>(into) = values[0];
+    return 0;
+  };
+  store->inbox().transactional()->acknowledge_with(
+      delivery_of(claimed.at(0)), [&](Transaction& transaction) {
+        sqlite3_exec(sqlite::database_of(transaction), "PRAGMA foreign_keys", take, &answer,
+                     nullptr);
+      });
+  return answer;
+}
+
+TEST(OpenSqlite, ForeignKeysAreEnforcedInHandlersWhenTheUrlSaysSo) {
+  const testing::TemporaryFolder folder;
+  EXPECT_EQ(foreign_keys_in_a_handler("sqlite:" + folder.file("1.db")), "0");
+  EXPECT_EQ(foreign_keys_in_a_handler("sqlite:" + folder.file("2.db?foreign_keys=off")), "0");
+  EXPECT_EQ(foreign_keys_in_a_handler("sqlite:" + folder.file("3.db?foreign_keys=on")), "1");
+}
+
+}  // namespace
+}  // namespace oncebox
