@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "oncebox/error.hpp"
-#include "oncebox/sqlite/sqlite_store.hpp"
+#include "oncebox/limits.hpp"
 #include "oncebox/sqlite/transaction.hpp"
 #include "queue_intake.hpp"
 #include "queue_table.hpp"
@@ -19,34 +19,44 @@ const Clock& system_clock() {
   return clock;
 }
 
+JoinOptions validated(const JoinOptions& options) {
+  require_in_range("keys_per_segment", options.keys_per_segment, 1, std::size_t{1} << 20);
+  require_in_range("max_payload_bytes", options.max_payload_bytes, 1, limits::kMaxClaimBytes);
+  return options;
+}
+
 }  // namespace
 
 /// Nothing here outlives a call but statements: whatever else was read may be taken back.
 struct JoinedTransaction::Impl {
-  Impl(sqlite3* database, const Clock& with_clock)
-      : connection(database), topics(connection), clock(with_clock) {
+  Impl(sqlite3* database, const JoinOptions& join_options)
+      : options(validated(join_options)),
+        connection(database),
+        topics(connection),
+        clock(options.clock != nullptr ? *options.clock : system_clock()) {
     require_current_schema(connection);
   }
 
   QueueTable& table_of(QueueKind queue) {
     std::optional<QueueTable>& table = queue == QueueKind::inbox ? inbox : outbox;
     if (!table) {
-      table.emplace(connection, to_string(queue), topics, limits.keys_per_segment, KeyFilter::none);
+      table.emplace(connection, to_string(queue), topics, options.keys_per_segment,
+                    KeyFilter::none);
     }
     return *table;
   }
 
   std::vector<EnqueueOutcome> enqueue(QueueKind queue, std::span<const Message> messages,
-                                      const EnqueueOptions& options) {
+                                      const EnqueueOptions& enqueue_options) {
     QueueTable& table = table_of(queue);
     topics.forget();
     table.begin_call();
-    std::vector<EnqueueOutcome> outcomes = take_in(table, messages, options, clock.now());
+    std::vector<EnqueueOutcome> outcomes = take_in(table, messages, enqueue_options, clock.now());
     table.end_call();
     return outcomes;
   }
 
-  const Options limits{};  // those of a store, unless it was told others
+  const JoinOptions options;
   Connection connection;
   TopicNumbers topics;
   const Clock& clock;
@@ -54,11 +64,8 @@ struct JoinedTransaction::Impl {
   std::optional<QueueTable> outbox;
 };
 
-JoinedTransaction::JoinedTransaction(sqlite3* database, const Clock& clock)
-    : impl_(std::make_unique<Impl>(database, clock)) {}
-
-JoinedTransaction::JoinedTransaction(sqlite3* database)
-    : JoinedTransaction(database, system_clock()) {}
+JoinedTransaction::JoinedTransaction(sqlite3* database, const JoinOptions& options)
+    : impl_(std::make_unique<Impl>(database, options)) {}
 
 JoinedTransaction::~JoinedTransaction() = default;
 
@@ -73,7 +80,7 @@ std::vector<EnqueueOutcome> JoinedTransaction::do_enqueue(QueueKind queue,
                 "no transaction is open on this connection; run BEGIN IMMEDIATE first");
   }
   for (const Message& message : messages) {
-    require_payload_size(message.payload, impl_->limits.max_payload_bytes);
+    require_payload_size(message.payload, impl_->options.max_payload_bytes);
   }
   connection.execute("SAVEPOINT oncebox_enqueue");
   try {

@@ -63,6 +63,7 @@ class SqliteQueue final : public QueueStore, public QueueOperator, public Transa
   std::optional<TimePoint> do_next_due(const TopicSelection& topics) override;
   void do_listen(std::weak_ptr<WorkListener> listener) override;
   std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override;
+  void do_require_outside_transaction() const override { parts_.writer.require_not_lent_here(); }
 
   // QueueOperator
   MessagePage do_list(const ListRequest& request) override;

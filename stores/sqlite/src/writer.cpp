@@ -35,9 +35,12 @@ Writer::Writer(Connection& connection, std::size_t max_waiting_calls, OnEnding o
              {.max_batch = std::min<std::size_t>(max_waiting_calls, 1'000),
               .max_queued = max_waiting_calls}) {
   sqlite3_set_authorizer(connection.handle(), &Writer::authorize, this);
+  sqlite3_commit_hook(connection.handle(), &Writer::before_commit, this);
+  sqlite3_rollback_hook(connection.handle(), &Writer::after_rollback, this);
 }
 
 Writer::Lending::Lending(Writer& writer) : writer_(writer) {
+  writer_.is_over_ = false;
   writer_.is_lent_ = true;
   writer_.lent_on_ = std::this_thread::get_id();
 }
@@ -45,15 +48,22 @@ Writer::Lending::Lending(Writer& writer) : writer_(writer) {
 Writer::Lending::~Lending() {
   writer_.lent_on_ = std::thread::id();
   writer_.is_lent_ = false;
+  writer_.forget_what_was_taken_back();
 }
 
 // Asked when a statement is prepared.
-int Writer::authorize(void* self, int action, const char* /*first*/, const char* second,
+int Writer::authorize(void* self, int action, const char* first, const char* second,
                       const char* /*database*/, const char* /*trigger*/) noexcept {
-  if (!static_cast<const Writer*>(self)->is_lent_) return SQLITE_OK;
+  auto& writer = *static_cast<Writer*>(self);
+  if (!writer.is_lent_ || writer.uses_itself_) return SQLITE_OK;
+  return writer.authorize_caller(action, first, second);
+}
+
+int Writer::authorize_caller(int action, const char* first, const char* second) noexcept {
+  if (is_over_) return SQLITE_DENY;
   const auto is_ours = [](const char* savepoint) {
-    const std::string_view name(savepoint != nullptr ? savepoint : "");
-    return name == "one_call" || name == "one_part";
+    return sqlite3_stricmp(savepoint, "one_call") == 0 ||
+           sqlite3_stricmp(savepoint, "one_part") == 0;
   };
   switch (action) {
     case SQLITE_TRANSACTION:
@@ -61,7 +71,10 @@ int Writer::authorize(void* self, int action, const char* /*first*/, const char*
     case SQLITE_DETACH:
       return SQLITE_DENY;
     case SQLITE_SAVEPOINT:
-      return is_ours(second) ? SQLITE_DENY : SQLITE_OK;
+      if (is_ours(second)) return SQLITE_DENY;
+      // It may run later, and often: from now on every one of them counts.
+      if (sqlite3_stricmp(first, "ROLLBACK") == 0) may_go_back_ = true;
+      return SQLITE_OK;
     case SQLITE_PRAGMA:
       return second != nullptr ? SQLITE_DENY : SQLITE_OK;
     default:
@@ -69,8 +82,33 @@ int Writer::authorize(void* self, int action, const char* /*first*/, const char*
   }
 }
 
-Writer::Savepoint::Savepoint(Writer& writer)
-    : writer_(writer), was_lent_(std::exchange(writer.is_lent_, false)) {
+// The transaction is ours to commit. While the connection is lent it has ended otherwise, and each
+// statement would be one of its own, also those that were prepared before.
+int Writer::before_commit(void* self) noexcept {
+  return static_cast<const Writer*>(self)->is_lent_ ? 1 : 0;
+}
+
+// Not told of a ROLLBACK TO. It ends by OR ROLLBACK, RAISE(ROLLBACK), or some errors of the disk.
+void Writer::after_rollback(void* self) noexcept {
+  auto& writer = *static_cast<Writer*>(self);
+  if (writer.is_lent_) writer.is_over_ = true;
+}
+
+void Writer::require_going_on() const {
+  if (!is_over_) return;
+  throw Error(ErrorCode::conflict,
+              "a statement of the handler failed and ended the transaction (OR ROLLBACK, "
+              "RAISE(ROLLBACK), or a disk error); everything was rolled back");
+}
+
+// What the store knows of topics and keys must not be what a savepoint of the caller took back.
+void Writer::forget_what_was_taken_back() {
+  if (may_go_back_) on_ending_(Ending::rolled_back);
+}
+
+Writer::Savepoint::Savepoint(Writer& writer) : writer_(writer), own_use_(writer) {
+  writer_.require_going_on();
+  writer_.forget_what_was_taken_back();
   writer_.connection_.execute("SAVEPOINT one_part");
 }
 
@@ -84,7 +122,6 @@ Writer::Savepoint::~Savepoint() {
   } catch (const std::exception&) {
     // SQLite has then rolled back by itself.
   }
-  writer_.is_lent_ = was_lent_;
 }
 
 void Writer::Savepoint::release() {
@@ -92,11 +129,15 @@ void Writer::Savepoint::release() {
   is_open_ = false;
 }
 
+void Writer::require_not_lent_here() const {
+  if (lent_on_.load() != std::this_thread::get_id()) return;
+  throw Error(ErrorCode::conflict,
+              "a handler inside a transaction may change its store through the transaction only; "
+              "pass the transaction to the call");
+}
+
 void Writer::run_call(Call& call) {
-  if (lent_on_.load() == std::this_thread::get_id()) {
-    throw Error(ErrorCode::conflict,
-                "a handler inside a transaction may change its store through the transaction only");
-  }
+  require_not_lent_here();
   const std::exception_ptr failure = calls_.submit(&call);
   if (failure) std::rethrow_exception(failure);
 }
@@ -113,7 +154,8 @@ std::vector<std::exception_ptr> Writer::commit(std::span<Call* const> calls) {
     on_ending_(Ending::committed);
     return failures;
   } catch (...) {
-    last_commit_failed_ = is_trouble_of_the_store(std::current_exception());
+    const bool says_nothing = std::exchange(caller_failed_, false);
+    if (!says_nothing) last_commit_failed_ = is_trouble_of_the_store(std::current_exception());
     roll_back();
     on_ending_(Ending::rolled_back);
     if (calls.size() > 1) throw;
@@ -149,8 +191,11 @@ std::exception_ptr Writer::run_in_savepoint(Call& call) {
   try {
     call.run();
   } catch (...) {
-    // A full disk or a disk error may have ended the whole transaction.
+    // A full disk or a disk error may have ended the whole transaction; or somebody's code, whose
+    // failure is none of the other calls'.
+    if (caller_failed_) require_going_on();
     if (!connection_.in_transaction()) throw;
+    caller_failed_ = false;
     failure = std::current_exception();
     roll_back_to_.run();
     on_ending_(Ending::rolled_back);
@@ -163,8 +208,9 @@ void Writer::finish(Flush flush) {
   try {
     commit_.run();
   } catch (const Error& error) {
-    const bool disk_error = (sqlite3_extended_errcode(connection_.handle()) & 0xff) == SQLITE_IOERR;
-    if (!disk_error) throw;
+    const int code = sqlite3_extended_errcode(connection_.handle());
+    if (code == SQLITE_CONSTRAINT_FOREIGNKEY) throw Error(ErrorCode::conflict, error.what());
+    if ((code & 0xff) != SQLITE_IOERR) throw;
     log_is_suspect_ = true;
     if (flush == Flush::may_wait) throw;
     // Everything may have reached the log before its flush failed: if the machine stops now, the

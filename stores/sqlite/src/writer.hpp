@@ -48,14 +48,21 @@ class Writer {
 
   /// For `work` itself: runs code of somebody else, to which the connection is lent. Statements
   /// that would end the transaction are refused to it, and so are calls that would wait for it.
+  /// Where one ended it all the same, nothing that follows is committed, and it throws `conflict`.
   template <class CallerCode>
   void run_caller(CallerCode code) {
     const Lending lending(*this);
+    caller_failed_ = true;
     code();
+    require_going_on();
+    caller_failed_ = false;
   }
 
+  /// Throws `conflict` on the thread of that code, for which a call would wait.
+  void require_not_lent_here() const;
+
   /// For the store, when that code calls it: what is done until the end of the block is taken back
-  /// unless it is released.
+  /// unless it is released. Throws `conflict` when the transaction has ended.
   class Savepoint {
    public:
     explicit Savepoint(Writer& writer);
@@ -65,8 +72,16 @@ class Writer {
     void release();
 
    private:
+    struct OwnUse {
+      explicit OwnUse(Writer& used) : writer(used) { writer.uses_itself_ = true; }
+      ~OwnUse() { writer.uses_itself_ = false; }
+      OwnUse(const OwnUse&) = delete;
+      OwnUse& operator=(const OwnUse&) = delete;
+      Writer& writer;
+    };
+
     Writer& writer_;
-    const bool was_lent_;
+    const OwnUse own_use_;  // until this object is gone, or could not be made
     bool is_open_ = true;
   };
 
@@ -95,8 +110,15 @@ class Writer {
     Writer& writer_;
   };
 
+  // What SQLite asks or tells, on the thread that uses the connection.
   static int authorize(void* self, int action, const char* first, const char* second,
                        const char* database, const char* trigger) noexcept;
+  static int before_commit(void* self) noexcept;
+  static void after_rollback(void* self) noexcept;
+
+  int authorize_caller(int action, const char* first, const char* second) noexcept;
+  void require_going_on() const;
+  void forget_what_was_taken_back();
   void run_call(Call& call);
   std::vector<std::exception_ptr> commit(std::span<Call* const> calls);
   void begin(Flush flush);
@@ -113,7 +135,11 @@ class Writer {
   Statement savepoint_;
   Statement release_;
   Statement roll_back_to_;
-  bool is_lent_ = false;  ///< the connection, to somebody's code
+  bool is_lent_ = false;        ///< the connection, to somebody's code
+  bool uses_itself_ = false;    ///< meanwhile, because that code called the store
+  bool is_over_ = false;        ///< the transaction, which ended while the connection was lent
+  bool may_go_back_ = false;    ///< some code has prepared a ROLLBACK TO a savepoint of its own
+  bool caller_failed_ = false;  ///< what is thrown comes from that code
   std::atomic<std::thread::id> lent_on_ = std::thread::id();
   std::optional<Flush> flush_;  ///< what the connection is set to
   bool log_is_suspect_ = false;

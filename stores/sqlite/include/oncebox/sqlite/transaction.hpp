@@ -18,8 +18,19 @@ namespace oncebox::sqlite {
 ///
 /// In a handler it is the connection on which the store itself writes, and borrowed until the
 /// handler returns: statements are finalised before that, and those that begin or end a
-/// transaction, attach a file or set a pragma are refused. Savepoints of one's own may be made.
+/// transaction, attach a file or set a pragma are refused. Savepoints of one's own may be made, and
+/// rolled back to. A statement that ends the transaction all the same, by OR ROLLBACK,
+/// RAISE(ROLLBACK) or a disk error, ends the handler's work: no statement after it has an effect,
+/// and when the handler returns its delivery fails as `conflict`.
 [[nodiscard]] sqlite3* database_of(Transaction& transaction);
+
+struct JoinOptions {
+  /// As the store's own.
+  std::size_t keys_per_segment = 65'536;
+  std::size_t max_payload_bytes = std::size_t{16} << 20;
+  /// Borrowed; null: the machine's clock decides.
+  const Clock* clock = nullptr;
+};
 
 /// Enqueues inside transactions that the caller begins and ends himself, on a connection of his own
 /// to the file of a store:
@@ -38,10 +49,9 @@ namespace oncebox::sqlite {
 /// writing, and an enqueue then fails as `unavailable`.
 class JoinedTransaction final : public Transaction {
  public:
-  /// Both are borrowed. Throws `conflict` when the file has not the schema of this library: open
-  /// the store first.
-  JoinedTransaction(sqlite3* database, const Clock& clock);
-  explicit JoinedTransaction(sqlite3* database);
+  /// The connection is borrowed. Throws `conflict` when the file has not the schema of this
+  /// library: open the store first; `out_of_range` as the store does.
+  explicit JoinedTransaction(sqlite3* database, const JoinOptions& options = {});
   ~JoinedTransaction() override;
 
   [[nodiscard]] sqlite3* database() const noexcept;
