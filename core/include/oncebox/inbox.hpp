@@ -41,8 +41,8 @@ struct InboxOptions {
 /// **Transactions.** Messages that are enqueued singly by many callers share commits; each has an
 /// answer of its own, and one that cannot be stored fails alone. Every other call is a transaction
 /// of its own. When a call throws, nothing has changed, unless the code is `outcome_unknown`: then
-/// repeating it is safe. In a transactional handler of a SQLite store messages are enqueued with its
-/// transaction; without it they throw `conflict`, as they could be stored only after it.
+/// repeating it is safe. In a transactional handler of a SQLite store messages are enqueued with
+/// its transaction; without it they throw `conflict`, as they could be stored only after it.
 ///
 /// **Bad input.** A message with a due time or expiry outside the years 1970 to 9999 throws
 /// `out_of_range`, one above the store's payload limit `invalid_argument`.
