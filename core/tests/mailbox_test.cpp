@@ -218,6 +218,55 @@ TEST_F(MailboxTest, HandlerMayStopItsMailbox) {
   EXPECT_EQ(mailbox->post(2), PostOutcome::stopped);
 }
 
+TEST_F(MailboxTest, StopCallbacksOfAHandlerMayUseTheMailbox) {
+  Gate gate;
+  MailboxCounters seen;
+  std::unique_ptr<Numbers> mailbox;
+  mailbox = std::make_unique<Numbers>([&](int&, const std::stop_token& stop) {
+    const std::stop_callback asked(stop, [&] {
+      seen = mailbox->counters();
+      gate.open();
+    });
+    began_.change([](int& count) { ++count; });
+    gate.pass();
+  });
+  mailbox->post(1);
+  ASSERT_TRUE(began_.wait_for(1));
+  mailbox->stop_now();
+  EXPECT_EQ(seen, (MailboxCounters{.accepted = 1}));
+}
+
+TEST_F(MailboxTest, HandlerThatWaitsForItselfIsToldSo) {
+  Watched<bool> told{false};
+  std::unique_ptr<Numbers> mailbox;
+  mailbox = std::make_unique<Numbers>([&](int&, const std::stop_token&) {
+    expect_error(ErrorCode::conflict, [&] { mailbox->wait_until_idle(); });
+    told.change([](bool& value) { value = true; });
+  });
+  mailbox->post(1);
+  ASSERT_TRUE(told.wait_for(true));
+  mailbox->wait_until_idle();
+}
+
+TEST_F(MailboxTest, SenderMayWaitForEver) {
+  auto mailbox = make_full(WhenFull::wait);
+  EXPECT_EQ(mailbox->post(3, {.at_most = Duration::min()}), PostOutcome::full);
+  std::jthread opener([&] { gate_.open(); });
+  EXPECT_EQ(mailbox->post(3, {.at_most = Duration::max()}), PostOutcome::accepted);
+  mailbox->wait_until_idle();
+}
+
+TEST_F(MailboxTest, StopMayTakeForEver) {
+  auto mailbox = make_full(WhenFull::reject);
+  auto stopped = std::async(std::launch::async,
+                            [&] { return mailbox->stop({.finish_within = Duration::max()}); });
+  while (mailbox->post(3) != PostOutcome::stopped) std::this_thread::yield();
+  EXPECT_EQ(mailbox->counters().waiting, 2U);
+  gate_.open();
+  EXPECT_EQ(stopped.get(), 0U);
+  EXPECT_THAT(handled_.get(), ElementsAre(0, 1, 2));
+}
+
 TEST_F(MailboxTest, OneThatWasNeverUsedStopsToo) {
   auto mailbox = make({});
   EXPECT_EQ(mailbox->stop(), 0U);

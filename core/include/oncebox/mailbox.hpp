@@ -15,6 +15,7 @@
 
 #include "oncebox/clock.hpp"
 #include "oncebox/defaults.hpp"
+#include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 
 namespace oncebox {
@@ -51,7 +52,7 @@ struct MailboxOptions {
 /// How long a sender waits for room, where it waits at all.
 struct PostWait {
   std::stop_token stop = {};
-  std::optional<Duration> at_most = {};  ///< nothing: as long as it takes
+  std::optional<Duration> at_most = {};  ///< nothing, or years: as long as it takes
 };
 
 struct MailboxCounters {
@@ -67,7 +68,7 @@ struct MailboxCounters {
 
 struct MailboxStop {
   /// How long what waits may still be handled. The rest is dropped; the handler that runs is asked
-  /// to stop, and waited for.
+  /// to stop, and waited for. `Duration::max()`: for ever.
   Duration finish_within = defaults::kFinishWithin;
 };
 
@@ -83,6 +84,7 @@ struct MailboxStop {
 ///
 /// **Threads.** Every call but the destructor may be made from any thread, also by the handler; one
 /// that posts to its own full mailbox and waits would wait for itself, and is told `full` instead.
+/// Nothing of the user's is called under a lock: no handler, callback, or callback of a stop token.
 template <class Item>
 class Mailbox {
  public:
@@ -118,9 +120,13 @@ class Mailbox {
   std::size_t stop(const MailboxStop& options = {});
   std::size_t stop_now() { return stop({.finish_within = Duration::zero()}); }
 
-  /// Waits until nothing waits and nothing is handled.
+  /// Waits until nothing waits and nothing is handled. Throws `conflict` when the handler calls it,
+  /// which would wait for itself.
   void wait_until_idle() {
     std::unique_lock lock(mutex_);
+    if (called_by_handler()) {
+      throw Error(ErrorCode::conflict, "the handler of a mailbox cannot wait until it is idle");
+    }
     changed_.wait(lock, [&] { return items_.empty() && !handling_; });
   }
 
@@ -132,6 +138,10 @@ class Mailbox {
   }
 
  private:
+  /// Any duration as one that can be waited for: a clock counts no more than some centuries.
+  [[nodiscard]] static Duration waitable(Duration time) {
+    return std::clamp(time, Duration::zero(), limits::kMaxDelay);
+  }
   [[nodiscard]] bool full() const { return items_.size() >= options_.capacity; }
   /// Expects the lock.
   [[nodiscard]] bool called_by_handler() const {
@@ -203,7 +213,7 @@ std::optional<PostOutcome> Mailbox<Item>::wait_for_room(std::unique_lock<std::mu
   if (called_by_handler()) return PostOutcome::full;
   bool came = false;
   if (wait.at_most)
-    came = changed_.wait_for(lock, wait.stop, *wait.at_most, settled);
+    came = changed_.wait_for(lock, wait.stop, waitable(*wait.at_most), settled);
   else
     came = changed_.wait(lock, wait.stop, settled);
   if (came) return std::nullopt;
@@ -224,19 +234,22 @@ template <class Item>
 std::size_t Mailbox<Item>::stop(const MailboxStop& options) {
   std::deque<Item> dropped;
   bool by_handler = false;
+  std::stop_source handler_stop(std::nostopstate);  // requested outside the lock: it calls others
   {
     std::unique_lock lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
     by_handler = called_by_handler();
     if (!by_handler) {
-      changed_.wait_for(lock, options.finish_within, [&] { return items_.empty() && !handling_; });
+      changed_.wait_for(lock, waitable(options.finish_within),
+                        [&] { return items_.empty() && !handling_; });
     }
     dropped.swap(items_);
     counters_.dropped += dropped.size();
-    thread_.request_stop();
+    handler_stop = thread_.get_stop_source();
     changed_.notify_all();
   }
+  handler_stop.request_stop();
   for (Item& item : dropped) drop(std::move(item), DropReason::stopped);
   if (by_handler) return dropped.size();
   const std::lock_guard lock(joining_);
