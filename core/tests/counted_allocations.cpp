@@ -1,14 +1,18 @@
 #include "counted_allocations.hpp"
 
+#include <atomic>
 #include <cstdlib>
 #include <new>
 
 namespace {
 
 thread_local std::size_t allocations = 0;
+thread_local bool exempt = false;
+std::atomic<bool> fails_next = false;
 
 void* allocate(std::size_t size, std::size_t alignment) {
   ++allocations;
+  if (!exempt && fails_next.load() && fails_next.exchange(false)) throw std::bad_alloc();
   const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
   void* const memory = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__
                            ? std::malloc(size == 0 ? 1 : size)
@@ -31,5 +35,10 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std
 namespace oncebox {
 
 std::size_t allocations_of_this_thread() noexcept { return allocations; }
+
+void fail_next_allocation_of_others() noexcept {
+  exempt = true;
+  fails_next = true;
+}
 
 }  // namespace oncebox

@@ -5,6 +5,7 @@
 #include <stop_token>
 #include <thread>
 
+#include "counted_allocations.hpp"
 #include "receiver_fixture.hpp"
 
 namespace oncebox {
@@ -94,6 +95,72 @@ TEST_P(ReceiverLeaseTest, LeaseCountsAsLostWhenTheStoreIsAwayForItsWholeLength) 
   const Received<std::string> late = answer.get();
   EXPECT_FALSE(late.lease_lost) << "nobody else has begun it";
   EXPECT_EQ(status("accept-42"), KeyStatus::processed);
+}
+
+TEST_P(ReceiverLeaseTest, LeaseIsKeptWhileASuccessIsOfferedToAStoreThatIsAway) {
+  RecordProperty("requirement", "PKT-05");
+  Receiver receiver =
+      builder().lease(60s).verdict_tries({.count = 100, .first_pause = 5ms}).build();
+  probe_.fail("complete", 3, testing::Fault::before);
+  probe_.on("complete", [&] {
+    clock_.advance(30s);
+    receiver.wake();
+    const TimePoint end = clock_.now() + 60s;
+    EXPECT_TRUE(eventually([&] { return record("accept-42").value().lease_until == end; }));
+  });
+  EXPECT_EQ(receiver.receive(message_).status, ReceiveStatus::processed);
+  EXPECT_EQ(probe_.calls("complete"), 4);
+  EXPECT_EQ(status("accept-42"), KeyStatus::processed);
+}
+
+TEST_P(ReceiverLeaseTest, LeasesAreExtendedAgainAfterAnExceptionOfAnyType) {
+  RecordProperty("requirement", "PKT-05");
+  Receiver receiver = builder(gated()).lease(60s).build();
+  auto answer = receive(receiver, message_);
+  ASSERT_TRUE(began_.wait_for(1));
+  probe_.fail_strangely("extend");
+  clock_.advance(20s);
+  receiver.wake();
+  ASSERT_TRUE(logger_.wait_for("warning leases of keys could not be extended"));
+  clock_.advance(20s);
+  receiver.wake();
+  EXPECT_TRUE(
+      eventually([&] { return record("accept-42").value().lease_until == clock_.now() + 60s; }));
+  gate_.open();
+  EXPECT_EQ(answer.get().status, ReceiveStatus::processed);
+}
+
+TEST(ReceiverLeaseMemory, LeasesAreExtendedAgainAfterMemoryRanOut) {
+  RecordProperty("requirement", "PKT-05");
+  testing::FakeClock clock;
+  memory::MemoryStore store(clock);
+  RecordingLogger logger;
+  Gate gate;
+  Watched<bool> began{false};
+  auto receiver = IdempotentReceiver<Order, std::string>::over(
+                      store.keys(),
+                      [&](const Order& order) {
+                        began.change([](bool& value) { value = true; });
+                        gate.pass();
+                        return order.id;
+                      })
+                      .clock(clock)
+                      .log_to(logger)
+                      .lease(60s)
+                      .build();
+  const Order order;
+  const Headers headers{{"idempotencyKey", "accept-42"}};
+  auto answer = std::async(std::launch::async, [&] { return receiver.receive({headers, order}); });
+  ASSERT_TRUE(began.wait_for(true));
+  clock.advance(20s);
+  fail_next_allocation_of_others();
+  receiver.wake();
+  ASSERT_TRUE(logger.wait_for("warning leases of keys could not be extended"));
+  receiver.wake();
+  EXPECT_TRUE(eventually(
+      [&] { return store.keys().find("accept-42").value().lease_until == clock.now() + 60s; }));
+  gate.open();
+  EXPECT_EQ(answer.get().status, ReceiveStatus::processed);
 }
 
 TEST_P(ReceiverLeaseTest, DuplicateOfWhatRunsIsSuppressedOrToldThatItIsBusy) {

@@ -8,6 +8,7 @@
 
 #include "counted_allocations.hpp"
 #include "expect_error.hpp"
+#include "oncebox/content_hash.hpp"
 #include "oncebox/limits.hpp"
 #include "receiver_fixture.hpp"
 
@@ -82,8 +83,15 @@ TEST_P(IdempotentReceiverTest, CompletedResultIsReplayed) {
 TEST_P(IdempotentReceiverTest, ResultThatCannotBeReadIsSuppressed) {
   RecordProperty("requirement", "PKT-03");
   Receiver receiver = builder().on_duplicate(DuplicatePolicy::replay_completed).build();
+  store_->keys().mark_processed("accept-41");
+  const Headers without_any{{"idempotencyKey", "accept-41"}};
+  EXPECT_EQ(receiver.receive({without_any, order_}).status, ReceiveStatus::duplicate);
+  EXPECT_FALSE(logger_.contains("stored result")) << "there is none";
   store_->keys().complete({.key = "accept-42", .result = "{not a string"});
   EXPECT_EQ(receiver.receive(message_).status, ReceiveStatus::duplicate);
+  EXPECT_TRUE(logger_.contains("stored result could not be decoded")) << logger_.all();
+  EXPECT_TRUE(logger_.contains("accept-42"));
+  EXPECT_FALSE(logger_.contains("{not a string"));
   const Headers without_result{{"idempotencyKey", "accept-43"}};
   store_->keys().mark_processed("accept-43");
   const Received<std::string> answer = receiver.receive({without_result, order_});
@@ -207,6 +215,56 @@ TEST_P(IdempotentReceiverTest, PrefixKeepsReceiversApart) {
   EXPECT_EQ(status("billing:accept-42"), KeyStatus::processed);
 }
 
+TEST_P(IdempotentReceiverTest, SendersThatAreKnownDoNotShareTheKeysInTheirHeaders) {
+  RecordProperty("requirement", "PKT-02");
+  const ReceiveOptions from_shop{.header_scope = "/key/shop/"};
+  const ReceiveOptions from_web{.header_scope = "/key/web/"};
+  Receiver receiver = builder().build();
+  EXPECT_EQ(receiver.receive(message_, from_shop).status, ReceiveStatus::processed);
+  EXPECT_EQ(receiver.receive(message_, from_web).status, ReceiveStatus::processed);
+  EXPECT_EQ(receiver.receive(message_).status, ReceiveStatus::processed);
+  const Received<std::string> again = receiver.receive(message_, from_shop);
+  EXPECT_EQ(again.status, ReceiveStatus::duplicate);
+  EXPECT_EQ(again.key.text(), "accept-42");
+  EXPECT_EQ(status("/key/shop/accept-42"), KeyStatus::processed);
+  const Headers request{{"requestId", "r-1"}};
+  Receiver by_header = builder().key_by_header("requestId").build();
+  EXPECT_EQ(by_header.receive({request, order_}, from_shop).status, ReceiveStatus::processed);
+  EXPECT_EQ(by_header.receive({request, order_}, from_web).status, ReceiveStatus::processed);
+  Receiver by_payload = builder().key_by(&Order::id).build();
+  EXPECT_EQ(by_payload.receive(message_, from_shop).status, ReceiveStatus::processed);
+  EXPECT_EQ(by_payload.receive(message_, from_web).status, ReceiveStatus::duplicate);
+}
+
+TEST_P(IdempotentReceiverTest, KeyWithoutScopeIsNeverOneWithAScope) {
+  RecordProperty("requirement", "PKT-02");
+  Receiver receiver = builder().build();
+  const Headers forged{{"idempotencyKey", "/key/shop/accept-42"}};
+  EXPECT_EQ(receiver.receive({forged, order_}).status, ReceiveStatus::processed);
+  EXPECT_EQ(receiver.receive({forged, order_}).status, ReceiveStatus::duplicate);
+  EXPECT_EQ(receiver.receive(message_, {.header_scope = "/key/shop/"}).status,
+            ReceiveStatus::processed);
+  EXPECT_EQ(status("//key/shop/accept-42"), KeyStatus::processed);
+}
+
+TEST_P(IdempotentReceiverTest, KeyThatIsTooLongWithWhatStandsBeforeItIsStoredAsItsDigest) {
+  RecordProperty("requirement", "PKT-02");
+  Receiver receiver = builder().key_prefix("orders:").build();
+  std::string text;
+  for (std::size_t i = 0; i < kMaxIdempotencyKeyCodePoints; ++i) text += "\u00e9";
+  const Headers one{{"idempotencyKey", text}};
+  const Headers other{{"idempotencyKey", text.substr(2) + "e"}};
+  const ReceiveOptions from_shop{.header_scope = "/key/shop/"};
+  EXPECT_EQ(receiver.receive({one, order_}, from_shop).status, ReceiveStatus::processed);
+  EXPECT_EQ(receiver.receive({one, order_}, from_shop).status, ReceiveStatus::duplicate);
+  EXPECT_EQ(receiver.receive({one, order_}).status, ReceiveStatus::processed);
+  EXPECT_EQ(receiver.receive({other, order_}).status, ReceiveStatus::processed);
+  EXPECT_EQ(status("orders:/sha256/" + to_hex(sha256("/key/shop/" + text))), KeyStatus::processed);
+  const Headers too_long{{"idempotencyKey", text + "e"}};
+  expect_error(ErrorCode::invalid_argument,
+               [&] { receiver.receive({too_long, order_}, from_shop); });
+}
+
 TEST_P(IdempotentReceiverTest, FailureIsRecordedAndThrownOnAndTheKeyCanBeClaimedAgain) {
   RecordProperty("requirement", "PKT-05");
   std::vector<int> attempts;
@@ -326,6 +384,41 @@ TEST_P(IdempotentReceiverTest, SuccessThatCannotBeRecordedIsNoFailureOfTheHandle
   EXPECT_EQ(handled_, 1);
 }
 
+TEST_P(IdempotentReceiverTest, SuccessThatCannotBeRecordedIsAnsweredIfWanted) {
+  RecordProperty("requirement", "PKT-05");
+  Receiver receiver = builder().verdict_tries(kAtOnce).build();
+  probe_.fail("complete", 4, testing::Fault::before);
+  const Received<std::string> answer =
+      receiver.receive(message_, {.on_unrecorded = UnrecordedPolicy::answer});
+  EXPECT_EQ(answer.status, ReceiveStatus::processed);
+  EXPECT_EQ(answer.result, "receipt 1 for order-1");
+  ASSERT_NE(answer.unrecorded, nullptr);
+  EXPECT_EQ(probe_.keys().complete(answer.unrecorded->completion()), CompleteOutcome::processed);
+  EXPECT_EQ(receiver.receive(message_).original, OriginalState::completed);
+}
+
+TEST_P(IdempotentReceiverTest, UnrecordedSuccessThatTheHandlerThrowsIsItsFailure) {
+  RecordProperty("requirement", "PKT-05");
+  Receiver inner = builder().key_prefix("inner:").verdict_tries({.count = 1}).build();
+  Receiver outer = builder([&](const Envelope<Order>& message, ReceiveContext&) {
+                     return inner.receive(message).result.value_or("none");
+                   }).build();
+  probe_.fail("complete", 1, testing::Fault::before);
+  EXPECT_THROW(outer.receive(message_, {.on_unrecorded = UnrecordedPolicy::answer}),
+               UnrecordedSuccess);
+  EXPECT_EQ(status("accept-42"), KeyStatus::failed);
+}
+
+TEST(VerdictTries, SpanSecondsByDefault) {
+  RecordProperty("requirement", "PKT-05");
+  const VerdictTries tries;
+  Duration in_all{0};
+  Duration pause = tries.first_pause;
+  for (int i = 1; i < tries.count; ++i, pause *= 4) in_all += pause;
+  EXPECT_GE(in_all, 8s);
+  EXPECT_LT(in_all, defaults::kKeyLease);
+}
+
 TEST_P(IdempotentReceiverTest, FailureThatCannotBeRecordedIsLoggedAndThrownOn) {
   RecordProperty("requirement", "PKT-05");
   Receiver receiver =
@@ -383,6 +476,14 @@ TEST_P(IdempotentReceiverTest, OptionsOutOfRangeAreRefused) {
   refused({.retention = 0ms});
   refused({.wait_at_most = -1ms});
   refused({.verdict_tries = {.count = 0}});
+  refused({.key_prefix = std::string(256, 'p')});
+}
+
+TEST_P(IdempotentReceiverTest, NameStandsInItsLogLines) {
+  Receiver receiver = builder().name("payments").verdict_tries({.count = 1}).build();
+  probe_.fail("complete", 1, testing::Fault::before);
+  EXPECT_THROW(receiver.receive(message_), UnrecordedSuccess);
+  EXPECT_TRUE(logger_.contains("payments")) << logger_.all();
 }
 
 TEST(IdempotentReceiverCost, DuplicateIsRecognisedInMemoryWithoutAllocation) {

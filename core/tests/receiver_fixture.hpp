@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,6 +35,15 @@ class KeysProbe {
     const std::lock_guard lock(mutex_);
     faults_[call] = {times, how};
   }
+  /// Runs before each call of this name.
+  void on(const std::string& call, std::function<void()> callback) {
+    callbacks_[call] = std::move(callback);
+  }
+  /// The next one throws what is no `std::exception`.
+  void fail_strangely(const std::string& call) {
+    const std::lock_guard lock(mutex_);
+    strange_ = call;
+  }
   [[nodiscard]] int calls(const std::string& call) const {
     const auto counts = counts_.get();
     const auto found = counts.find(call);
@@ -54,14 +64,23 @@ class KeysProbe {
 
   testing::Fault on_call(std::string_view call) {
     counts_.change([&](auto& counts) { ++counts[std::string(call)]; });
+    if (const auto found = callbacks_.find(std::string(call)); found != callbacks_.end()) {
+      found->second();
+    }
     const std::lock_guard lock(mutex_);
+    if (call == strange_) {
+      strange_.clear();
+      throw 42;
+    }
     Faults& faults = faults_[std::string(call)];
     return faults.left > 0 ? (--faults.left, faults.how) : testing::Fault::none;
   }
 
   Watched<std::map<std::string, int>> counts_;
+  std::map<std::string, std::function<void()>> callbacks_;
   std::mutex mutex_;
   std::map<std::string, Faults> faults_;
+  std::string strange_;
   testing::FaultInjectingKeyStore faulty_;
 };
 

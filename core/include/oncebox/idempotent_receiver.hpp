@@ -19,10 +19,21 @@
 
 namespace oncebox {
 
+/// What to do about a success of the handler that the store does not take.
+enum class UnrecordedPolicy {
+  raise,   ///< throw it: `UnrecordedSuccess`
+  answer,  ///< put it into the answer, so that it is not taken for one that the handler threw
+};
+
 /// What one call of a receiver can be told.
 struct ReceiveOptions {
   std::stop_token stop = {};           ///< ends waiting, and is handed on to the handler
   std::string_view fallback_key = {};  ///< for a message in which no key is found
+  /// Who has set the headers. Stands in the store before a key that was found in one, behind the
+  /// receiver's prefix, so that no sender meets the keys of another one. "/", then anything but a
+  /// slash, then what ends the scope; a key without scope never begins so.
+  std::string_view header_scope = {};
+  UnrecordedPolicy on_unrecorded = UnrecordedPolicy::raise;
 };
 
 /// Calls a handler for messages whose key was not seen before, and recognises the others.
@@ -41,13 +52,15 @@ struct ReceiveOptions {
 ///
 /// **The key** is the header `idempotencyKey`, unless `key_by` says otherwise. It is compared byte
 /// by byte; one that is empty or blank is missing, one that is no `IdempotencyKey` throws
-/// `invalid_argument`.
+/// `invalid_argument`. In the store `ReceiverOptions::key_prefix` stands before it, and a slash at
+/// its beginning is doubled. What would be too long there is stored as its SHA-256.
 ///
 /// **Failures.** What a handler throws is stored as the reason, cut to 2,048 bytes, and thrown on;
 /// its text must not contain the payload. An error of the store before the handler was called is
 /// thrown as it is; one after it has succeeded is an `UnrecordedSuccess` and never counts as a
 /// failure of the handler. A result that is too large, or cannot be encoded, is not stored: the key
-/// is completed without it, and its duplicates are suppressed.
+/// is completed without it, and its duplicates are suppressed; so are those whose stored result
+/// cannot be decoded. Both are logged.
 ///
 /// **Stopping.** The caller's stop token never undoes what has been done: once the handler has
 /// returned, its success is recorded.
@@ -70,10 +83,13 @@ class IdempotentReceiver {
   /// What became of the message. Its key points into the message where it was found there.
   Received<Result> receive(const Envelope<Payload>& message, const ReceiveOptions& options = {}) {
     SelectedKey key = select_key_(message);
-    if (key.blank()) key = options.fallback_key;
-    if (key.blank()) return without_key(message, options.stop);
-    if (options_.key_prefix.empty()) return receive_as(key.text(), key, message, options.stop);
-    return receive_as(options_.key_prefix + std::string(key.text()), key, message, options.stop);
+    if (key.blank()) return receive_by_fallback(message, options);
+    const std::string_view scope = keyed_by_header_ ? options.header_scope : std::string_view();
+    if (options_.key_prefix.empty() && scope.empty() && key.text().front() != '/') {
+      return receive_as(key.text(), key, message, options);
+    }
+    return receive_as(detail::stored_key(options_.key_prefix, scope, key.text()), key, message,
+                      options);
   }
 
   /// Looks at the clock now, without waiting for the next round of lease extensions; for tests that
@@ -88,8 +104,16 @@ class IdempotentReceiver {
         options_(parts.options_),
         handle_(parts.handle_),
         select_key_(parts.select_key_),
+        keyed_by_header_(parts.keyed_by_header_),
         gate_(std::make_unique<detail::KeyGate>(parts.keys_, parts.options_, parts.logger_,
                                                 parts.clock_)) {}
+
+  Received<Result> receive_by_fallback(const Envelope<Payload>& message,
+                                       const ReceiveOptions& options) {
+    SelectedKey key = options.fallback_key;
+    if (key.blank()) return without_key(message, options.stop);
+    return receive_as(detail::stored_key(options_.key_prefix, key.text()), key, message, options);
+  }
 
   Received<Result> without_key(const Envelope<Payload>& message, const std::stop_token& stop) {
     if (options_.on_missing_key == MissingKeyPolicy::reject) return {};
@@ -98,14 +122,14 @@ class IdempotentReceiver {
   }
 
   Received<Result> receive_as(std::string_view stored_key, SelectedKey& key,
-                              const Envelope<Payload>& message, const std::stop_token& stop) {
+                              const Envelope<Payload>& message, const ReceiveOptions& options) {
     const std::optional<BeginStatus> known = keys_.recognise(stored_key, options_.on_failed);
     if (known && is_answer(*known)) return not_handled(*known, key);
     const IdempotencyKey name(stored_key);
-    BeginOutcome begun = gate_->enter(name, options_.owner, stop);
-    if (begun.status == BeginStatus::acquired) return handled(name, begun, key, message, stop);
+    BeginOutcome begun = gate_->enter(name, options_.owner, options.stop);
+    if (begun.status == BeginStatus::acquired) return handled(name, begun, key, message, options);
     if (begun.status == BeginStatus::processed) {
-      if (std::optional<Result> result = replay(begun.result)) {
+      if (std::optional<Result> result = replay(name, begun.result)) {
         return {.status = ReceiveStatus::replayed,
                 .key = std::move(key),
                 .result = std::move(result),
@@ -145,8 +169,8 @@ class IdempotentReceiver {
   }
 
   Received<Result> handled(const IdempotencyKey& name, const BeginOutcome& begun, SelectedKey& key,
-                           const Envelope<Payload>& message, const std::stop_token& stop) {
-    detail::HeldKey held(*gate_, name, begun, stop);
+                           const Envelope<Payload>& message, const ReceiveOptions& options) {
+    detail::HeldKey held(*gate_, name, begun, options.stop);
     Received<Result> answer{.status = ReceiveStatus::processed, .key = std::move(key)};
     try {
       answer.result.emplace(handle_(message, held.context()));
@@ -154,7 +178,12 @@ class IdempotentReceiver {
       held.fail_with_current_exception();
       throw;
     }
-    answer.lease_lost = !held.complete(encoded(*answer.result, held));
+    try {
+      answer.lease_lost = !held.complete(encoded(*answer.result, held));
+    } catch (const UnrecordedSuccess& unrecorded) {
+      if (options.on_unrecorded == UnrecordedPolicy::raise) throw;
+      answer.unrecorded = std::make_shared<const UnrecordedSuccess>(unrecorded);
+    }
     return answer;
   }
 
@@ -167,10 +196,17 @@ class IdempotentReceiver {
     }
   }
 
-  std::optional<Result> replay(const std::optional<std::string>& stored) const {
+  std::optional<Result> replay(const IdempotencyKey& name,
+                               const std::optional<std::string>& stored) const {
     if (options_.on_duplicate != DuplicatePolicy::replay_completed || !stored) return std::nullopt;
+    std::optional<Result> result = decoded(*stored);
+    if (!result) gate_->warn_of_stored_result(name);
+    return result;
+  }
+
+  static std::optional<Result> decoded(const std::string& stored) {
     try {
-      return ResultCodec<Result>::decode(*stored);
+      return ResultCodec<Result>::decode(stored);
     } catch (const std::bad_alloc&) {
       throw;
     } catch (...) {
@@ -182,6 +218,7 @@ class IdempotentReceiver {
   ReceiverOptions options_;
   detail::HandlerCall<Payload, Result> handle_;
   detail::SelectorCall<Payload> select_key_;
+  bool keyed_by_header_;
   std::unique_ptr<detail::KeyGate> gate_;
 };
 
@@ -191,16 +228,19 @@ class IdempotentReceiver<Payload, Result>::Builder {
  public:
   /// Where the key is found: a callable that `detail::KeySelector` lists, such as
   /// `&AcceptOrder::order_id`. What it answers as a view or a reference must live in the message.
+  /// The key counts whoever sent the message.
   template <detail::KeySelector<Payload> Selector>
   Builder& key_by(Selector selector) {
     select_key_ = detail::selector_call<Payload>(std::move(selector));
-    return *this;
+    return set(keyed_by_header_, false);
   }
-  /// In another header.
+  /// In another header. As that of the default one, the key belongs to who sent the message, where
+  /// that is known: `ReceiveOptions::header_scope`.
   Builder& key_by_header(std::string name) {
-    return key_by([name = std::move(name)](const Envelope<Payload>& message) {
+    key_by([name = std::move(name)](const Envelope<Payload>& message) {
       return message.headers.get(name);
     });
+    return set(keyed_by_header_, true);
   }
 
   Builder& on_duplicate(DuplicatePolicy policy) { return set(options_.on_duplicate, policy); }
@@ -210,6 +250,8 @@ class IdempotentReceiver<Payload, Result>::Builder {
   Builder& wait_at_most(Duration time) { return set(options_.wait_at_most, time); }
   Builder& lease(Duration lease) { return set(options_.lease, lease); }
   Builder& retention(Duration retention) { return set(options_.retention, retention); }
+  Builder& verdict_tries(VerdictTries tries) { return set(options_.verdict_tries, tries); }
+  Builder& name(std::string name) { return set(options_.name, std::move(name)); }
   Builder& key_prefix(std::string prefix) { return set(options_.key_prefix, std::move(prefix)); }
   Builder& owner(std::string label) { return set(options_.owner, std::move(label)); }
   /// All of them at once.
@@ -238,6 +280,7 @@ class IdempotentReceiver<Payload, Result>::Builder {
   detail::SelectorCall<Payload> select_key_ = [](const Envelope<Payload>& message) -> SelectedKey {
     return message.headers.idempotency_key();
   };
+  bool keyed_by_header_ = true;
   ReceiverOptions options_;
   Logger* logger_ = nullptr;
   const Clock* clock_ = nullptr;

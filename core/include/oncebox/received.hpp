@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -60,26 +61,6 @@ class SelectedKey {
   std::variant<std::string_view, std::string> text_;
 };
 
-/// What a receiver answers.
-template <class Result>
-struct Received {
-  ReceiveStatus status = ReceiveStatus::missing_key;
-  /// Blank without one. Valid as long as the message that it was received with, unless `own`ed.
-  SelectedKey key = {};
-  std::optional<Result> result = {};           ///< when processed or replayed
-  std::optional<OriginalState> original = {};  ///< when a duplicate, replayed or busy
-  std::optional<std::string> error = {};       ///< why the original failed
-  /// The handler ran and has succeeded, but too slowly: somebody else began the key meanwhile, and
-  /// theirs is the result that is stored.
-  bool lease_lost = false;
-
-  /// Whether the work of this message is done, now or before.
-  [[nodiscard]] bool done() const noexcept {
-    return status == ReceiveStatus::processed || status == ReceiveStatus::replayed ||
-           (status == ReceiveStatus::duplicate && original == OriginalState::completed);
-  }
-};
-
 /// The handler has succeeded, but the store did not take that: `outcome_unknown`. The work must not
 /// be counted as failed. Until the lease ends the key is busy; unless the completion is repeated by
 /// then, the next message with this key calls the handler again.
@@ -94,6 +75,28 @@ class UnrecordedSuccess : public Error {
 
  private:
   CompleteRequest completion_;
+};
+
+/// What a receiver answers.
+template <class Result>
+struct Received {
+  ReceiveStatus status = ReceiveStatus::missing_key;
+  /// Blank without one. Valid as long as the message that it was received with, unless `own`ed.
+  SelectedKey key = {};
+  std::optional<Result> result = {};           ///< when processed or replayed
+  std::optional<OriginalState> original = {};  ///< when a duplicate, replayed or busy
+  std::optional<std::string> error = {};       ///< why the original failed
+  /// The handler ran and has succeeded, but too slowly: somebody else began the key meanwhile, and
+  /// theirs is the result that is stored.
+  bool lease_lost = false;
+  /// When processed, and the store did not take that; only with `UnrecordedPolicy::answer`.
+  std::shared_ptr<const UnrecordedSuccess> unrecorded = {};
+
+  /// Whether the work of this message is done, now or before.
+  [[nodiscard]] bool done() const noexcept {
+    return status == ReceiveStatus::processed || status == ReceiveStatus::replayed ||
+           (status == ReceiveStatus::duplicate && original == OriginalState::completed);
+  }
 };
 
 }  // namespace oncebox

@@ -33,17 +33,23 @@ enum class RunningPolicy {
   wait,
 };
 
-/// How often a verdict is offered to a store that does not take it. The key stays held meanwhile.
+/// How often a verdict is offered to a store that does not take it: for about 8.5 seconds, unless
+/// told otherwise. The thread waits so long, and the key stays held meanwhile. Once a success was
+/// offered in vain, the work is done again after the lease: better too long than too short.
 struct VerdictTries {
-  int count = 4;
+  int count = 6;
   Duration first_pause{25};  ///< between the first two; then four times as long each time
 };
 
 struct ReceiverOptions {
   std::string name = "receiver";  ///< in every log line
   std::string owner = {};         ///< a label for people, stored with each key that is begun
-  /// Stands before every key in the store, so that several receivers can share it without taking
-  /// each other's messages for duplicates.
+  /// Stands before every key in the store; at most 255 bytes.
+  ///
+  /// **Give each receiver that shares a store one of its own**, such as "billing:". Without, two
+  /// receivers that do different work for the same key hide each other's messages: what one has
+  /// done is a duplicate to the other, or replayed to it with a result of another kind. No prefix
+  /// should be the beginning of another one.
   std::string key_prefix = {};
 
   DuplicatePolicy on_duplicate = DuplicatePolicy::suppress;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "exception_text.hpp"
+#include "oncebox/content_hash.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/handler.hpp"
 #include "oncebox/limits.hpp"
@@ -25,7 +26,33 @@ constexpr Duration kRarestLook{500};
 constexpr int kPauseGrowth = 4;  // between tries of a verdict
 constexpr Duration kLongestPause = std::chrono::minutes{1};
 
+// Every continuation byte of UTF-8 is 10xxxxxx.
+std::size_t code_points_in(std::string_view text) noexcept {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+  }));
+}
+
 }  // namespace
+
+std::string stored_key(std::string_view prefix, std::string_view scope, std::string_view key) {
+  require_name(key, IdempotencyKeyTag::kWhat, IdempotencyKeyTag::kMaxCodePoints);
+  if (scope.empty() && key.starts_with('/')) scope = "/";
+  std::string name(scope);
+  name += key;
+  return stored_key(prefix, name);
+}
+
+std::string stored_key(std::string_view prefix, std::string_view name) {
+  std::string stored(prefix);
+  if (code_points_in(prefix) + code_points_in(name) <= kMaxIdempotencyKeyCodePoints) {
+    stored += name;
+  } else {
+    stored += "/sha256/";
+    stored += to_hex(sha256(name));
+  }
+  return stored;
+}
 
 class KeyGate::Impl {
  public:
@@ -171,6 +198,10 @@ BeginOutcome KeyGate::enter(const IdempotencyKey& key, const std::string& owner,
 }
 
 void KeyGate::wake() { impl_->wake(); }
+
+void KeyGate::warn_of_stored_result(const IdempotencyKey& key) noexcept {
+  impl_->warn("stored result could not be decoded; the duplicate is answered without it", key, {});
+}
 
 class HeldKey::Impl {
  public:

@@ -1,9 +1,17 @@
 #include "receiver/key_leases.hpp"
 
 #include <algorithm>
-#include <system_error>
+#include <exception>
+#include <string_view>
 
 namespace oncebox::detail {
+
+namespace {
+
+// Before another look, when one failed: soon enough for any lease, and no busy loop.
+constexpr Duration kAfterFailure{250};
+
+}  // namespace
 
 KeyLeases::KeyLeases(IdempotencyStore& keys, Duration lease, const std::string& name,
                      Logger& logger)
@@ -26,7 +34,7 @@ void KeyLeases::add(Held& held) {
   try {
     thread_ = std::jthread([this] { run(); });  // one that has ended is joined here
     running_ = true;
-  } catch (const std::system_error& error) {
+  } catch (const std::exception& error) {  // whatever it is, who holds the key must get to `remove`
     logger_.log(LogLevel::warning, "no thread to extend leases of keys",
                 {{"receiver", name_}, {"error", error.what()}});
   }
@@ -53,26 +61,40 @@ void KeyLeases::wake() {
 void KeyLeases::run() {
   std::unique_lock lock(mutex_);
   while (!stopped_) {
-    if (const std::vector<Renewal> due = take_due(); !due.empty()) {
-      lock.unlock();
-      renew(due);
-      lock.lock();
-      continue;
-    }
-    const bool called = changed_.wait_until(lock, next_due(), [&] { return stopped_ || woken_; });
+    const auto next = renew_due(lock);
+    const bool called = changed_.wait_until(lock, next, [&] { return stopped_ || woken_; });
     woken_ = false;
     if (!called && held_.empty()) break;
   }
   running_ = false;
 }
 
+// An exception that left the thread would end the process.
+Stopwatch::SteadyTime KeyLeases::renew_due(std::unique_lock<std::mutex>& lock) noexcept {
+  try {
+    while (!stopped_) {
+      const std::vector<Renewal> due = take_due();
+      if (due.empty()) return next_due();
+      lock.unlock();
+      renew(due);
+      lock.lock();
+    }
+  } catch (...) {
+    if (lock.owns_lock()) lock.unlock();
+    warn_not_extended(0);
+    lock.lock();
+  }
+  return std::chrono::steady_clock::now() + std::min(round_, kAfterFailure);
+}
+
+// Either all that is due or, when memory runs out, none.
 std::vector<KeyLeases::Renewal> KeyLeases::take_due() {
   std::vector<Renewal> due;
-  for (auto& [number, held] : held_) {
+  for (const auto& [number, held] : held_) {
     if (held->since_try.elapsed() < round_) continue;
     due.push_back({number, {.key = held->key, .lease_id = held->lease_id, .lease = lease_}});
-    held->since_try.restart();
   }
+  for (const Renewal& renewal : due) held_.at(renewal.number)->since_try.restart();
   return due;
 }
 
@@ -83,17 +105,31 @@ Stopwatch::SteadyTime KeyLeases::next_due() const {
 }
 
 void KeyLeases::renew(const std::vector<Renewal>& due) {
+  std::vector<KeyExtendOutcome> outcomes;
   try {
     std::vector<KeyExtension> extensions;
     extensions.reserve(due.size());
     for (const Renewal& renewal : due) extensions.push_back(renewal.extension);
-    const std::vector<KeyExtendOutcome> outcomes = keys_.extend(extensions);
-    note(due, &outcomes);
-  } catch (const std::exception& error) {
+    outcomes = keys_.extend(extensions);
+  } catch (...) {
     // There is time for another round before the lease ends.
+    warn_not_extended(due.size());
+    return note(due, nullptr);
+  }
+  note(due, &outcomes);
+}
+
+void KeyLeases::warn_not_extended(std::size_t keys) noexcept {
+  const auto warn = [&](std::string_view error) {
     logger_.log(LogLevel::warning, "leases of keys could not be extended",
-                {{"receiver", name_}, {"keys", due.size()}, {"error", error.what()}});
-    note(due, nullptr);
+                {{"receiver", name_}, {"keys", keys}, {"error", error}});
+  };
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    warn(error.what());
+  } catch (...) {
+    warn("an exception that is not a std::exception");
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -60,9 +61,14 @@ class KeyLeases {
   };
 
   void run();
+  /// Extends what is due, without the lock, and answers when something will be. Does not throw:
+  /// what goes wrong is logged, and tried again soon.
+  [[nodiscard]] Stopwatch::SteadyTime renew_due(std::unique_lock<std::mutex>& lock) noexcept;
   [[nodiscard]] std::vector<Renewal> take_due();
   [[nodiscard]] Stopwatch::SteadyTime next_due() const;
   void renew(const std::vector<Renewal>& due);
+  /// Because of the exception that is being handled.
+  void warn_not_extended(std::size_t keys) noexcept;
   /// Without outcomes the store could not be reached.
   void note(const std::vector<Renewal>& due, const std::vector<KeyExtendOutcome>* outcomes);
   bool is_lost_by(Held& held, const KeyExtendOutcome* outcome) const;

@@ -45,6 +45,7 @@ UnrecordedSuccess::UnrecordedSuccess(CompleteRequest completion, std::string_vie
       completion_(std::move(completion)) {}
 
 void ReceiverOptions::validate() const {
+  require_in_range("length of a key prefix", key_prefix.size(), 0, kMaxNameCodePoints);
   require_in_range("lease of a key", lease, limits::kMinKeyLease, limits::kMaxKeyLease);
   require_in_range("retention of a key", retention, Duration{1}, limits::kMaxRetention);
   require_in_range("time to wait for a running key", wait_at_most, Duration{0}, limits::kMaxDelay);

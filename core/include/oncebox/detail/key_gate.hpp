@@ -4,6 +4,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 
 #include "oncebox/clock.hpp"
 #include "oncebox/idempotency_store.hpp"
@@ -13,6 +14,15 @@
 
 /// The part of a receiver that does not depend on what is received.
 namespace oncebox::detail {
+
+/// The key under which a selected one is stored: prefix, scope, key. Without a scope a slash at its
+/// beginning is doubled, so that it is never one with a scope, which begins with a single slash.
+/// Throws `invalid_argument` for a text that is no key.
+[[nodiscard]] std::string stored_key(std::string_view prefix, std::string_view scope,
+                                     std::string_view key);
+/// Prefix and name; what is too long for a key is the prefix and "/sha256/" with the digest of the
+/// name instead.
+[[nodiscard]] std::string stored_key(std::string_view prefix, std::string_view name);
 
 /// Lets one caller at a time work under a key, and keeps the leases of those who do: one thread for
 /// all of them, which runs only while there are any. Everything is safe from any thread.
@@ -32,6 +42,9 @@ class KeyGate {
 
   /// Looks at the clock now: at leases, and at those who wait.
   void wake();
+
+  /// Logs that a stored result cannot be replayed.
+  void warn_of_stored_result(const IdempotencyKey& key) noexcept;
 
  private:
   friend class HeldKey;
