@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
   publishers.on("*", [](const ClaimedMessage& claimed, HandlerContext&) {
     const Message& message = claimed.message;
     if (message.topic == "stock.take" && claimed.history.attempt == 0) {
-      throw RetryAfter(20ms, "the broker is busy");
+      throw RetryAfter(1s, "the broker is busy");
     }
     std::cout << "published " << message.topic << ": " << message.payload.bytes() << " (of "
               << message.headers.causation_id().value_or("-") << ", in "
@@ -90,7 +90,11 @@ int main(int argc, char** argv) {
     throw PermanentFailure("nobody has a fax any more");
   });
   FinishedMessages published;
-  OutboxDispatcher sending(*store, publishers, {}, logger, published, clock);
+  // What cannot be published now is tried again for a week, instead of three days.
+  RetryPolicy a_week = outbox_retry_policy();
+  a_week.give_up_after = std::chrono::days{7};
+  OutboxDispatcher sending(*store, publishers, {.retries = RetryPolicies(a_week)}, logger,
+                           published, clock);
   sending.start();
   published.wait_for(3);
   sending.stop();

@@ -110,6 +110,9 @@ class Housekeeping::Impl {
       add({.name = member->name(),
            .inbox = {store.inbox(), store.inbox_operator()},
            .outbox = {store.outbox(), store.outbox_operator()},
+    if (!store.outbox.max_deliveries) {
+      store.outbox.max_deliveries = [] { return limits::kMaxDeliveries; };
+    }
            .keys = store.keys(),
            .audit = store.audit(),
            .keep_alive = member});

@@ -1,5 +1,6 @@
 #include "oncebox/outbox_dispatcher.hpp"
 
+#include "dispatcher/handler_calls.hpp"
 #include "oncebox/error.hpp"
 
 namespace oncebox {
@@ -11,7 +12,11 @@ class PublishingHandler final : public Handler {
   explicit PublishingHandler(std::shared_ptr<Publisher> publisher)
       : publisher_(std::move(publisher)) {}
   void handle(const ClaimedMessage& message, HandlerContext& context) override {
-    publisher_->publish(message, context);
+    try {
+      publisher_->publish(message, context);
+    } catch (const RetryAfter& asked) {
+      throw dispatcher::RetryNotBefore(asked.delay(), asked.what());
+    }
   }
 
  private:
@@ -20,10 +25,19 @@ class PublishingHandler final : public Handler {
 
 DispatcherOptions for_outbox(DispatcherOptions options) {
   if (options.name.empty()) options.name = "outbox";
+  if (!options.retries) options.retries.emplace(outbox_retry_policy());
   return options;
 }
 
 }  // namespace
+
+RetryPolicy outbox_retry_policy() {
+  return {.backoff = ExponentialBackoff{std::chrono::seconds{1}},
+          .jitter = Jitter::equal,
+          .max_delay = std::chrono::minutes{5},
+          .max_attempts = 20,
+          .give_up_after = std::chrono::days{3}};
+}
 
 Publishers& Publishers::on(TopicPattern pattern, std::shared_ptr<Publisher> publisher,
                            TopicLimits limits) {

@@ -45,6 +45,10 @@ void RetryPolicy::validate() const {
   if (max_attempts < 1) {
     throw Error(ErrorCode::out_of_range, "a retry policy allows at least 1 attempt");
   }
+  if (give_up_after) {
+    require_in_range("give_up_after of the retry policy", *give_up_after, kMinDelay,
+                     limits::kMaxDelay);
+  }
   if (const auto* exponential = std::get_if<ExponentialBackoff>(&backoff)) {
     require_in_range("base of the backoff", exponential->base, kMinDelay, limits::kMaxDelay);
   } else if (const auto* fixed = std::get_if<FixedDelay>(&backoff)) {
@@ -73,8 +77,10 @@ Duration RetryPolicy::delay_after(int attempt, std::uint64_t entropy) const {
   return delay;
 }
 
-std::optional<Duration> RetryPolicy::after_failure(int attempt, std::uint64_t entropy) const {
-  if (attempt + 1 >= max_attempts) return std::nullopt;
+std::optional<Duration> RetryPolicy::after_failure(int attempt, Duration age,
+                                                   std::uint64_t entropy) const {
+  const bool is_old_enough = !give_up_after || age >= *give_up_after;
+  if (attempt + 1 >= max_attempts && is_old_enough) return std::nullopt;
   return delay_after(attempt + 1, entropy);
 }
 
@@ -106,9 +112,13 @@ const RetryPolicy& RetryPolicies::for_topic(const Topic& topic) const noexcept {
   return match ? policies_[*match] : fallback_;
 }
 
-int RetryPolicies::most_attempts() const noexcept {
+std::optional<int> RetryPolicies::most_attempts() const noexcept {
+  if (fallback_.give_up_after) return std::nullopt;
   int most = fallback_.max_attempts;
-  for (const RetryPolicy& policy : policies_) most = std::max(most, policy.max_attempts);
+  for (const RetryPolicy& policy : policies_) {
+    if (policy.give_up_after) return std::nullopt;
+    most = std::max(most, policy.max_attempts);
+  }
   return most;
 }
 

@@ -159,6 +159,23 @@ TEST_F(DispatcherHandlingTest, DeadAfterTheLastAttemptThatThePolicyAllows) {
   EXPECT_EQ(record("m").history.last_error, "still broken");
 }
 
+TEST_F(DispatcherHandlingTest, PolicyMayGiveUpByAge) {
+  RecordProperty("requirement", "MSG-05");
+  handlers_.on("order.created", [](const ClaimedMessage&, HandlerContext&) {
+    throw std::runtime_error("still broken");
+  });
+  enqueue(message("m"));
+  const auto ending = start(
+      {.retries = RetryPolicies(
+           {.backoff = FixedDelay{seconds{1}}, .max_attempts = 2, .give_up_after = seconds{5}})});
+  for (int attempt = 1; attempt <= 5; ++attempt) {
+    ASSERT_TRUE(wait_until([&] { return record("m").history.attempt == attempt; }));
+    advance(seconds{1});
+  }
+  ASSERT_TRUE(wait_for_status("m", Status::dead));
+  EXPECT_EQ(record("m").history.last_error, "still broken");
+}
+
 TEST_F(DispatcherHandlingTest, RetryAfterSetsTheDelayAndCountsAnAttempt) {
   RecordProperty("requirement", "MSG-05");
   handlers_.on("order.created", [](const ClaimedMessage&, HandlerContext&) {

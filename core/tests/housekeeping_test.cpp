@@ -149,6 +149,27 @@ TEST_P(HousekeepingTest, EndsLapsedLeasesAndBuriesWhatWasDeliveredTooOften) {
   EXPECT_EQ(store->outbox().find(MessageKey{"shop", "m"})->status, Status::dead);
 }
 
+TEST_P(HousekeepingTest, WhatFailedOftenInAnOutboxIsNotBuriedWithALapse) {
+  RecordProperty("requirement", "R-10");
+  const auto store = make_store();
+  const MessageKey key{"shop", "m"};
+  const ClaimRequest request{.owner = OwnerToken::generate(), .lease = seconds{10}};
+  store->outbox().enqueue(message_of("m"));
+  for (int i = 0; i < defaults::kMaxDeliveries; ++i) {
+    const ClaimedMessage claimed = store->outbox().claim(request).at(0);
+    store->outbox().settle(
+        Settlement{delivery_of(claimed), Abandon{.error = "away", .delay = seconds{1}}});
+    clock_.advance(seconds{1});
+  }
+  (void)store->outbox().claim(request);
+  clock_.advance(seconds{10});
+  Housekeeping housekeeping = make();
+  housekeeping.add(kept("a", *store));
+  EXPECT_TRUE(eventually(
+      [&] { return housekeeping.figures().front().outbox == QueueHousekeeping{.released = 1}; }));
+  EXPECT_EQ(store->outbox().find(key)->status, Status::processing);
+}
+
 TEST_P(HousekeepingTest, FollowsTheStoresOfASetAsTheyComeAndGo) {
   RecordProperty("requirement", "IBX-098");
   Watched<std::vector<StoreLocation>> listed({{"a", "1"}, {"b", "1"}});

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <string>
@@ -15,6 +16,8 @@
 namespace oncebox {
 namespace {
 
+using std::chrono::hours;
+using std::chrono::minutes;
 using std::chrono::seconds;
 using Ids = std::vector<std::string>;
 
@@ -51,15 +54,35 @@ class OutboxDispatcherTest : public OnEachStore {
   }
   /// Waits until a failure is recorded, then moves the clock to the next try.
   [[nodiscard]] bool advance_after_failure(OutboxDispatcher& dispatcher, const std::string& id,
-                                           int failures) {
-    const MessageKey key{"shop", id};
-    const bool failed = eventually([&] {
-      const auto found = store_->outbox().find(key);
-      return found->history.attempt == failures && !found->lease;
-    });
-    clock_.advance(seconds{1});
+                                           int failures, Duration by = seconds{1}) {
+    const bool failed = has_failed(id, failures);
+    clock_.advance(by);
     dispatcher.wake();
     return failed;
+  }
+  [[nodiscard]] MessageRecord stored(const std::string& id) {
+    return store_->outbox().find(MessageKey{"shop", MessageId(id)}).value();
+  }
+  /// Waits until so many failures are recorded.
+  [[nodiscard]] bool has_failed(const std::string& id, int failures) {
+    return eventually([&] {
+      const MessageRecord found = stored(id);
+      return found.history.attempt == failures && !found.lease;
+    });
+  }
+  /// Publishes into the sink, unless the broker is away.
+  [[nodiscard]] std::shared_ptr<Publisher> unless(const std::atomic<bool>& away) {
+    return callable_publisher([this, &away](const ClaimedMessage& message, HandlerContext&) {
+      if (away) throw std::runtime_error("nobody there");
+      sink_.take(message);
+    });
+  }
+  void lose_to_a_worker_that_dies() {
+    const ClaimRequest request{.owner = OwnerToken::generate(),
+                               .lease = seconds{1},
+                               .max_deliveries = limits::kMaxDeliveries};
+    ASSERT_EQ(store_->outbox().claim(request).size(), 1U);
+    clock_.advance(seconds{1});
   }
 
   const RetryPolicies three_tries_{
@@ -156,6 +179,114 @@ TEST_P(OutboxDispatcherTest, PoisonRecordIsDeadAfterItsAttemptsAndBlocksNobody) 
   EXPECT_TRUE(wait_for_status("behind it", Status::done));
 }
 
+TEST_P(OutboxDispatcherTest, BrokerThatIsAwayForDaysCostsNeitherMessagesNorTheirOrder) {
+  RecordProperty("requirement", "PKT-08,MSG-05");
+  outbox_.enqueue({.topic = "t", .id = "1", .partition_key = "a"});
+  outbox_.enqueue({.topic = "t", .id = "2", .partition_key = "a"});
+  std::atomic<bool> away = true;
+  const auto dispatcher = start(unless(away));
+  for (int hours_away = 1; hours_away < 72; ++hours_away) {
+    ASSERT_TRUE(advance_after_failure(*dispatcher, "1", hours_away, hours{1}));
+  }
+  ASSERT_TRUE(has_failed("1", 72)) << "71 hours old";
+  EXPECT_EQ(record("1").status, Status::processing);
+  away = false;
+  clock_.advance(minutes{5});
+  dispatcher->wake();
+  ASSERT_TRUE(sink_.wait_for(2));
+  EXPECT_EQ(sink_.all(), (Ids{"1", "2"}));
+}
+
+TEST_P(OutboxDispatcherTest, GivenUpAfterThreeDaysKeptAndRevivedWithItsAttempts) {
+  RecordProperty("requirement", "PKT-08,MSG-05");
+  const RetryPolicy policy = outbox_retry_policy();
+  outbox_.enqueue({.topic = "t", .id = "1"});
+  std::atomic<bool> away = true;
+  const auto dispatcher = start(unless(away));
+  int failures = 1;
+  for (; failures < policy.max_attempts; ++failures) {
+    ASSERT_TRUE(advance_after_failure(*dispatcher, "1", failures, hours{1}));
+  }
+  ASSERT_TRUE(advance_after_failure(*dispatcher, "1", failures, *policy.give_up_after));
+  ASSERT_TRUE(wait_for_status("1", Status::dead));
+  EXPECT_EQ(record("1").last_error, "nobody there");
+
+  // However old it is by now.
+  const std::vector<MessageKey> keys{{"shop", "1"}};
+  (void)store_->outbox_operator().revive(keys);
+  dispatcher->wake();
+  for (failures = 1; failures + 1 < policy.max_attempts; ++failures) {
+    ASSERT_TRUE(advance_after_failure(*dispatcher, "1", failures, minutes{5}));
+  }
+  ASSERT_TRUE(has_failed("1", failures));
+  away = false;
+  clock_.advance(minutes{5});
+  dispatcher->wake();
+  EXPECT_TRUE(wait_for_status("1", Status::done));
+}
+
+TEST_P(OutboxDispatcherTest, AgeCountsFromTheDueTime) {
+  const Duration due_in = 2 * outbox_retry_policy().give_up_after.value();
+  outbox_.enqueue({.topic = "t", .id = "1", .due_at = clock_.now() + due_in});
+  std::atomic<bool> away = true;
+  const auto dispatcher = start(unless(away));
+  clock_.advance(due_in);
+  dispatcher->wake();
+  for (int failures = 1; failures < 30; ++failures) {
+    ASSERT_TRUE(advance_after_failure(*dispatcher, "1", failures, minutes{5}));
+  }
+  EXPECT_TRUE(has_failed("1", 30));
+}
+
+TEST_P(OutboxDispatcherTest, LapseOfWhatHasFailedOftenIsNotItsDeath) {
+  RecordProperty("requirement", "R-10");
+  std::atomic<bool> away = true;
+  outbox_.enqueue({.topic = "t", .id = "1"});
+  auto dispatcher = start(unless(away));
+  for (int failures = 1; failures < 50; ++failures) {
+    ASSERT_TRUE(advance_after_failure(*dispatcher, "1", failures, minutes{5}));
+  }
+  ASSERT_TRUE(has_failed("1", 50));
+  dispatcher.reset();
+  clock_.advance(minutes{5});
+  lose_to_a_worker_that_dies();
+  away = false;
+  dispatcher = start(unless(away));
+  EXPECT_TRUE(wait_for_status("1", Status::done));
+}
+
+TEST_P(OutboxDispatcherTest, MessageThatKillsItsWorkersIsDeadInTheEnd) {
+  RecordProperty("requirement", "R-10");
+  outbox_.enqueue({.topic = "t", .id = "1"});
+  const int most = 2 * outbox_retry_policy().max_attempts;
+  for (int i = 0; i < most; ++i) lose_to_a_worker_that_dies();
+  const auto dispatcher = start(callable_publisher(into_sink()));
+  ASSERT_TRUE(wait_for_status("1", Status::dead));
+  EXPECT_EQ(record("1").last_error, "lease expired 40 times");
+  EXPECT_TRUE(logger_.wait_for("error lease expired too often, message is dead store=outbox"));
+  EXPECT_TRUE(sink_.all().empty());
+}
+
+TEST_P(OutboxDispatcherTest, RetryAfterMakesNoDelayShorter) {
+  RecordProperty("requirement", "MSG-05");
+  outbox_.enqueue({.topic = "quick", .id = "quick"});
+  outbox_.enqueue({.topic = "slow", .id = "slow"});
+  const auto dispatcher = start(callable_publisher([](const ClaimedMessage& message, auto&) {
+    throw RetryAfter(message.message.topic == "slow" ? seconds{90} : seconds{1}, "busy");
+  }));
+  ASSERT_TRUE(has_failed("quick", 1));
+  ASSERT_TRUE(has_failed("slow", 1));
+  EXPECT_EQ(stored("slow").eligible_at, clock_.now() + seconds{90});
+  EXPECT_EQ(record("slow").last_error, "busy");
+  // With some failures the policy has delays from 150 s.
+  for (int failures = 1; failures < 10; ++failures) {
+    ASSERT_TRUE(advance_after_failure(*dispatcher, "quick", failures, minutes{5}));
+  }
+  ASSERT_TRUE(has_failed("quick", 10));
+  EXPECT_GE(stored("quick").eligible_at, clock_.now() + seconds{150});
+  EXPECT_LE(stored("quick").eligible_at, clock_.now() + seconds{300});
+}
+
 TEST_P(OutboxDispatcherTest, PermanentFailureIsDeadAtOnce) {
   outbox_.enqueue({.topic = "t", .id = "1"});
   const auto dispatcher = start(callable_publisher(
@@ -182,7 +313,7 @@ TEST_P(OutboxDispatcherTest, OrderWithinAPartitionIsThatOfTheEnqueueRetriesInclu
                                   const std::lock_guard lock(mutex);
                                   published[message.message.partition_key->str()].push_back(id);
                                 }),
-                                {.workers = 4});
+                                {.workers = 4, .retries = three_tries_});
   ASSERT_TRUE(advance_after_failure(*dispatcher, "4", 1));
   ASSERT_TRUE(eventually([&] { return dispatcher->stats().handled == 30; }));
   EXPECT_EQ(published, expected);

@@ -29,12 +29,21 @@ TEST(RetryPolicy, TheDefaultDoublesUpToAMinute) {
 TEST(RetryPolicy, DeadAfterExactlyMaxAttemptsFailures) {
   RecordProperty("requirement", "R-11,IBX-083,IBX-084");
   const RetryPolicy policy{.max_attempts = 3};
-  EXPECT_EQ(policy.after_failure(0, 0), seconds{2});
-  EXPECT_EQ(policy.after_failure(1, 0), seconds{4});
-  EXPECT_EQ(policy.after_failure(2, 0), std::nullopt);
-  EXPECT_EQ((RetryPolicy{.max_attempts = 1}.after_failure(0, 0)), std::nullopt);
-  EXPECT_TRUE(RetryPolicy{}.after_failure(8, 0));
-  EXPECT_FALSE(RetryPolicy{}.after_failure(9, 0));
+  constexpr Duration kAnyAge = days{1};
+  EXPECT_EQ(policy.after_failure(0, kAnyAge, 0), seconds{2});
+  EXPECT_EQ(policy.after_failure(1, kAnyAge, 0), seconds{4});
+  EXPECT_EQ(policy.after_failure(2, Duration{0}, 0), std::nullopt);
+  EXPECT_EQ((RetryPolicy{.max_attempts = 1}.after_failure(0, Duration{0}, 0)), std::nullopt);
+  EXPECT_TRUE(RetryPolicy{}.after_failure(8, kAnyAge, 0));
+  EXPECT_FALSE(RetryPolicy{}.after_failure(9, Duration{0}, 0));
+}
+
+TEST(RetryPolicy, WhatIsGivenUpByAgeIsOldAndHasFailedOftenEnough) {
+  const RetryPolicy policy{.max_attempts = 3, .give_up_after = seconds{100}};
+  EXPECT_TRUE(policy.after_failure(1'000, seconds{99}, 0)) << "an outage";
+  EXPECT_EQ(policy.after_failure(1, days{1}, 0), seconds{4}) << "late to its first attempt";
+  EXPECT_FALSE(policy.after_failure(2, seconds{100}, 0));
+  EXPECT_TRUE(policy.after_failure(2, seconds{-1}, 0)) << "a clock that was set back";
 }
 
 TEST(RetryPolicy, FixedDelaysAndListsAreCapped) {
@@ -79,6 +88,8 @@ TEST(RetryPolicy, RejectsDelaysThatAreNotPositive) {
   rejects({.backoff = DelayList{{seconds{1}, seconds{0}}}});
   rejects({.max_delay = milliseconds{0}});
   rejects({.max_attempts = 0});
+  rejects({.give_up_after = seconds{0}});
+  rejects({.give_up_after = days{366}});
   RetryPolicy{}.validate();
 }
 
@@ -102,6 +113,15 @@ TEST(RetryPolicies, ATopicsOwnPolicyOverridesTheDefault) {
   policies.set("payment.refund", {.max_attempts = 2});
   EXPECT_EQ(policies.for_topic("payment.refund").max_attempts, 2);
   expect_error(ErrorCode::out_of_range, [&] { policies.set("x", {.max_attempts = 0}); });
+}
+
+TEST(RetryPolicies, OneThatGivesUpByAgeBoundsNoAttempts) {
+  RetryPolicies policies;
+  policies.set("payment.*", {.max_attempts = 20});
+  EXPECT_EQ(policies.most_attempts(), 20);
+  policies.set("mail.*", {.max_attempts = 3, .give_up_after = days{1}});
+  EXPECT_EQ(policies.most_attempts(), std::nullopt);
+  EXPECT_EQ(RetryPolicies(RetryPolicy{.give_up_after = days{1}}).most_attempts(), std::nullopt);
 }
 
 }  // namespace

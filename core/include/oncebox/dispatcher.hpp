@@ -42,9 +42,12 @@ struct DispatcherOptions {
   /// also ends those that nobody claims, and buries what has expired.
   std::optional<Duration> reap_interval = defaults::kReapInterval;
 
-  RetryPolicies retries = {};
+  /// Nothing: `RetryPolicy` as it is, or `outbox_retry_policy` for an `OutboxDispatcher`.
+  std::optional<RetryPolicies> retries = {};
   NoHandlerPolicy no_handler = NoHandlerPolicy::abandon;
-  /// Nothing: twice the most attempts that `retries` allows.
+  /// See `ClaimRequest`. Nothing: twice the most attempts that `retries` allows. Failures
+  /// that end by age may be many more, and are then no part of it: a message of a topic is dead
+  /// after lapsed leases alone that are twice the `max_attempts` of its policy.
   std::optional<int> max_deliveries = {};
 
   /// Throws `out_of_range`, naming the option.

@@ -37,7 +37,9 @@ struct HousekeepingOptions {
 struct HousekeptQueue {
   QueueStore& queue;
   QueueOperator& operations;
-  /// As the claims of this queue say, see `ReapRequest`; from any thread. Empty: the default.
+  /// As the claims of this queue say, see `ReapRequest`; from any thread. Empty: the default; for
+  /// an outbox no limit, as its messages may have failed any number of times in a long outage (see
+  /// `outbox_retry_policy`), and whoever claims them counts their lapses.
   std::function<int()> max_deliveries = {};
 };
 

@@ -11,6 +11,7 @@
 #include "oncebox/observer.hpp"
 #include "oncebox/publisher.hpp"
 #include "oncebox/queue_store.hpp"
+#include "oncebox/retry_policy.hpp"
 #include "oncebox/running_stats.hpp"
 #include "oncebox/store.hpp"
 #include "oncebox/topic_pattern.hpp"
@@ -48,6 +49,15 @@ class Publishers {
   Handlers handlers_;
 };
 
+/// How an `OutboxDispatcher` repeats what fails, unless it is told otherwise. It waits for a broker
+/// that is away, and keeps the order meanwhile: the delays double from 2 s to 5 min, each between
+/// half of that and the whole; a message is given up when it is 3 days old and has failed 20 times.
+///
+///     RetryPolicy a_week = outbox_retry_policy();
+///     a_week.give_up_after = std::chrono::days{7};
+///     OutboxDispatcher dispatcher(store, publishers, {.retries = RetryPolicies(a_week)});
+[[nodiscard]] RetryPolicy outbox_retry_policy();
+
 /// Publishes the messages of an outbox: a `Dispatcher` whose handlers are publishers. What that
 /// promises holds here, in these words:
 ///
@@ -55,8 +65,9 @@ class Publishers {
 ///   process dies between, it is published again: at least once.
 /// - Messages of one partition key are published one after the other, in their order, retries
 ///   included. A dead one is out of the way.
-/// - One that fails is tried again by the retry policy of its topic, and dead after the last
-///   attempt; others are not held up. Dead ones can be revived as those of an inbox.
+/// - One that fails is tried again by the retry policy of its topic, `outbox_retry_policy` unless
+///   the options have another, and dead in the end; those of other keys are not held up. Dead ones
+///   are kept, and can be revived as those of an inbox.
 /// - It wakes when a message is committed, and by polling only where the store cannot tell.
 /// - A topic without a publisher is treated by `DispatcherOptions::no_handler`.
 ///

@@ -17,7 +17,8 @@ namespace oncebox {
 /// Returning means that the transport has accepted the message, and only then: what it accepts it
 /// keeps. Failures are told as a `Handler` tells them: `PermanentFailure` when no retry can help,
 /// `RetryAfter` when the transport says when to come again, anything else to try again by the retry
-/// policy of the topic. Their texts are stored and logged: no payload, no secret.
+/// policy of the topic. Other than that of a handler, a `RetryAfter` makes no delay shorter than
+/// the policy has it. Their texts are stored and logged: no payload, no secret.
 ///
 /// A message may be published again when the process dies before its acceptance is recorded, so it
 /// goes out under its key, source and id, by which the receiver recognises it. Called from several

@@ -37,14 +37,21 @@ enum class Jitter {
 };
 
 /// When a failed message is tried again, and when it is given up. The defaults are those of R-12
-/// and R-26: 2, 4, 8, 16, 32, 60, 60 … seconds, dead after ten failed deliveries.
+/// and R-26: 2, 4, 8, 16, 32, 60, 60 … seconds, dead after ten failed deliveries. An outbox has its
+/// own, `outbox_retry_policy`.
 struct RetryPolicy {
   std::variant<ExponentialBackoff, FixedDelay, DelayList> backoff = ExponentialBackoff{};
   Jitter jitter = Jitter::none;
   Duration max_delay = std::chrono::seconds{60};
   int max_attempts = 10;
+  /// Gives up by age: a message is dead with the first failure at which it is as old as this and
+  /// has failed `max_attempts` times. Neither ends it alone, so no outage that is shorter than this
+  /// does, and what comes late to its first attempt has all of them: because nothing ran for days,
+  /// it waited behind others of its partition key, or it was revived. The age counts from when the
+  /// message was first seen, or from its due time if that is later.
+  std::optional<Duration> give_up_after = {};
 
-  /// Throws `out_of_range` unless every delay is positive and at most a year, the list is not
+  /// Throws `out_of_range` unless every duration is positive and at most a year, the list is not
   /// empty, and `max_attempts` is at least 1.
   void validate() const;
 
@@ -54,8 +61,10 @@ struct RetryPolicy {
   [[nodiscard]] Duration delay_after(int attempt, std::uint64_t entropy) const;
 
   /// What follows when a delivery failed that came with `attempt` failures before it: the delay
-  /// until the next one, or nothing when the message is to be dead.
-  [[nodiscard]] std::optional<Duration> after_failure(int attempt, std::uint64_t entropy) const;
+  /// until the next one, or nothing when the message is to be dead. The age counts only with
+  /// `give_up_after`.
+  [[nodiscard]] std::optional<Duration> after_failure(int attempt, Duration age,
+                                                      std::uint64_t entropy) const;
 };
 
 /// The delay that a store itself applies when an abandon names none: the default policy, no jitter.
@@ -72,8 +81,8 @@ class RetryPolicies {
   RetryPolicies& set(const TopicPattern& pattern, RetryPolicy policy);
 
   [[nodiscard]] const RetryPolicy& for_topic(const Topic& topic) const noexcept;
-  /// The most attempts that any of the policies allows.
-  [[nodiscard]] int most_attempts() const noexcept;
+  /// The most attempts that any of the policies allows; nothing when one of them gives up by age.
+  [[nodiscard]] std::optional<int> most_attempts() const noexcept;
 
  private:
   RetryPolicy fallback_;

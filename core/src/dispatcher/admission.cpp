@@ -23,6 +23,8 @@ void Admission::take_in(InFlightTable& table, Origin& origin, std::vector<Claime
       WorkerPool::finish(*message, parts_.calls.refuse(*message->claimed, origin.store));
     } else if (parts_.routes.is_paused(content.topic.str())) {
       WorkerPool::finish(*message, Release{});
+    } else if (auto death = parts_.calls.bury(*message->claimed, origin.store)) {
+      WorkerPool::finish(*message, std::move(*death));
     } else {
       message->route->admit(now);
       message->place = places[runnable.size()];

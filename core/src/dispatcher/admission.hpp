@@ -13,8 +13,8 @@
 
 namespace oncebox::dispatcher {
 
-/// The way of claimed messages to the workers. What nobody handles, and what is paused, gets its
-/// verdict here. Safe from any thread.
+/// The way of claimed messages to the workers. What nobody handles, what is paused, and what killed
+/// too many workers gets its verdict here. Safe from any thread.
 class Admission {
  public:
   struct Parts {

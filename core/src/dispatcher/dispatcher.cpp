@@ -131,7 +131,7 @@ Dispatcher::Impl::Impl(QueueStore& store, const Handlers& handlers,
       settler_({store_, table_, gate_, gate_, counters_, logger_, observer_, clock_, options_.name},
                [this] { settle_signal_.raise(kVerdicts); }),
       origin_{options_.name, settler_, observer_, store_.transactional()},
-      calls_(options_.retries, options_.no_handler, logger_),
+      calls_({*options_.retries, options_.no_handler, options.max_deliveries}, logger_, clock_),
       workers_({ready_, gate_, calls_, clock_}, options_.workers),
       keeper_(
           {store_, table_, ready_, workers_, counters_, logger_, observer_, clock_, options_.name},

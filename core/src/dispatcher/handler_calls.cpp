@@ -1,6 +1,8 @@
 #include "dispatcher/handler_calls.hpp"
 
-#include <optional>
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <random>
 #include <string_view>
 #include <vector>
@@ -19,14 +21,17 @@ struct HandlerCalls::Failure {
   std::string type;
   std::string text;
   std::optional<Duration> delay = {};  ///< what the handler asks for
+  bool delay_is_a_floor = false;       ///< the policy's holds where it is longer
 };
 
 using detail::current_exception_type;
 
-HandlerCalls::HandlerCalls(const RetryPolicies& retries, NoHandlerPolicy no_handler, Logger& logger)
-    : retries_(retries),
-      no_handler_(no_handler),
+HandlerCalls::HandlerCalls(const Settings& settings, Logger& logger, const Clock& clock)
+    : retries_(settings.retries),
+      no_handler_(settings.no_handler),
+      counts_lapses_(!settings.max_deliveries && !settings.retries.most_attempts()),
       logger_(logger),
+      clock_(clock),
       entropy_state_(std::random_device{}()) {}
 
 template <class Handle>
@@ -39,6 +44,8 @@ HandlerCalls::Answer HandlerCalls::guarded(HandlerContext& context, Handle handl
       return handle();
     } catch (const PermanentFailure& permanent) {
       failure = {Kind::permanent, current_exception_type(), permanent.what()};
+    } catch (const RetryNotBefore& retry) {
+      failure = {Kind::transient, "oncebox::RetryAfter", retry.what(), retry.delay(), true};
     } catch (const RetryAfter& retry) {
       failure = {Kind::transient, current_exception_type(), retry.what(), retry.delay()};
     } catch (const std::exception& other) {
@@ -119,14 +126,22 @@ Verdict HandlerCalls::verdict_of(const Failure& failure, const HandlerContext& c
     log(LogLevel::error, "handler failed for good, message is dead", context, &failure);
     return Fail{std::move(error)};
   }
-  const RetryPolicy& policy = retries_.for_topic(message.message.topic);
-  const std::optional<Duration> delay = policy.after_failure(message.history.attempt, entropy());
+  const std::optional<Duration> delay = next_delay(message);
   if (!delay) {
     log(LogLevel::error, "handler failed for the last time, message is dead", context, &failure);
     return Fail{std::move(error)};
   }
   log(LogLevel::error, "handler failed", context, &failure);
-  return Abandon{std::move(error), failure.delay.value_or(*delay)};
+  const Duration asked = failure.delay.value_or(*delay);
+  return Abandon{std::move(error), failure.delay_is_a_floor ? std::max(asked, *delay) : asked};
+}
+
+std::optional<Duration> HandlerCalls::next_delay(const ClaimedMessage& message) {
+  const MessageHistory& history = message.history;
+  const RetryPolicy& policy = retries_.for_topic(message.message.topic);
+  const TimePoint since =
+      std::max(history.first_seen_at, message.message.due_at.value_or(history.first_seen_at));
+  return policy.after_failure(history.attempt, clock_.now() - since, entropy());
 }
 
 Verdict HandlerCalls::refuse(const ClaimedMessage& message, std::string_view store) noexcept {
@@ -135,12 +150,26 @@ Verdict HandlerCalls::refuse(const ClaimedMessage& message, std::string_view sto
   try {
     const std::string error = "no handler for topic " + message.message.topic.str();
     if (no_handler_ == NoHandlerPolicy::fail) return Fail{error};
-    const RetryPolicy& policy = retries_.for_topic(message.message.topic);
-    const auto delay = policy.after_failure(message.history.attempt, entropy());
+    const std::optional<Duration> delay = next_delay(message);
     if (!delay) return Fail{error};
     return Abandon{error, delay};
   } catch (...) {
     return Abandon{};
+  }
+}
+
+std::optional<Verdict> HandlerCalls::bury(const ClaimedMessage& message,
+                                          std::string_view store) noexcept {
+  const int lapses = message.history.lapses;
+  if (!counts_lapses_ || lapses == 0) return std::nullopt;
+  const RetryPolicy& policy = retries_.for_topic(message.message.topic);
+  if (lapses / 2 < policy.max_attempts) return std::nullopt;
+  log(LogLevel::error, "lease expired too often, message is dead",
+      HandlerContext(message, {}, nullptr, store), nullptr);
+  try {
+    return Fail{fmt::format("lease expired {} times", lapses)};
+  } catch (...) {
+    return std::nullopt;
   }
 }
 

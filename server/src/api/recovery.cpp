@@ -66,7 +66,7 @@ void Recovery::add(const ServedStorePtr& store) {
   remove(store->name());
   housekeeping_.add({.name = store->name(),
                      .inbox = kept(store->inbox),
-                     .outbox = kept(store->outbox),
+                     .outbox = {store->outbox.queue, store->outbox.operations},
                      .keys = store->store.store().keys(),
                      .audit = store->store.store().audit(),
                      .keep_alive = store});

@@ -240,7 +240,7 @@ TEST_P(SettleConformance, PolicyMakesAMessageDeadAfterExactlySoManyFailedDeliver
     while (record(id).status == Status::processing && failed_deliveries <= max_attempts) {
       const ClaimedMessage claimed = claim_one();
       ++failed_deliveries;
-      const std::optional<Duration> delay = policy.after_failure(claimed.history.attempt, 0);
+      const std::optional<Duration> delay = policy.after_failure(claimed.history.attempt, 0ms, 0);
       const Verdict verdict = delay ? Verdict(Abandon{.error = "boom", .delay = delay})
                                     : Verdict(Fail{.error = "boom"});
       EXPECT_EQ(settle(claimed, verdict), SettleOutcome::settled);
