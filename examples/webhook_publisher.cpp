@@ -57,8 +57,8 @@ int main() {
       .endpoints = {{.url = receiver.url() + "/hooks/shop",
                      .secrets = {"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
                      .topics = "order.*"}}};
-  OutboxDispatcher dispatcher(store, std::make_shared<webhook::WebhookPublisher>(options, clock),
-                              {}, logger, settled, clock);
+  OutboxDispatcher dispatcher(store, webhook::webhook_publishers(options, clock), {}, logger,
+                              settled, clock);
   dispatcher.start();
   settled.wait_for_one();
   std::cout << "last error: " << outbox.find("paid-1")->last_error.value_or("-") << '\n';

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <new>
 
@@ -96,7 +97,9 @@ void WebhookClientOptions::validate() const {
 
 WebhookAcceptance WebhookAnswer::acceptance() const noexcept {
   if (status >= 200 && status < 300) return WebhookAcceptance::taken;
-  const bool passes = status == 408 || status == 409 || status == 425 || status == 429;
+  constexpr int kPassing[] = {404, 405, 408, 409, 425, 429};
+  const bool passes =
+      std::find(std::begin(kPassing), std::end(kPassing), status) != std::end(kPassing);
   const bool is_refusal = status >= 400 && status < 500 && !passes;
   return is_refusal ? WebhookAcceptance::refused : WebhookAcceptance::may_pass;
 }

@@ -105,6 +105,7 @@ void WebhookPublisherOptions::validate() const {
   for (const WebhookEndpoint& endpoint : endpoints) {
     require_webhook_url(endpoint.url);
     (void)WebhookSigner(endpoint.secrets);
+    endpoint.limits.validate();
   }
   client.validate();
   if (content_type.empty() || !is_plain(content_type)) {
@@ -171,6 +172,19 @@ WebhookPublisher::~WebhookPublisher() = default;
 
 void WebhookPublisher::publish(const ClaimedMessage& message, HandlerContext& context) {
   impl_->publish(message, context.stop_token());
+}
+
+Publishers webhook_publishers(const WebhookPublisherOptions& options, const Clock& clock) {
+  const auto publisher = std::make_shared<WebhookPublisher>(options, clock);
+  Publishers publishers;
+  for (const WebhookEndpoint& endpoint : options.endpoints) {
+    publishers.on(endpoint.topics, publisher, endpoint.limits);
+  }
+  return publishers;
+}
+
+Publishers webhook_publishers(const WebhookPublisherOptions& options) {
+  return webhook_publishers(options, system_clock());
 }
 
 }  // namespace oncebox::webhook

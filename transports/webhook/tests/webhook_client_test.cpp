@@ -41,9 +41,9 @@ TEST_F(WebhookClientTest, TellsTheStatusAndWhatItMeans) {
   using enum WebhookAcceptance;
   const std::pair<int, WebhookAcceptance> meanings[] = {
       {200, taken},    {202, taken},    {204, taken},    {302, may_pass}, {307, may_pass},
-      {400, refused},  {401, refused},  {404, refused},  {408, may_pass}, {409, may_pass},
-      {410, refused},  {413, refused},  {422, refused},  {425, may_pass}, {429, may_pass},
-      {500, may_pass}, {502, may_pass}, {503, may_pass},
+      {400, refused},  {401, refused},  {403, refused},  {404, may_pass}, {405, may_pass},
+      {408, may_pass}, {409, may_pass}, {410, refused},  {413, refused},  {422, refused},
+      {425, may_pass}, {429, may_pass}, {500, may_pass}, {502, may_pass}, {503, may_pass},
   };
   for (const auto& [status, meaning] : meanings) {
     EXPECT_EQ(WebhookAnswer{.status = status}.acceptance(), meaning) << status;

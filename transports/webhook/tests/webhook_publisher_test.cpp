@@ -4,10 +4,11 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#include <atomic>
-#include <set>
+#include <chrono>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <thread>
 
 #include "expect_error.hpp"
 #include "oncebox/memory/memory_store.hpp"
@@ -43,6 +44,16 @@ std::string expected_signature(const std::string& key, const ReceivedRequest& re
   return "v1," + base64;
 }
 
+template <class Condition>
+[[nodiscard]] bool eventually(Condition holds) {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
 class WebhookPublisherTest : public ::testing::Test {
  protected:
   [[nodiscard]] ClaimedMessage message(const std::string& topic = "order.paid") const {
@@ -51,7 +62,8 @@ class WebhookPublisherTest : public ::testing::Test {
             .owner = OwnerToken::generate()};
   }
   [[nodiscard]] WebhookPublisherOptions options() const {
-    return {.endpoints = {{.url = server_.url() + "/hook", .secrets = {kSecret}}}};
+    return {.endpoints = {{.url = server_.url() + "/hook", .secrets = {kSecret}}},
+            .client = {.connect_timeout = 60s, .timeout = 60s}};
   }
   void publish(const ClaimedMessage& message, const WebhookPublisherOptions& options) {
     WebhookPublisher publisher(options, clock_);
@@ -147,7 +159,7 @@ TEST_F(WebhookPublisherTest, TopicsHaveAddressesOfTheirOwn) {
 }
 
 TEST_F(WebhookPublisherTest, RefusalIsAPermanentFailureThatTellsOnlyTheStatus) {
-  for (const int status : {400, 401, 404, 410, 422}) {
+  for (const int status : {400, 401, 403, 410, 422}) {
     answer_with({.status = status, .body = "s3cret answer"});
     try {
       publish(message());
@@ -159,7 +171,7 @@ TEST_F(WebhookPublisherTest, RefusalIsAPermanentFailureThatTellsOnlyTheStatus) {
 }
 
 TEST_F(WebhookPublisherTest, StatusThatMayPassIsTriedAgain) {
-  for (const int status : {302, 408, 409, 425, 429, 500, 503}) {
+  for (const int status : {302, 404, 405, 408, 409, 425, 429, 500, 503}) {
     answer_with({.status = status});
     const std::string text = expect_error(ErrorCode::unavailable, [&] { publish(message()); });
     EXPECT_EQ(text, "the receiver answered " + std::to_string(status));
@@ -201,6 +213,13 @@ TEST_F(WebhookPublisherTest, OptionsMustMakeSense) {
   EXPECT_NE(refused([](auto& bad) { bad.content_type = "a\nb"; }), "nothing");
   EXPECT_NE(refused([](auto& bad) { bad.max_retry_after = 0ms; }), "nothing");
   EXPECT_NE(refused([](auto& bad) { bad.client.timeout = 0ms; }), "nothing");
+  EXPECT_NE(refused([](auto& bad) { bad.endpoints[0].limits.max_concurrency = 0; }), "nothing");
+}
+
+TEST_F(WebhookPublisherTest, TopicsHaveOneEndpoint) {
+  WebhookPublisherOptions twice = options();
+  twice.endpoints.push_back(twice.endpoints.front());
+  expect_error(ErrorCode::conflict, [&] { (void)webhook_publishers(twice); });
 }
 
 // The whole way ---------------------------------------------------------------------------------
@@ -215,17 +234,9 @@ TEST_F(WebhookPublisherTest, OutboxGoesOutAndAReceiverThatComesBackGetsItUnderTh
   answer_with({.status = 503, .fields = {{"Retry-After", "5"}}});
   outbox.enqueue({.topic = "order.paid", .payload = "s3cret payload", .id = "paid-1"});
   {
-    OutboxDispatcher dispatcher(store, std::make_shared<WebhookPublisher>(options(), clock_), {},
-                                logger, observer, clock_);
+    OutboxDispatcher dispatcher(store, webhook_publishers(options(), clock_), {}, logger, observer,
+                                clock_);
     dispatcher.start();
-    const auto eventually = [](auto holds) {
-      const auto until = std::chrono::steady_clock::now() + kPatience;
-      while (!holds()) {
-        if (std::chrono::steady_clock::now() > until) return false;
-        std::this_thread::yield();
-      }
-      return true;
-    };
     ASSERT_TRUE(eventually([&] { return outbox.find("paid-1")->last_error.has_value(); }));
     EXPECT_EQ(outbox.find("paid-1")->status, Status::processing);
     answer_with({.status = 204, .body = ""});
@@ -239,6 +250,67 @@ TEST_F(WebhookPublisherTest, OutboxGoesOutAndAReceiverThatComesBackGetsItUnderTh
   EXPECT_EQ(requests[1].fields.at("webhook-id"), "shop:paid-1");
   EXPECT_EQ(log.str().find("s3cret"), std::string::npos);
   EXPECT_EQ(log.str().find("whsec"), std::string::npos);
+}
+
+TEST_F(WebhookPublisherTest, ReceiverThatAlwaysSaysInASecondKillsNothing) {
+  RecordProperty("requirement", "MSG-05");
+  memory::MemoryStore store(clock_);
+  NullLogger logger;
+  Observer observer;
+  Outbox outbox(store, {.source = "shop"}, logger, observer, clock_);
+  answer_with({.status = 429, .fields = {{"Retry-After", "1"}}});
+  outbox.enqueue({.topic = "order.paid", .id = "1"});
+  const TimePoint enqueued_at = clock_.now();
+  OutboxDispatcher dispatcher(store, webhook_publishers(options(), clock_), {}, logger, observer,
+                              clock_);
+  dispatcher.start();
+  const MessageKey key{"shop", "1"};
+  for (int failures = 1; failures <= 30; ++failures) {
+    std::optional<MessageRecord> record;
+    ASSERT_TRUE(eventually([&] {
+      record = store.outbox().find(key);
+      return record->history.attempt == failures && !record->lease;
+    })) << failures;
+    if (failures == 30) answer_with({.status = 204, .body = ""});
+    clock_.set(record->eligible_at.value());
+    dispatcher.wake();
+  }
+  EXPECT_TRUE(eventually([&] { return outbox.find("1")->status == Status::done; }));
+  EXPECT_GT(clock_.now() - enqueued_at, 30min);
+}
+
+TEST_F(WebhookPublisherTest, EndpointThatHangsDoesNotKeepOthersFromGettingTheirs) {
+  RecordProperty("requirement", "PKT-08");
+  constexpr std::size_t kEach = 10;
+  Watched<Reaction> slow_reaction(Reaction{.kind = Reaction::Kind::hang});
+  ScriptedServer slow([&](const ReceivedRequest&) { return slow_reaction.get(); });
+  WebhookPublisherOptions two = options();
+  two.client.timeout = 1h;
+  two.endpoints = {{.url = slow.url(), .secrets = {kSecret}, .topics = "slow.*"},
+                   {.url = server_.url(), .secrets = {kSecret}, .topics = "quick.*"}};
+  memory::MemoryStore store(clock_);
+  NullLogger logger;
+  Observer observer;
+  Outbox outbox(store, {.source = "shop"}, logger, observer, clock_);
+  for (const std::string kind : {"slow", "quick"}) {
+    for (std::size_t i = 0; i < kEach; ++i) {
+      outbox.enqueue({.topic = Topic(kind + ".one"), .id = MessageId(kind + std::to_string(i))});
+    }
+  }
+  OutboxDispatcher dispatcher(store, webhook_publishers(two, clock_), {.workers = 4}, logger,
+                              observer, clock_);
+  dispatcher.start();
+  EXPECT_TRUE(server_.wait_for_requests(kEach));
+  EXPECT_TRUE(slow.wait_for_requests(2));
+  EXPECT_EQ(slow.requests().size(), 2U);
+
+  slow_reaction.change([](Reaction& reaction) { reaction = {}; });
+  slow.cut_all();
+  EXPECT_TRUE(eventually([&] { return dispatcher.stats().handled == 2 * kEach - 2; }));
+  EXPECT_TRUE(eventually([&] { return dispatcher.stats().retried == 2; }));
+  clock_.advance(2s);
+  dispatcher.wake();
+  EXPECT_TRUE(eventually([&] { return dispatcher.stats().handled == 2 * kEach; }));
 }
 
 }  // namespace

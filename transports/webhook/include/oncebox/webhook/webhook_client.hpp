@@ -38,9 +38,11 @@ struct WebhookRequest {
 
 /// What a status means to the sender.
 enum class WebhookAcceptance {
-  taken,     ///< 2xx
-  refused,   ///< another 4xx than those below: the same request will never be taken
-  may_pass,  ///< nobody answered, 408, 409, 425, 429, 5xx, or a redirection, which is not followed
+  taken,    ///< 2xx
+  refused,  ///< another 4xx than those below: the same request will never be taken
+  /// Nobody answered, 408, 409, 425, 429, 5xx, or a redirection, which is not followed; 404 and
+  /// 405, too, with which a receiver answers everything after a bad deployment.
+  may_pass,
 };
 
 struct WebhookAnswer {

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/handlers.hpp"
+#include "oncebox/outbox_dispatcher.hpp"
 #include "oncebox/publisher.hpp"
 #include "oncebox/topic_pattern.hpp"
 #include "oncebox/webhook/webhook_client.hpp"
@@ -19,6 +21,9 @@ struct WebhookEndpoint {
   /// from one to the next.
   std::vector<std::string> secrets;
   TopicPattern topics = "*";
+  /// What `webhook_publishers` lets a dispatcher do at once for this endpoint. One that hangs keeps
+  /// so many workers, for as long as the client's timeout, and the others are for the rest.
+  TopicLimits limits = {.max_concurrency = 2};
 };
 
 struct WebhookPublisherOptions {
@@ -33,10 +38,9 @@ struct WebhookPublisherOptions {
   void validate() const;
 };
 
-/// Publishes by HTTP POST: the payload as it is, signed as Standard Webhooks says.
-///
-///     OutboxDispatcher dispatcher(store, std::make_shared<WebhookPublisher>(
-///         WebhookPublisherOptions{.endpoints = {{"https://example.com/hook", {"whsec_…"}}}}));
+/// Publishes by HTTP POST: the payload as it is, signed as Standard Webhooks says. It is one
+/// publisher for all of its endpoints, and knows nothing of their limits: give a dispatcher
+/// `webhook_publishers`.
 ///
 /// **What the receiver gets.** `webhook-id`: source and id of the message, `shop:order-1`, the same
 /// in every attempt; what is neither letter, digit, `-` nor `_` in them as `%XX`. The headers
@@ -45,9 +49,10 @@ struct WebhookPublisherOptions {
 /// so on, beside `Oncebox-Topic`, `Oncebox-Source`, `Oncebox-Message-Id` and `Oncebox-Attempt`; in
 /// these, `%` and what is not printable ASCII as `%XX`. No other header leaves the house.
 ///
-/// **What its answer means.** 2xx: accepted. 408, 409, 425, 429, 5xx, a redirection or no answer:
-/// tried again, as late as `Retry-After` says. Any other 4xx, 410 for example: a permanent failure.
-/// Errors name the status, and neither address, payload nor secret.
+/// **What its answer means.** 2xx: accepted. 404, 405, 408, 409, 425, 429, 5xx, a redirection or no
+/// answer: tried again by the retry policy of the topic, and not before `Retry-After`. Any other
+/// 4xx, 410 for example: a permanent failure. Errors name the status, and neither address, payload
+/// nor secret.
 class WebhookPublisher final : public Publisher {
  public:
   /// The clock is borrowed. Throws as `WebhookPublisherOptions::validate` does.
@@ -63,5 +68,21 @@ class WebhookPublisher final : public Publisher {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// A `WebhookPublisher` under the topics of each of its endpoints, with their limits, so that an
+/// endpoint that hangs does not keep the others from getting theirs. More may be added to it.
+///
+///     OutboxDispatcher dispatcher(store, webhook_publishers(
+///         {.endpoints = {{"https://example.com/hook", {"whsec_…"}, "order.*"},
+///                        {"https://example.org/mail", {"whsec_…"}, "mail.*"}}}),
+///         {.workers = 8});
+///
+/// Give the dispatcher more workers than those endpoints may take together that can hang at once.
+/// The clock is borrowed. Throws as the constructor of `WebhookPublisher` does, and `conflict` when
+/// two endpoints have the same topics.
+[[nodiscard]] Publishers webhook_publishers(const WebhookPublisherOptions& options,
+                                            const Clock& clock);
+/// On the machine's clock.
+[[nodiscard]] Publishers webhook_publishers(const WebhookPublisherOptions& options);
 
 }  // namespace oncebox::webhook
