@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import sqlite3
 import threading
 import time
@@ -168,6 +169,40 @@ class ControlDatabase(ManyStores):
             {"added": [], "removed": ["acme"], "reopened": [], "down": []},
         )
         self.assertEqual(self.status("acme"), 404)
+
+    def test_it_ends_though_a_store_hangs_that_it_is_looking_for(self):
+        self.execute("CREATE TABLE tenant (id, url); INSERT INTO tenant VALUES ('acme', 'memory:')")
+        process = self.serve(
+            *("--set", "discovery.database=sqlite:control.db"),
+            *("--set", "discovery.query=SELECT id, url FROM tenant"),
+            *("--set", "discovery.interval=24h"),
+        )
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            silent.settimeout(PATIENCE_S)
+            port = silent.getsockname()[1]
+            patience = "connect_timeout_s=600&call_timeout_ms=600000"
+            url = f"postgresql://127.0.0.1:{port}/x?{patience}"
+            self.execute(f"INSERT INTO tenant VALUES ('hangs', '{url}')")
+            process.send_signal(signal.SIGHUP)
+            connection, _ = silent.accept()
+            with connection:
+                self.assertEqual(self.status("acme"), 200)
+                self.assertEqual(self.status("hangs"), 503)
+                process.send_signal(signal.SIGTERM)
+                self.wait_for_log(process, "draining")
+        self.end_of(process)
+
+    def test_unknown_stores_are_not_refused_for_good_while_discovery_fails(self):
+        self.serve(
+            *("--store", "main=memory:"),
+            *("--set", "discovery.database=sqlite:control.db"),
+            *("--set", "discovery.query=SELECT id, url FROM tenant"),
+        )
+        self.assertEqual(self.status("main"), 200)
+        self.assertEqual(self.status("acme"), 503)
+        self.execute("CREATE TABLE tenant (id, url); INSERT INTO tenant VALUES ('acme', 'memory:')")
+        self.wait_for_status("acme", 200)
+        self.assertEqual(self.status("nova"), 404)
 
     def test_a_database_that_is_not_there_yet_is_asked_again(self):
         self.serve(

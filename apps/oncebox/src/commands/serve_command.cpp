@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 
+#include <condition_variable>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <mutex>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
@@ -95,6 +98,40 @@ void reload(server::Server& server, StreamLogger& logger, const ServeOptions& op
   (void)server.reload();
 }
 
+/// Reloads on a thread of its own: to look for stores may take long, and a signal that comes
+/// meanwhile must be heard.
+class Reloads {
+ public:
+  /// Everything is borrowed.
+  Reloads(server::Server& server, StreamLogger& logger, const ServeOptions& options)
+      : thread_([this, &server, &logger, &options](const std::stop_token& stop) {
+          while (wait(stop)) reload(server, logger, options);
+        }) {}
+
+  /// Soon. Those that are asked for while one is under way are one more.
+  void ask() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_asked_ = true;
+    }
+    asked_.notify_one();
+  }
+
+ private:
+  /// False when it ends.
+  bool wait(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    asked_.wait(lock, stop, [this] { return is_asked_; });
+    is_asked_ = false;
+    return !stop.stop_requested();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any asked_;
+  bool is_asked_ = false;
+  std::jthread thread_;  // last: it uses the members above
+};
+
 /// Drains; a second signal cuts off what is left.
 server::DrainResult drain(server::Server& server, Signals& signals, Duration within) {
   const std::jthread second_signal([&](const std::stop_token& stopped) {
@@ -124,11 +161,8 @@ ExitCode serve(Console& console, const ServeOptions& options) {
   server->start();
   announce(console, options, url_of(config.server, server->port()), server->port());
 
-  int signal = signals.wait();
-  while (signal == SIGHUP) {
-    reload(*server, *logger, options);
-    signal = signals.wait();
-  }
+  Reloads reloads(*server, *logger, options);
+  while (signals.wait() == SIGHUP) reloads.ask();
   logger->log(LogLevel::info, "draining", {{"within_ms", config.drain_timeout}});
   const server::DrainResult result = drain(*server, signals, config.drain_timeout);
   logger->log(LogLevel::info, "stopped", {{"unanswered", result.unanswered}});
