@@ -109,7 +109,8 @@ DeadGroupId dead_group_of(const MessageRecord& record) {
   return id;
 }
 
-DeadGroups group_dead(QueueOperator& queue, const DeadGroupsRequest& request) {
+DeadGroups group_dead(QueueOperator& queue, const DeadGroupsRequest& request,
+                      const KeepGoing& keep_going) {
   require_in_range("max_groups", request.max_groups, 1, kMaxGroups);
   require_in_range("max_records", request.max_records, 1, kMaxGroupedRecords);
   if (!request.filter.statuses.empty()) {
@@ -119,6 +120,7 @@ DeadGroups group_dead(QueueOperator& queue, const DeadGroupsRequest& request) {
   list.filter.statuses = {Status::dead};
   Grouping grouping(request.max_groups);
   for (;;) {
+    if (keep_going && !keep_going()) return grouping.take(false);
     list.limit = std::min(limits::kMaxListItems, request.max_records - grouping.messages());
     MessagePage page = queue.list(list);
     for (const MessageRecord& record : page.records) grouping.add(record);

@@ -33,12 +33,14 @@ MessageFilter filter_of(const DeadQuery& which) {
   return filter;
 }
 
+bool goes_on(const KeepGoing& keep_going) { return !keep_going || keep_going(); }
+
 /// Those that are meant, page by page. Each is met once: what is revived and dies again is not
 /// meant.
 class DeadWalk {
  public:
-  DeadWalk(QueueOperator& queue, const DeadQuery& which)
-      : queue_(queue), group_(which.group), left_(which.limit) {
+  DeadWalk(QueueOperator& queue, const DeadQuery& which, const KeepGoing& keep_going)
+      : queue_(queue), group_(which.group), keep_going_(keep_going), left_(which.limit) {
     request_.filter = filter_of(which);
     request_.limit = limits::kMaxListItems;
   }
@@ -58,6 +60,7 @@ class DeadWalk {
  private:
   bool read_page() {
     while (!ended_) {
+      if (!goes_on(keep_going_)) return false;
       MessagePage page = queue_.list(request_);
       page_ = std::move(page.records);
       at_ = 0;
@@ -70,6 +73,7 @@ class DeadWalk {
 
   QueueOperator& queue_;
   const std::optional<DeadGroupId> group_;
+  const KeepGoing& keep_going_;
   std::size_t left_;
   ListRequest request_;
   std::vector<MessageRecord> page_;
@@ -107,7 +111,7 @@ std::size_t repeat(const KeepGoing& keep_going, Step step) {
       const std::optional<std::size_t> more = step(changed);
       if (!more) break;
       changed += *more;
-    } while (!keep_going || keep_going());
+    } while (goes_on(keep_going));
   } catch (const Error& error) {
     if (changed == 0) throw;
     // Nobody may take it for a call that changed nothing.
@@ -141,9 +145,12 @@ RevivalResult revive_dead(QueueOperator& queue, const DeadQuery& which,
                           const ReviveOptions& options, const RevivalPace& pace,
                           const KeepGoing& keep_going) {
   // Before the first is revived: whether they can be.
-  if (pace.per_second) (void)plan_revival(queue, which, options, pace);
+  if (pace.per_second) {
+    (void)plan_revival(queue, which, options, pace, keep_going);
+    if (!goes_on(keep_going)) return {};  // the plan may be that of a part only
+  }
   const std::size_t slice = slice_of(pace);
-  DeadWalk walk(queue, which);
+  DeadWalk walk(queue, which, keep_going);
   RevivalResult result;
   const auto revive_slice = [&](std::size_t revived) -> std::optional<std::size_t> {
     const std::vector<MessageKey> keys = walk.next(slice);
@@ -178,9 +185,10 @@ std::vector<ReviveOutcome> revive_keys(QueueOperator& queue, std::span<const Mes
 }
 
 RevivalResult plan_revival(QueueOperator& queue, const DeadQuery& which,
-                           const ReviveOptions& options, const RevivalPace& pace) {
+                           const ReviveOptions& options, const RevivalPace& pace,
+                           const KeepGoing& keep_going) {
   const std::size_t slice = slice_of(pace);
-  const std::size_t count = count_dead(queue, which);
+  const std::size_t count = count_dead(queue, which, keep_going);
   const std::size_t before_last_slice = count == 0 ? 0 : (count - 1) / slice * slice;
   return {.count = count,
           .lasts = count == 0 ? Duration{0} : due_after(before_last_slice, options, pace)};
@@ -188,7 +196,7 @@ RevivalResult plan_revival(QueueOperator& queue, const DeadQuery& which,
 
 std::size_t purge_dead(QueueOperator& queue, const DeadQuery& which, const PurgeOptions& options,
                        const KeepGoing& keep_going) {
-  DeadWalk walk(queue, which);
+  DeadWalk walk(queue, which, keep_going);
   return repeat(keep_going, [&](std::size_t) -> std::optional<std::size_t> {
     const std::vector<MessageKey> keys = walk.next(kMaxSlice);
     if (keys.empty()) return std::nullopt;
@@ -197,10 +205,10 @@ std::size_t purge_dead(QueueOperator& queue, const DeadQuery& which, const Purge
   });
 }
 
-std::size_t count_dead(QueueOperator& queue, const DeadQuery& which) {
+std::size_t count_dead(QueueOperator& queue, const DeadQuery& which, const KeepGoing& keep_going) {
   MessageFilter filter = filter_of(which);
   if (!which.group) return std::min(which.limit, queue.count(filter));
-  DeadWalk walk(queue, which);
+  DeadWalk walk(queue, which, keep_going);
   std::size_t count = 0;
   for (;;) {
     const std::size_t more = walk.next(kMaxSlice).size();

@@ -107,6 +107,12 @@ TEST_P(DeadGroupsTest, ManyPagesAreWalkedOver) {
   EXPECT_EQ(found.groups[0].count, 1'250U);
   EXPECT_EQ(found.groups[1].count, 1'250U);
   EXPECT_THAT(group_dead(store_->outbox_operator()).groups, IsEmpty());
+
+  int pages = 0;
+  const DeadGroups first = group_dead(store_->inbox_operator(), {}, [&] { return ++pages < 2; });
+  EXPECT_EQ(first.messages, 1'000U) << "nobody waits for the rest";
+  EXPECT_FALSE(first.complete);
+  EXPECT_EQ(group_dead(store_->inbox_operator(), {}, [] { return false; }).messages, 0U);
 }
 
 }  // namespace

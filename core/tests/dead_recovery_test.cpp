@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <utility>
+
 #include "expect_error.hpp"
 #include "recovery_fixture.hpp"
 
@@ -108,9 +110,28 @@ TEST_P(DeadRecoveryTest, KeysAreRevivedAtTheRateAndThoseThatAreNotDeadTakeNoPlac
 
 TEST_P(DeadRecoveryTest, ItEndsWhenNobodyWaitsForIt) {
   bury_some(10);
-  int slices = 0;
-  EXPECT_EQ(revive_dead(queue_, {}, {}, {.per_second = 2}, [&] { return ++slices < 2; }).count, 4U);
+  const auto until_six_are_left = [&] { return dead() > 6; };
+  EXPECT_EQ(revive_dead(queue_, {}, {}, {.per_second = 2}, until_six_are_left).count, 4U);
   EXPECT_EQ(dead(), 6U);
+}
+
+TEST_P(DeadRecoveryTest, AWalkEndsWhenNobodyWaitsForItAlsoWhereNoneIsMeant) {
+  bury_some(3'000, "broken");
+  const DeadGroupId others{.topic = Topic("t"), .fingerprint = error_fingerprint("missing")};
+  const DeadGroupId all{.topic = Topic("t"), .fingerprint = error_fingerprint("broken")};
+  int asked = 0;
+  const auto once = [&] { return ++asked < 2; };
+  EXPECT_EQ(count_dead(queue_, {.group = all}, once), 1'000U);
+  EXPECT_EQ(std::exchange(asked, 0), 2);
+  EXPECT_EQ(count_dead(queue_, {.group = others}, once), 0U);
+  EXPECT_EQ(std::exchange(asked, 0), 2) << "it went on after the first page";
+  EXPECT_EQ(plan_revival(queue_, {.group = all}, {}, {.per_second = 1'000}, once).count, 1'000U);
+  EXPECT_EQ(std::exchange(asked, 0), 2);
+  EXPECT_EQ(revive_dead(queue_, {.group = all}, {}, {.per_second = 1'000}, once), RevivalResult{});
+  asked = 0;
+  EXPECT_EQ(purge_dead(queue_, {.group = others}, {}, once), 0U);
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(dead(), 3'000U);
 }
 
 TEST_P(DeadRecoveryTest, ARevivalThatMakesNoSenseIsRefusedBeforeAnythingChanges) {

@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 
 #include "api_fixture.hpp"
+#include "faulty_store.hpp"
 #include "oncebox/dead_groups.hpp"
 
 namespace oncebox::server {
@@ -109,6 +110,32 @@ TEST_P(RecoveryRoutesTest, ARateOrGroupThatMakesNoSenseChangesNothing) {
   EXPECT_EQ(record("a").status, Status::dead);
 }
 
+TEST(RecoveryRoutesFaults, AWalkOverTheDeadEndsWhenItsClientIsGone) {
+  const SystemClock clock;
+  StuckStore stuck(clock);
+  Store& store = stuck.store();
+  for (const std::string id : {"a", "b"}) {
+    store.inbox().enqueue(Message{.key = {"shop", id}, .topic = "order"});
+    store.inbox().mark(Mark{.key = {"shop", id}, .as = MarkAs::dead, .error = "x"});
+  }
+  ServerOptions options = quiet_options();
+  options.call_threads = 1;
+  ApiUnderTest under_test(options, {{"main", store}}, clock);
+  const auto holding = under_test.begin(get("/v1/messages/s/m"));
+  stuck.wait_for_first_find();
+  const std::string group = R"("group":"order:)" + error_fingerprint("x") + R"(","dryRun":true)";
+  const auto groups = under_test.begin(get("/v1/dead/groups?maxMessages=1000000"));
+  const auto plan = under_test.begin(post("/v1/dead/revive", "{" + group + R"(,"perSecond":1})"));
+  const auto count = under_test.begin(post("/v1/dead/purge", "{" + group + "}"));
+  for (const auto& exchange : {groups, plan, count}) exchange->go_away();
+  stuck.let_go();
+  // What they say nobody reads; it shows that they did not go on.
+  EXPECT_EQ(json_of(groups->wait()).at("messages"), 0);
+  EXPECT_EQ(json_of(groups->wait()).at("complete"), false);
+  EXPECT_EQ(json_of(plan->wait()).at("count"), 0);
+  EXPECT_EQ(json_of(count->wait()).at("count"), 0);
+}
+
 /// A watchdog that hardly rests.
 class HealthRouteTest : public ApiTest {
  protected:
@@ -145,7 +172,8 @@ TEST_P(HealthRouteTest, IsDegradedWithTheReasonWhileSomethingIsWrong) {
   EXPECT_EQ(finding.at("topic"), "order.created");
   EXPECT_EQ(finding.at("since").as_string(), format_rfc3339(clock_.now() - std::chrono::hours{1}));
   EXPECT_TRUE(eventually([&] { return under_test_.api().readiness().degraded; }));
-  EXPECT_TRUE(under_test_.api().readiness().ready) << "requests may still come";
+  EXPECT_TRUE(eventually([&] { return under_test_.api().readiness().ready; }))
+      << "requests may still come";
   EXPECT_EQ(call(get("/v1/health?x=1")).status, 400);
   (void)claim();
   store_->inbox().mark(Mark{.key = {"shop", "m"}});

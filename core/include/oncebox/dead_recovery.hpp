@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -44,9 +43,6 @@ struct RevivalResult {
   friend bool operator==(const RevivalResult&, const RevivalResult&) = default;
 };
 
-/// Asked between two slices; false ends the work early.
-using KeepGoing = std::function<bool()>;
-
 /// Revives them. Throws what the store throws; when some were revived before, as `outcome_unknown`
 /// with their number.
 RevivalResult revive_dead(QueueOperator& queue, const DeadQuery& which,
@@ -56,16 +52,18 @@ RevivalResult revive_dead(QueueOperator& queue, const DeadQuery& which,
 std::vector<ReviveOutcome> revive_keys(QueueOperator& queue, std::span<const MessageKey> keys,
                                        const ReviveOptions& options, const RevivalPace& pace);
 
-/// What `revive_dead` would do now.
+/// What `revive_dead` would do now. One that ends early tells of those that it has met.
 [[nodiscard]] RevivalResult plan_revival(QueueOperator& queue, const DeadQuery& which,
                                          const ReviveOptions& options = {},
-                                         const RevivalPace& pace = {});
+                                         const RevivalPace& pace = {},
+                                         const KeepGoing& keep_going = {});
 
 /// Removes them, and tells how many they were. Throws as `revive_dead` does.
 std::size_t purge_dead(QueueOperator& queue, const DeadQuery& which,
                        const PurgeOptions& options = {}, const KeepGoing& keep_going = {});
 
-/// How many are meant now.
-[[nodiscard]] std::size_t count_dead(QueueOperator& queue, const DeadQuery& which);
+/// How many are meant now. One that ends early tells how many it has met.
+[[nodiscard]] std::size_t count_dead(QueueOperator& queue, const DeadQuery& which,
+                                     const KeepGoing& keep_going = {});
 
 }  // namespace oncebox

@@ -38,6 +38,12 @@ std::string revive_listed(ServedQueue& served, const wire::ReviveCall& call,
 
 }  // namespace
 
+Presence watch(const ExchangePtr& exchange) {
+  auto present = std::make_shared<std::atomic<bool>>(true);
+  exchange->on_gone([present] { *present = false; });
+  return present;
+}
+
 std::string revive_paced(ServedQueue& served, const wire::ReviveCall& call, const AuditEntry& entry,
                          const Presence& present) {
   QueueOperator& queue = served.operations;
@@ -46,11 +52,12 @@ std::string revive_paced(ServedQueue& served, const wire::ReviveCall& call, cons
   }
   const DeadQuery query = query_of(call);
   const auto revive = [&] {
-    return revive_dead(queue, query, call.options, call.pace, [&] { return present->load(); });
+    return revive_dead(queue, query, call.options, call.pace, while_there(present));
   };
   const auto count = [](const RevivalResult& result) { return result.count; };
-  const RevivalResult result = call.dry_run ? plan_revival(queue, query, call.options, call.pace)
-                                            : audited(trail_of(served), entry, revive, count);
+  const RevivalResult result =
+      call.dry_run ? plan_revival(queue, query, call.options, call.pace, while_there(present))
+                   : audited(trail_of(served), entry, revive, count);
   return call.pace.per_second ? wire::write_paced(result, call.dry_run)
                               : wire::write_matched(result.count, call.dry_run);
 }
@@ -59,10 +66,8 @@ std::string purge_group(ServedQueue& served, const wire::PurgeCall& call, const 
                         const Presence& present) {
   QueueOperator& queue = served.operations;
   const DeadQuery query = query_of(call);
-  const auto purge = [&] {
-    return purge_dead(queue, query, call.options, [&] { return present->load(); });
-  };
-  const std::size_t count = call.dry_run ? count_dead(queue, query)
+  const auto purge = [&] { return purge_dead(queue, query, call.options, while_there(present)); };
+  const std::size_t count = call.dry_run ? count_dead(queue, query, while_there(present))
                                          : audited(trail_of(served), entry, purge, std::identity());
   return wire::write_matched(count, call.dry_run);
 }

@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
-#include <memory>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -26,12 +24,6 @@ namespace {
 constexpr std::size_t kDeadBatch = 1'000;
 /// That one call does.
 constexpr std::size_t kMaxDeadLimit = 1'000'000;
-
-Presence watch(const ExchangePtr& exchange) {
-  auto present = std::make_shared<std::atomic<bool>>(true);
-  exchange->on_gone([present] { *present = false; });
-  return present;
-}
 
 MessageFilter dead_only(MessageFilter filter) {
   const auto other = [](Status status) { return status != Status::dead; };
