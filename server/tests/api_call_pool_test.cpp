@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -147,22 +148,97 @@ TEST(CallLaneTest, AStoreThatHangsLeavesThreadsForOthersOfItsServerAndThoseForOt
   CallPool pool(16, 1'000);
   CallLane hanging(pool, "db://one");
   for (int i = 0; i < 40; ++i) hanging.submit(holdup.call());
-  holdup.wait_for(12);
+  holdup.wait_for(14);
   // Others of the same server hang, too.
   CallLane second(pool, "db://one");
   CallLane third(pool, "db://one");
   CallLane fourth(pool, "db://one");
   for (CallLane* lane : {&second, &third, &fourth}) lane->submit(holdup.call());
-  holdup.wait_for(14);
+  holdup.wait_for(16);
   // And another server has to have its turn.
   std::promise<void> answered;
   CallLane good(pool, "db://two");
   good.submit([&] { answered.set_value(); });
   EXPECT_EQ(answered.get_future().wait_for(kPatience), std::future_status::ready);
-  EXPECT_EQ(holdup.running(), 14);
+  EXPECT_EQ(holdup.running(), 16);
   holdup.open();
   pool.stop();
   EXPECT_EQ(holdup.running(), 43) << "nothing was forgotten";
+}
+
+TEST(CallLaneTest, DatabaseServersThatHangTakeNothingFromTheOthers) {
+  Holdup holdup;
+  Holdup parallel;
+  CallPool pool(4, 10'000);
+  std::vector<CallLane> hanging;
+  for (int i = 0; i < 20; ++i) {
+    CallLane& lane = hanging.emplace_back(pool, "db://" + std::to_string(i));
+    for (int call = 0; call < 10; ++call) lane.submit(holdup.call());
+  }
+  holdup.wait_for(20 * 3);
+  // Of another all that it may have run at the same time.
+  CallLane good(pool, "db://good");
+  CallLane second(pool, "db://good");
+  for (int call = 0; call < 3; ++call) good.submit(parallel.call());
+  parallel.wait_for(3);
+  second.submit(parallel.call());
+  parallel.wait_for(4);
+  EXPECT_EQ(holdup.running(), 20 * 3);
+  parallel.open();
+  holdup.open();
+  pool.stop();
+  EXPECT_EQ(holdup.running(), 20 * 10) << "nothing was forgotten";
+}
+
+TEST(CallLaneTest, TheLastThreadsAreForServersThatHaveNoCallUnderWay) {
+  Holdup holdup;
+  CallPool pool(8, 10'000);
+  EXPECT_EQ(pool.threads_at_most(), 256U);
+  std::vector<CallLane> hanging;
+  for (int i = 0; i < 40; ++i) {
+    CallLane& lane = hanging.emplace_back(pool, "db://" + std::to_string(i));
+    for (int call = 0; call < 10; ++call) lane.submit(holdup.call());
+  }
+  holdup.wait_for(192);
+  std::promise<void> answered;
+  CallLane good(pool, "db://good");
+  good.submit([&] { answered.set_value(); });
+  EXPECT_EQ(answered.get_future().wait_for(kPatience), std::future_status::ready);
+  EXPECT_LE(holdup.running(), 192 + 40);
+  EXPECT_LE(pool.threads(), pool.threads_at_most());
+  holdup.open();
+  pool.stop();
+  EXPECT_EQ(holdup.running(), 40 * 10);
+}
+
+TEST(CallPoolTest, ThreadsStartWhenTheyAreNeededAndEndWhenTheyHaveRested) {
+  CallPool pool(8, 100, Duration{1});
+  EXPECT_EQ(pool.threads(), 1U);
+  for (int round = 0; round < 3; ++round) {
+    Holdup holdup;
+    std::vector<CallLane> lanes;
+    for (int i = 0; i < 8; ++i) lanes.emplace_back(pool, "db://one").submit(holdup.call());
+    holdup.wait_for(8);
+    EXPECT_GE(pool.threads(), 8U);
+    holdup.open();
+    EXPECT_TRUE(eventually([&] { return pool.threads() == 1; })) << round;
+  }
+}
+
+TEST(CallPoolTest, CallsThatComeWhileThreadsStartAndEndAreAllRun) {
+  CallPool pool(4, 100'000, Duration{1});
+  std::vector<std::jthread> callers;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&pool, caller] {
+      CallLane lane(pool, "db://" + std::to_string(caller % 2));
+      std::atomic<int> ran = 0;
+      for (int i = 1; i <= 2'000; ++i) {
+        lane.submit([&] { ++ran; });
+        // Now and then the threads have nothing to do.
+        EXPECT_TRUE(i % 100 != 0 || eventually([&] { return ran == i; }));
+      }
+    });
+  }
 }
 
 TEST(CallLaneTest, WhatWaitsForAStoreThatHangsLeavesPlacesForOthers) {
@@ -232,6 +308,43 @@ TEST(CallPoolOfTheApi, ATenantThatHangsIsRefusedAndTheOthersAreAnswered) {
   for (const auto& exchange : hanging) EXPECT_EQ(exchange->wait().status, 404);
 }
 
+TEST(CallPoolOfTheApi, ThreeDatabaseServersThatHangHoldUpNoOther) {
+  const SystemClock clock;
+  std::map<std::string, StuckStore> stuck;
+  memory::MemoryStore good(clock);
+  std::vector<StoreLocation> locations{{"good", "db://good/x"}};
+  for (const std::string name : {"one", "two", "three"}) {
+    stuck.try_emplace(name, clock);
+    locations.push_back({name, "db://" + name + "/x"});
+  }
+  NullLogger logger;
+  StoreSet stores(
+      locations,
+      [&](const StoreLocation& location) {
+        const auto found = stuck.find(location.name);
+        return std::make_unique<ForwardingStore>(found == stuck.end() ? good
+                                                                      : found->second.store());
+      },
+      {}, logger);
+  ServerOptions options = quiet_options();
+  options.default_store = "good";
+  ApiUnderTest under_test(options, stores, clock);
+  std::vector<std::shared_ptr<TestExchange>> hanging;
+  for (const auto& [name, store] : stuck) {
+    for (int i = 0; i < 10; ++i) {
+      hanging.push_back(under_test.begin(get("/v1/stores/" + name + "/messages/s/m")));
+    }
+    store.wait_for_first_find();
+  }
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(under_test.call(get("/v1/messages/s/m")).status, 404) << i;
+    EXPECT_EQ(under_test.call(post("/v1/messages/claim", "{}")).status, 200) << i;
+  }
+  for (const auto& exchange : hanging) EXPECT_FALSE(exchange->answered());
+  for (auto& [name, store] : stuck) store.let_go();
+  for (const auto& exchange : hanging) EXPECT_EQ(exchange->wait().status, 404);
+}
+
 TEST(CallPoolOfTheApi, WhatWaitsForAStoreThatHangsDoesNotHoldUpTheEnd) {
   const SystemClock clock;
   StuckStore stuck(clock);
@@ -265,9 +378,12 @@ TEST(CallPoolOfTheApi, WhatWaitsForAStoreThatHangsDoesNotHoldUpTheEnd) {
 }
 
 TEST(TimerQueueTest, CallsBackInTheOrderOfTheTimes) {
+  std::promise<void> all_are_set;
   std::promise<void> last;
   std::vector<int> order;
   TimerQueue timers;
+  // One callback at a time: none of the others is called before all of them are set.
+  timers.at(steady_clock::now(), [gate = all_are_set.get_future().share()] { gate.wait(); });
   const SteadyTime now = steady_clock::now();
   timers.at(now + Duration{30}, [&] {
     order.push_back(3);
@@ -276,6 +392,7 @@ TEST(TimerQueueTest, CallsBackInTheOrderOfTheTimes) {
   timers.at(now + Duration{10}, [&] { order.push_back(1); });
   timers.at(now + Duration{20}, [&] { order.push_back(2); });
   timers.at(now - Duration{10}, [&] { order.push_back(0); });
+  all_are_set.set_value();
   last.get_future().wait();
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3}));
   EXPECT_GE(steady_clock::now(), now + Duration{30});

@@ -94,6 +94,8 @@ class ServedSetTest : public ::testing::Test {
   }
 
   std::vector<StoreLocation> discover() {
+    ++discoveries_;
+    is_held_up_.wait(true);
     const std::lock_guard lock(mutex_);
     if (is_broken_) throw Error(ErrorCode::invalid_argument, "no list today");
     return listed_;
@@ -112,6 +114,8 @@ class ServedSetTest : public ::testing::Test {
   std::set<std::string> down_;
   std::map<std::string, std::shared_ptr<WatchedStore::Control>> controls_;
   std::atomic<bool> is_broken_ = false;
+  std::atomic<int> discoveries_ = 0;
+  std::atomic<bool> is_held_up_ = false;
   SystemClock clock_;
   NullLogger logger_;
   std::optional<StoreSet> set_;
@@ -248,8 +252,11 @@ TEST_F(ServedSetTest, AStoreThatIsDownIsUnavailableAndTheOthersAreNot) {
   EXPECT_EQ(refused.body.find("nobody@db"), std::string::npos) << refused.body;
   EXPECT_EQ(status(message_to("c")), 404);
 
-  const Api::Readiness readiness = under_test_->api().readiness();
-  EXPECT_TRUE(readiness.ready);
+  Api::Readiness readiness;
+  EXPECT_TRUE(eventually([&] {
+    readiness = under_test_->api().readiness();
+    return readiness.ready;
+  }));
   EXPECT_TRUE(readiness.degraded);
   EXPECT_EQ(readiness.stores_down, 1U);
   const json::value down = json_of(call(get("/v1/stores"))).at("stores").at(1);
@@ -306,6 +313,29 @@ TEST_F(ServedSetTest, ADiscoveryThatFailsIsToldAndChangesNothing) {
   is_broken_ = false;
   EXPECT_EQ(status(post("/v1/stores/refresh", "")), 200);
   EXPECT_EQ(json_of(call(get("/v1/stores"))).at("discovery").at("health"), "Healthy");
+}
+
+TEST_F(ServedSetTest, ThoseWhoRefreshAtTheSameTimeShareOneDiscovery) {
+  list({{"a", "url-a"}});
+  start();
+  is_held_up_ = true;
+  std::vector<std::shared_ptr<TestExchange>> asking;
+  asking.push_back(under_test_->begin(post("/v1/stores/refresh", "")));
+  ASSERT_TRUE(eventually([this] { return discoveries_ == 2; })) << "the first was at the start";
+  // More than there are threads; all of them want to know of what is listed from now on.
+  list({{"a", "url-a"}, {"b", "url-b"}});
+  for (int i = 0; i < 20; ++i) asking.push_back(under_test_->begin(post("/v1/stores/refresh", "")));
+  EXPECT_EQ(json_of(call(get("/v1/stores"))).at("stores").as_array().size(), 1U);
+  EXPECT_EQ(status(message_to("a")), 200);
+  for (const auto& exchange : asking) EXPECT_FALSE(exchange->answered());
+  is_held_up_ = false;
+  is_held_up_.notify_all();
+  for (const auto& exchange : asking) EXPECT_EQ(exchange->wait().status, 200);
+  EXPECT_EQ(discoveries_, 3);
+  EXPECT_EQ(status(message_to("b")), 200);
+  for (std::size_t i = 2; i < asking.size(); ++i) {
+    EXPECT_EQ(asking[i]->wait().body, asking[1]->wait().body);
+  }
 }
 
 TEST_F(ServedSetTest, AThousandStoresAreListedByPages) {

@@ -60,4 +60,21 @@ class StuckStore {
   FaultyStore store_;
 };
 
+/// A memory store that does not tell how it is until it is let go.
+class SilentStore final : public ForwardingStore {
+ public:
+  explicit SilentStore(const Clock& clock)
+      : ForwardingStore(std::make_unique<memory::MemoryStore>(clock)) {}
+
+  [[nodiscard]] Health health() noexcept override {
+    opened_.wait();
+    return {};
+  }
+  void let_go() { promise_.set_value(); }
+
+ private:
+  std::promise<void> promise_;
+  const std::shared_future<void> opened_ = promise_.get_future().share();
+};
+
 }  // namespace oncebox::server

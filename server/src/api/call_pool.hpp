@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <concepts>
 #include <condition_variable>
 #include <cstddef>
@@ -10,7 +11,6 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "http/answers.hpp"
 
@@ -20,13 +20,19 @@ namespace oncebox::server {
 /// destructor is safe from any thread.
 ///
 /// **Lanes.** Calls about one store stand in its `CallLane`, and begin in the order in which they
-/// came; lanes take turns. Some threads are kept for those who have no call under way: a part for
-/// the other stores of a database server, and a part for other servers. So a store that hangs, or a
-/// server, holds up itself, until more servers hang than threads are kept. Likewise a quarter of
-/// the places of those that wait is kept for lanes where nobody does.
+/// came; lanes take turns. Each database server has a budget of its own of calls that run at the
+/// same time, so one that hangs holds up itself. A part of the budget is kept for stores of that
+/// server which have no call under way. Likewise a quarter of the places of those that wait is kept
+/// for lanes where nobody does.
+///
+/// **Threads.** They start when they are needed and end when they have rested, but for one. All
+/// servers together have at most `threads_at_most`, the last quarter of which is kept for servers
+/// that have no call under way.
 class CallPool {
  public:
-  CallPool(std::size_t threads, std::size_t max_queued);
+  /// `threads` is the budget of a server. A thread that had nothing to do for `rest` ends.
+  CallPool(std::size_t threads, std::size_t max_queued,
+           std::chrono::milliseconds rest = std::chrono::seconds{10});
   /// Stops, as `stop` does.
   ~CallPool();
   CallPool(const CallPool&) = delete;
@@ -46,13 +52,21 @@ class CallPool {
   /// Refuses further calls and drops those that wait: nobody is there any more to be answered.
   void discard();
 
+  /// How many there may be in all.
+  [[nodiscard]] std::size_t threads_at_most() const noexcept { return threads_at_most_; }
+  /// How many there are now.
+  [[nodiscard]] std::size_t threads() const;
+
  private:
   friend class CallLane;
+
+  enum class Bound { max_queued, none };
 
   struct Queued {
     virtual ~Queued() = default;
     virtual void run() noexcept = 0;
 
+    Bound bound = Bound::none;
     std::unique_ptr<Queued> next = {};
   };
 
@@ -78,28 +92,34 @@ class CallPool {
   };
   using LanePtr = std::shared_ptr<Lane>;
 
-  enum class Bound { max_queued, none };
-
   [[nodiscard]] LanePtr make_lane(const std::string& server);
-  void push(const LanePtr& lane, std::unique_ptr<Queued> call, Bound bound);
-  void work();
+  void push(const LanePtr& lane, std::unique_ptr<Queued> call);
+  using Threads = std::list<std::jthread>;
+  void work(Threads::iterator self);
+  void run_next(std::unique_lock<std::mutex>& lock, std::list<LanePtr>::iterator place);
   // These need the lock.
+  void let_another_work();
   [[nodiscard]] bool may_begin(const Lane& lane) const;
   [[nodiscard]] std::list<LanePtr>::iterator next();
   [[nodiscard]] std::unique_ptr<Queued> take(std::list<LanePtr>::iterator place);
 
+  const std::size_t threads_per_server_;
   const std::size_t threads_at_most_;
   const std::size_t max_queued_;
-  std::mutex mutex_;
+  const std::chrono::milliseconds rest_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::weak_ptr<Server>> servers_;
   std::list<LanePtr> waiting_;  ///< those in which calls wait, in turn
-  std::size_t queued_ = 0;
+  std::size_t queued_ = 0;      ///< of those with a bound
   std::size_t running_ = 0;
+  std::size_t idle_ = 0;  ///< threads that wait for a call, or are about to
   bool stopped_ = false;
   const LanePtr own_lane_;
   std::mutex joining_;
-  std::vector<std::jthread> threads_;  // last: they use the members above
+  // Last: they use the members above.
+  Threads ended_;  ///< have let go of the lock for good, and are to be joined
+  Threads threads_;
 };
 
 /// The calls about one store. Borrows the pool. Safe from any thread.
@@ -137,7 +157,9 @@ class CallLane {
 
   template <class Call>
   void push(Call call, CallPool::Bound bound) {
-    pool_.push(lane_, std::make_unique<CallPool::QueuedCall<Call>>(std::move(call)), bound);
+    auto queued = std::make_unique<CallPool::QueuedCall<Call>>(std::move(call));
+    queued->bound = bound;
+    pool_.push(lane_, std::move(queued));
   }
 
   CallPool& pool_;

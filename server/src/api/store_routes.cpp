@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,9 +22,6 @@ namespace {
 
 constexpr std::size_t kUsualPage = 100;
 constexpr std::size_t kLargestPage = 1'000;
-/// Stores are asked one by one; when it takes longer than this, the rest is told as it was last
-/// known.
-constexpr std::chrono::seconds kTimeToAsk{5};
 
 struct StoresQuery {
   std::optional<std::string> name = {};
@@ -64,15 +63,14 @@ void require_empty_body(const Request& request) {
   throw Error(ErrorCode::invalid_argument, "this call takes no body");
 }
 
-StoreReport report_of(ServedStores& stores, const MemberState& state,
-                      std::chrono::steady_clock::time_point ask_until) {
+/// As it was when it was last asked: one that hangs must not hold up who asks for the list.
+StoreReport report_of(ServedStores& stores, const MemberState& state) {
   StoreReport report{.name = state.name,
                      .is_default = state.name == stores.default_name(),
                      .health = {HealthStatus::unavailable, state.failure}};
   const ServedStorePtr served = state.open ? stores.find_open(state.name) : nullptr;
   if (!served) return report;
-  const bool in_time = std::chrono::steady_clock::now() < ask_until;
-  report.health = in_time ? served->ask_health() : served->last_health();
+  report.health = served->last_health();
   report.capabilities = served->store.store().capabilities();
   return report;
 }
@@ -97,13 +95,12 @@ std::string list_stores(ServedStores& stores, const StoresQuery& query) {
     });
   }
   StoresReport report{.discovery = stores.set().discovery_health()};
-  const auto ask_until = std::chrono::steady_clock::now() + kTimeToAsk;
   for (const MemberState& state : states) {
     if (report.stores.size() == query.limit) {
       report.next = wire::to_base64(report.stores.back().name);
       break;
     }
-    report.stores.push_back(report_of(stores, state, ask_until));
+    report.stores.push_back(report_of(stores, state));
   }
   return write_stores(report);
 }
@@ -118,6 +115,66 @@ RefreshResult refresh(StoreSet& stores) {
   }
 }
 
+/// Looks for stores, once for all who ask while that is under way or waits. So one that hangs takes
+/// two threads at most, however many ask.
+class SharedRefresh {
+ public:
+  SharedRefresh(StoreSet& stores, CallPool& calls) : stores_(stores), calls_(calls) {}
+
+  void ask(const ExchangePtr& exchange) {
+    const std::lock_guard lock(mutex_);
+    if (const std::shared_ptr<Round> round = next_.lock()) {
+      round->push_back(exchange);
+      return;
+    }
+    const auto round = std::make_shared<Round>(1, exchange);
+    calls_.submit([this, round]() noexcept { answer_all(*round); });
+    next_ = round;
+  }
+
+ private:
+  using Round = std::vector<ExchangePtr>;
+
+  void answer_all(Round& round) noexcept {
+    const std::lock_guard turn(turn_);
+    {
+      // Who asks from now on wants to know of what is listed from now on.
+      const std::lock_guard lock(mutex_);
+      next_.reset();
+    }
+    std::string body;
+    std::exception_ptr failure;
+    try {
+      body = write_refreshed(refresh(stores_));
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    for (const ExchangePtr& exchange : round) {
+      answer(*exchange, [&] {
+        if (failure) std::rethrow_exception(failure);
+        return json_response(body);
+      });
+    }
+  }
+
+  StoreSet& stores_;
+  CallPool& calls_;
+  std::mutex turn_;
+  std::mutex mutex_;
+  /// Those who wait for the next refresh. Only its call owns them: they go with it when it is
+  /// dropped.
+  std::weak_ptr<Round> next_;
+};
+
+/// A single store is asked how it is, among the calls that wait for it.
+void answer_about_one(ServedStores& stores, const ServedStorePtr& store,
+                      const ExchangePtr& exchange, const StoresQuery& query) {
+  store->calls.answer(exchange, [&stores, store, query](const Request&) {
+    store->ask_health();
+    return json_response(list_stores(stores, query));
+  });
+}
+
 }  // namespace
 
 void add_store_routes(Router& router, const ApiContext& context) {
@@ -128,19 +185,20 @@ void add_store_routes(Router& router, const ApiContext& context) {
               .scope = Scope::read,
               .handler = [&stores, &calls](const ExchangePtr& exchange) {
                 StoresQuery query = read_stores_query(exchange->request());
+                const ServedStorePtr one = query.name ? stores.find_open(*query.name) : nullptr;
+                if (one) return answer_about_one(stores, one, exchange, query);
                 calls.answer(exchange, [&stores, query = std::move(query)](const Request&) {
                   return json_response(list_stores(stores, query));
                 });
               }});
+  const auto refreshing = std::make_shared<SharedRefresh>(stores.set(), calls);
   router.add({.method = Method::post,
               .pattern = "/v1/stores/refresh",
               .scope = Scope::operate,
-              .handler = [&stores, &calls](const ExchangePtr& exchange) {
+              .handler = [refreshing](const ExchangePtr& exchange) {
                 require_no_query(exchange->request());
                 require_empty_body(exchange->request());
-                calls.answer(exchange, [&stores](const Request&) {
-                  return json_response(write_refreshed(refresh(stores.set())));
-                });
+                refreshing->ask(exchange);
               }});
 }
 

@@ -398,7 +398,7 @@ std::vector<ConfigKey> behaviour_keys() {
                    Time([](Config& c) -> auto& { return c.server.retention.interval; })),
       duration_key("retention.reap_interval", "How often to look for lapsed leases.",
                    Time([](Config& c) -> auto& { return c.server.retention.reap_interval; })),
-      count_key("retention.batch", "Messages that are removed in one transaction.",
+      count_key("retention.batch", "Messages that are removed in one transaction, at most.",
                 Count([](Config& c) -> auto& { return c.server.retention.batch; })),
 
       choice_key("enqueue.on_hash_mismatch", "When an id comes again with other content.",
@@ -418,7 +418,7 @@ std::vector<ConfigKey> behaviour_keys() {
       count_key("server.io_threads",
                 "Threads that read and write sockets; 0 means one for each core.",
                 Count([](Config& c) -> auto& { return c.server.io_threads; })),
-      count_key("server.call_threads", "Threads that wait for stores.",
+      count_key("server.call_threads", "Threads that wait for one database server, at most.",
                 Count([](Config& c) -> auto& { return c.server.call_threads; })),
       count_key("server.max_queued_calls", "Calls that may wait for such a thread.",
                 Count([](Config& c) -> auto& { return c.server.max_queued_calls; })),

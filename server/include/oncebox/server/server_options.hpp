@@ -64,7 +64,7 @@ struct RetentionOptions {
   Duration audit = defaults::kAuditRetention;      ///< of entries of the audit trail
   Duration interval = defaults::kCleanupInterval;  ///< how often to look
   Duration reap_interval = defaults::kReapInterval;
-  std::size_t batch = 100;  ///< removed in one transaction
+  std::size_t batch = 1'000;  ///< removed in one transaction at most; less where that takes long
 };
 
 enum class AccessLog { all, errors, off };
@@ -89,8 +89,10 @@ struct ServerOptions {
   bool strict_inbox = false;
   AccessLog access_log = AccessLog::all;
 
-  std::size_t io_threads = 0;     ///< that read and write sockets; 0: one for each core
-  std::size_t call_threads = 16;  ///< that wait for stores
+  std::size_t io_threads = 0;  ///< that read and write sockets; 0: one for each core
+  /// That wait for the stores of one database server, at most; so a server that hangs holds up
+  /// itself. For all servers together there are 256, or twice as many as this if that is more.
+  std::size_t call_threads = 16;
   std::size_t max_queued_calls = 1'024;
 
   /// Throws `out_of_range` or `invalid_argument`, naming the option.
