@@ -46,7 +46,7 @@ struct StoresReport {
 [[nodiscard]] std::string write_refreshed(const RefreshResult& result);
 
 struct QueueSample {
-  std::string_view store;
+  std::string store;
   std::string_view queue;
   QueueStats stats = {};
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "observe/metrics.hpp"
@@ -19,6 +20,12 @@ constexpr Duration kWatchedInterval = std::chrono::seconds{1};
 constexpr Duration kUnwatchedInterval = std::chrono::seconds{10};
 /// Counting may take at most one part in so many of the time.
 constexpr int kSampleShare = 5;
+constexpr Duration kLongestRest = std::chrono::seconds{10};
+/// Then what has come is told, and the rest in the next round.
+constexpr Duration kRoundLength = std::chrono::seconds{1};
+constexpr std::size_t kAskedAtOnce = 8;
+/// A store that has not answered for so long is down.
+constexpr Duration kHangsAfter = std::chrono::seconds{10};
 constexpr Duration kHeartbeat = std::chrono::seconds{15};
 constexpr Duration kWorkInterval{50};
 /// Stores that are counted each time although nobody uses them, and of those that did not answer.
@@ -26,6 +33,15 @@ constexpr std::size_t kQuietStores = 16;
 constexpr std::size_t kFailingStores = 2;
 /// When a client that lost its connection comes back.
 constexpr const char* kReconnect = "retry: 2000\n\n";
+
+/// Leaves so many: those behind the last one of before, and then from the beginning.
+void take_turns(std::vector<ServedStorePtr>& stores, std::size_t count, std::string& last) {
+  const auto next = std::ranges::find_if(
+      stores, [&](const ServedStorePtr& store) { return store->name() > last; });
+  std::ranges::rotate(stores, next);
+  if (stores.size() > count) stores.resize(count);
+  if (!stores.empty()) last = stores.back()->name();
+}
 
 std::string server_sent(std::string_view event, std::string_view data) {
   return fmt::format("event: {}\ndata: {}\n\n", event, data);
@@ -192,21 +208,24 @@ void EventStreams::stop() {
 void EventStreams::sample_until_stopped(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const SteadyTime started = steady_clock::now();
-    sample();
-    const SteadyTime ended = steady_clock::now();
-    const auto rest = std::chrono::ceil<Duration>(ended - started) * kSampleShare;
-    const SteadyTime watched = std::max(started + kWatchedInterval, ended + rest);
-    const SteadyTime unwatched = std::max(started + kUnwatchedInterval, ended + rest);
+    const Duration took = sample(stop);
+    const SteadyTime rested = steady_clock::now() + std::min(took * kSampleShare, kLongestRest);
+    const SteadyTime watched = std::max(started + kWatchedInterval, rested);
+    const SteadyTime unwatched = std::max(started + kUnwatchedInterval, rested);
     std::unique_lock lock(mutex_);
     somebody_listens_.wait_until(lock, stop, watched, [] { return false; });
     somebody_listens_.wait_until(lock, stop, unwatched, [this] { return !streams_.empty(); });
   }
 }
 
-void EventStreams::sample() {
+Duration EventStreams::sample(const std::stop_token& stop) {
   const std::vector<ServedStorePtr> stores = stores_.all();
+  // What there was no time for comes first.
+  if (to_ask_.empty()) std::ranges::copy(choose(stores), std::back_inserter(to_ask_));
+  ask(stop, steady_clock::now() + kRoundLength);
   std::vector<QueueSample> samples;
-  for (const ServedStorePtr& store : choose(stores)) sample_store(*store, samples);
+  const Duration took = take_answers(samples);
+  give_up_waiting();
   show_health(stores);
   const bool somebody_listens = listeners_ > 0;
   std::string event;
@@ -216,54 +235,119 @@ void EventStreams::sample() {
     last_sample_ = event;
   }
   if (somebody_listens) broadcast(event);
+  return took;
 }
 
 std::vector<ServedStorePtr> EventStreams::choose(const std::vector<ServedStorePtr>& stores) {
   std::vector<ServedStorePtr> chosen;
   std::vector<ServedStorePtr> quiet;
-  std::size_t failing = 0;
+  std::vector<ServedStorePtr> failing;
   for (const ServedStorePtr& store : stores) {
-    // One that does not answer may take long to say so.
-    const bool may_hang = failing_.contains(store->name()) && stores.size() > kQuietStores;
-    if (may_hang && ++failing > kFailingStores) continue;
+    if (is_asked(store)) continue;
+    if (failing_.contains(store->name())) {
+      failing.push_back(store);
+      continue;
+    }
     const bool is_used = store->take_use();
     (is_used || busy_.contains(store->name()) ? chosen : quiet).push_back(store);
   }
-  // Those behind the last one of before, and then from the beginning.
-  const auto next = std::ranges::find_if(
-      quiet, [this](const ServedStorePtr& store) { return store->name() > last_quiet_; });
-  std::ranges::rotate(quiet, next);
-  if (quiet.size() > kQuietStores) quiet.resize(kQuietStores);
-  if (!quiet.empty()) last_quiet_ = quiet.back()->name();
+  take_turns(quiet, kQuietStores, last_quiet_);
   chosen.insert(chosen.end(), quiet.begin(), quiet.end());
   std::ranges::sort(chosen, {}, [](const ServedStorePtr& store) { return store->name(); });
+  // One that did not answer may take long again, and is asked after the others.
+  const bool are_many = stores.size() > kQuietStores;
+  take_turns(failing, are_many ? kFailingStores : failing.size(), last_failing_);
+  chosen.insert(chosen.end(), failing.begin(), failing.end());
   return chosen;
 }
 
-void EventStreams::sample_store(ServedStore& store, std::vector<QueueSample>& samples) {
-  const std::string& name = store.name();
-  Health health;
-  bool is_busy = false;
+bool EventStreams::is_asked(const ServedStorePtr& store) const {
+  return asked_.contains(std::weak_ptr<ServedStore>(store));
+}
+
+void EventStreams::ask(const std::stop_token& stop, SteadyTime until) {
+  std::unique_lock lock(answers_mutex_);
+  // Those of an earlier round that have not answered do not count: they may never do.
+  const std::uint64_t round = ++round_;
+  under_way_ = 0;
+  while (!to_ask_.empty()) {
+    const auto has_room = [this] { return under_way_ < kAskedAtOnce; };
+    if (!answered_.wait_until(lock, stop, until, has_room)) return;
+    const ServedStorePtr store = to_ask_.front().lock();
+    to_ask_.pop_front();
+    if (!store) continue;
+    ++under_way_;
+    lock.unlock();
+    asked_.emplace(store, steady_clock::now());
+    store->calls.submit_own([this, store, round]() noexcept { count(store, round); });
+    lock.lock();
+  }
+  answered_.wait_until(lock, stop, until, [this] { return under_way_ == 0; });
+}
+
+void EventStreams::count(const ServedStorePtr& store, std::uint64_t round) noexcept {
+  const SteadyTime began = steady_clock::now();
+  Answer answer{.store = store, .name = store->name(), .round = round};
   try {
-    health = store.ask_health();
-    if (health.status != HealthStatus::unavailable) {
-      for (ServedQueue* queue : {&store.inbox, &store.outbox}) {
+    answer.health = store->ask_health();
+    if (answer.health.status != HealthStatus::unavailable) {
+      for (ServedQueue* queue : {&store->inbox, &store->outbox}) {
         QueueStats stats = queue->operations.stats();
-        store.store.metrics().on_stats(queue->name, stats, parts_.clock.now());
-        const TopicStats total = stats.total();
-        is_busy = is_busy || total.ready + total.waiting + total.leased > 0;
-        samples.push_back({name, queue->name, std::move(stats)});
+        store->store.metrics().on_stats(queue->name, stats, parts_.clock.now());
+        answer.samples.push_back({answer.name, queue->name, std::move(stats)});
       }
     }
   } catch (const std::exception& failure) {
-    health = {HealthStatus::unavailable, failure.what()};
-    store.note_health(health);
+    answer.health = {HealthStatus::unavailable, failure.what()};
+    store->note_health(answer.health);
   }
-  if (is_busy) {
-    busy_.insert(name);
-  } else {
-    busy_.erase(name);
+  answer.took = std::chrono::ceil<Duration>(steady_clock::now() - began);
+  const std::lock_guard lock(answers_mutex_);
+  if (round == round_) --under_way_;
+  answers_.push_back(std::move(answer));
+  answered_.notify_all();
+}
+
+Duration EventStreams::take_answers(std::vector<QueueSample>& samples) {
+  std::vector<Answer> answers;
+  {
+    const std::lock_guard lock(answers_mutex_);
+    answers.swap(answers_);
   }
+  std::ranges::sort(answers, {}, &Answer::name);
+  Duration took{0};
+  for (Answer& answer : answers) {
+    asked_.erase(answer.store);
+    // One that hung has not counted all that time.
+    took += std::min(answer.took, kRoundLength);
+    const bool is_busy = std::ranges::any_of(answer.samples, [](const QueueSample& sample) {
+      const TopicStats total = sample.stats.total();
+      return total.ready + total.waiting + total.leased > 0;
+    });
+    if (is_busy) {
+      busy_.insert(answer.name);
+    } else {
+      busy_.erase(answer.name);
+    }
+    note_health(answer.name, answer.health);
+    std::ranges::move(answer.samples, std::back_inserter(samples));
+  }
+  return took;
+}
+
+void EventStreams::give_up_waiting() {
+  const SteadyTime long_ago = steady_clock::now() - kHangsAfter;
+  std::erase_if(asked_, [](const auto& entry) { return entry.first.expired(); });
+  for (const auto& [asked, since] : asked_) {
+    const ServedStorePtr store = asked.lock();
+    if (!store || since > long_ago) continue;
+    const Health health{HealthStatus::unavailable, "it does not answer"};
+    store->note_health(health);
+    note_health(store->name(), health);
+  }
+}
+
+void EventStreams::note_health(const std::string& name, const Health& health) {
   if (health.status != HealthStatus::unavailable) {
     failing_.erase(name);
   } else if (failing_.insert(name).second) {

@@ -3,6 +3,9 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,7 +23,9 @@ namespace oncebox::server {
 /// `GET /v1/events`: tells those who listen how full the queues are, every second, and at once
 /// that a queue may have something to claim. Also counts the queues for the metrics, more rarely
 /// while nobody listens. Of many stores those in use are counted each time, and the others by
-/// turns, so that a thousand that do nothing cost next to nothing. Safe from any thread.
+/// turns, so that a thousand that do nothing cost next to nothing. Each is counted among the calls
+/// that wait for it, a few at the same time; what does not answer within a second is told when it
+/// does, and holds up nobody. Safe from any thread.
 class EventStreams {
  public:
   /// What it is given must outlive it, but for `stop`.
@@ -48,11 +53,29 @@ class EventStreams {
 
   void broadcast(const std::string& text) noexcept;
   void beat();
+  /// What a store answered.
+  struct Answer {
+    std::weak_ptr<ServedStore> store;  ///< who keeps the answer does not keep the store
+    std::string name;
+    std::uint64_t round = 0;  ///< in which it was asked
+    Health health;
+    std::vector<QueueSample> samples;
+    Duration took{};
+  };
+
   void sample_until_stopped(const std::stop_token& stop);
-  void sample();
-  /// Which stores to count this time.
+  /// One round; answers how long counting took, of all stores together.
+  Duration sample(const std::stop_token& stop);
+  /// Which stores to count next, in this order.
   [[nodiscard]] std::vector<ServedStorePtr> choose(const std::vector<ServedStorePtr>& stores);
-  void sample_store(ServedStore& store, std::vector<QueueSample>& samples);
+  [[nodiscard]] bool is_asked(const ServedStorePtr& store) const;
+  /// Asks them, a few at the same time, until all are asked and have answered, or it is time.
+  void ask(const std::stop_token& stop, SteadyTime until);
+  void count(const ServedStorePtr& store, std::uint64_t round) noexcept;
+  /// Takes note of what has come; answers how long that took.
+  Duration take_answers(std::vector<QueueSample>& samples);
+  void give_up_waiting();
+  void note_health(const std::string& name, const Health& health);
   void show_health(const std::vector<ServedStorePtr>& stores);
   /// Sees to it that its work is told, from soon on.
   void watch(const ServedStorePtr& store);
@@ -71,8 +94,18 @@ class EventStreams {
 
   std::vector<std::weak_ptr<WorkWatch>> watches_;
 
+  // What calls about the stores found, for the sampling thread.
+  std::mutex answers_mutex_;
+  std::condition_variable_any answered_;
+  std::vector<Answer> answers_;
+  std::uint64_t round_ = 0;
+  std::size_t under_way_ = 0;  ///< asked in this round, and not answered yet
+
   // For the sampling thread.
+  std::deque<std::weak_ptr<ServedStore>> to_ask_;  ///< chosen, and not asked yet
+  std::map<std::weak_ptr<ServedStore>, SteadyTime, std::owner_less<>> asked_;  ///< since when
   std::string last_quiet_;         ///< where the turns of those that are not in use are
+  std::string last_failing_;       ///< and of those that did not answer
   std::set<std::string> busy_;     ///< had something unfinished when they were last counted
   std::set<std::string> failing_;  ///< did not answer when they were last asked
   std::jthread sampler_;
