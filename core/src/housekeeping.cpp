@@ -57,6 +57,20 @@ class Notes {
     figures_.last_run = now;
     figures_.failing_since.reset();
   }
+  /// A call of this kind left more to do, or nothing. True, once, when that has lasted for long.
+  bool left(std::string_view kind, StepOutcome outcome, TimePoint now) {
+    const std::lock_guard lock(mutex_);
+    if (outcome != StepOutcome::more) {
+      behind_.erase(kind);
+      figures_.behind_since = earliest();
+      return false;
+    }
+    Behind& behind = behind_.try_emplace(kind, Behind{now}).first->second;
+    figures_.behind_since = earliest();
+    const bool was_told = behind.is_told;
+    behind.is_told = StoreHousekeeping{.store = {}, .behind_since = behind.since}.is_behind(now);
+    return behind.is_told && !was_told;
+  }
   void failed(TimePoint now) {
     const std::lock_guard lock(mutex_);
     ++figures_.failures;
@@ -64,8 +78,21 @@ class Notes {
   }
 
  private:
+  struct Behind {
+    TimePoint since;
+    bool is_told = false;
+  };
+
+  [[nodiscard]] std::optional<TimePoint> earliest() const {
+    std::optional<TimePoint> first;
+    for (const auto& [kind, behind] : behind_)
+      first = std::min(first.value_or(behind.since), behind.since);
+    return first;
+  }
+
   mutable std::mutex mutex_;
   StoreHousekeeping figures_;
+  std::map<std::string_view, Behind> behind_;  ///< by the name of the task, a literal
 };
 
 using NotesPtr = std::shared_ptr<Notes>;
@@ -83,6 +110,9 @@ class Housekeeping::Impl {
 
   void add(HousekeptStore store) {
     const auto notes = std::make_shared<Notes>(store.name);
+    if (!store.outbox.max_deliveries) {
+      store.outbox.max_deliveries = [] { return limits::kMaxDeliveries; };
+    }
     std::vector<StoreTask> tasks{
         reap("reap of the inbox", store.inbox, &StoreHousekeeping::inbox, notes),
         reap("reap of the outbox", store.outbox, &StoreHousekeeping::outbox, notes),
@@ -90,7 +120,10 @@ class Housekeeping::Impl {
         clean("cleanup of the outbox", store.outbox, &StoreHousekeeping::outbox, notes),
         clean_keys(store.keys, notes),
         clean_audit(store.audit, notes)};
-    tasks_.add(store.name, std::move(store.keep_alive), std::move(tasks));
+    tasks_.add({.store = store.name,
+                .server = store.server.empty() ? store.name : store.server,
+                .keep_alive = std::move(store.keep_alive)},
+               std::move(tasks));
     const std::lock_guard lock(mutex_);
     notes_.insert_or_assign(store.name, notes);
   }
@@ -108,11 +141,9 @@ class Housekeeping::Impl {
     try {
       Store& store = member->store();
       add({.name = member->name(),
+           .server = member->server(),
            .inbox = {store.inbox(), store.inbox_operator()},
            .outbox = {store.outbox(), store.outbox_operator()},
-    if (!store.outbox.max_deliveries) {
-      store.outbox.max_deliveries = [] { return limits::kMaxDeliveries; };
-    }
            .keys = store.keys(),
            .audit = store.audit(),
            .keep_alive = member});
@@ -201,18 +232,25 @@ class Housekeeping::Impl {
     return {.name = name,
             .interval = interval,
             .idle_interval = std::min(interval * kIdleFactor, kLongestInterval),
-            .step = [work = std::move(work), notes, &clock = clock_,
+            .step = [this, name, work = std::move(work), notes,
                      batch = PacedBatch(options_.batch, options_.batch_time)]() mutable {
               try {
-                const Step step{clock.now(), batch.size()};
+                const Step step{clock_.now(), batch.size()};
                 const std::size_t changed = work(*notes, step);
-                if (changed > 0) batch.took(clock.now() - step.now);
-                return outcome_of(changed, step.batch);
+                if (changed > 0) batch.took(clock_.now() - step.now);
+                const StepOutcome outcome = outcome_of(changed, step.batch);
+                if (notes->left(name, outcome, step.now)) tell_behind(name, *notes);
+                return outcome;
               } catch (...) {
-                notes->failed(clock.now());
+                notes->failed(clock_.now());
                 throw;
               }
             }};
+  }
+
+  void tell_behind(std::string_view task, const Notes& notes) {
+    logger_.log(LogLevel::warning, "housekeeping cannot keep up: more comes than is removed",
+                {{"store", notes.get().store}, {"job", task}});
   }
 
   const HousekeepingOptions options_;

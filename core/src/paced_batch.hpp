@@ -7,12 +7,15 @@
 
 namespace oncebox {
 
-/// How many items one transaction takes, so that it lasts no longer than a bound: half as many
-/// after one that took longer, and more again, step by step, after those that took less than half
-/// of it.
+/// How many items one transaction takes, so that it lasts no longer than a bound: a hundred at
+/// first, half as many after one that took longer, and more, step by step, after those that took
+/// less than half of it.
 class PacedBatch {
  public:
-  PacedBatch(std::size_t most, Duration bound) : most_(most), bound_(bound), size_(most) {}
+  static constexpr std::size_t kFirst = 100;
+
+  PacedBatch(std::size_t most, Duration bound)
+      : most_(most), bound_(bound), size_(std::min(most, kFirst)) {}
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 

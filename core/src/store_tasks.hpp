@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -59,21 +60,34 @@ class TaskTimes {
 };
 
 /// Runs tasks of many stores, each at its own times, on a few threads that start when they are
-/// needed. Of one store one step runs at a time, so a store that hangs occupies one thread; after a
-/// step that left more to do the store rests for several times the step's length. A store that
-/// fails is logged and tried again ever more rarely. Safe from any thread.
+/// needed. Of one store one step runs at a time; after a step that left more to do the store rests
+/// for several times the step's length. A store that fails is logged and tried again ever more
+/// rarely. Safe from any thread.
+///
+/// **Servers.** `steps` run at the same time, and half as many on database servers in trouble, all
+/// of these together. A server is in trouble while a step on it has run for `hangs_after`, and from
+/// when one failed until one succeeds. What hangs does not count, but of one server no more than
+/// `steps` do: so a server that hangs holds up others for that time at most, and then itself.
 class StoreTasks {
  public:
+  static constexpr Duration kHangsAfter = std::chrono::seconds{5};
+
   /// `what` begins the log line of a failure, a literal. The logger is borrowed.
-  StoreTasks(std::string_view what, std::size_t threads, Logger& logger);
+  StoreTasks(std::string_view what, std::size_t steps, Logger& logger,
+             Duration hangs_after = kHangsAfter);
   ~StoreTasks();
   StoreTasks(const StoreTasks&) = delete;
   StoreTasks& operator=(const StoreTasks&) = delete;
 
-  /// `keep_alive` is held until the store is removed and its last step has ended. Throws
-  /// `invalid_argument` when there is a store of this name.
-  void add(const std::string& store, std::shared_ptr<void> keep_alive,
-           std::vector<StoreTask> tasks);
+  /// `keep_alive` is held until the store is removed and its last step has ended.
+  struct Added {
+    std::string store;
+    std::string server;  ///< stands for the database server that it lives on
+    std::shared_ptr<void> keep_alive = {};
+  };
+
+  /// Throws `invalid_argument` when there is a store of this name.
+  void add(Added added, std::vector<StoreTask> tasks);
   /// No step begins any more; one that runs is not waited for. Nothing happens for a name that is
   /// not there.
   void remove(std::string_view store);
@@ -82,28 +96,50 @@ class StoreTasks {
 
  private:
   using SteadyTime = TaskTimes::SteadyTime;
+  struct Server;
   struct Lane;
   using LanePtr = std::shared_ptr<Lane>;
 
   void run(const std::stop_token& stop);
+  void run_next(std::unique_lock<std::mutex>& lock, LanePtr lane);
+  /// Whether it succeeded.
+  bool run_step(Lane& lane);
+  // These need the lock.
   void wait_as_follower(std::unique_lock<std::mutex>& lock, const std::stop_token& stop);
-  void wait_as_leader(std::unique_lock<std::mutex>& lock, const std::stop_token& stop);
-  void run_step(Lane& lane);
+  void wait_as_leader(std::unique_lock<std::mutex>& lock, const std::stop_token& stop,
+                      SteadyTime now);
+  [[nodiscard]] std::shared_ptr<Server> find_server(const std::string& name);
+  [[nodiscard]] LanePtr next_due(SteadyTime now) const;
+  [[nodiscard]] SteadyTime next_change(SteadyTime now) const;
+  [[nodiscard]] bool is_blocked(SteadyTime now) const;
+  [[nodiscard]] bool may_begin(const Lane& lane) const;
+  void note_trouble(Server& server, bool is_in_trouble);
+  void note_hanging(SteadyTime now);
+  void begin(const LanePtr& lane, SteadyTime now);
+  void end(const LanePtr& lane, bool succeeded);
   void enter(const LanePtr& lane);
   void leave(const LanePtr& lane);
   void let_another_lead();
 
   const std::string_view what_;
-  const std::size_t max_threads_;
+  const std::size_t steps_;
+  const Duration hangs_after_;
   Logger& logger_;
 
   std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<Server>> servers_;
   std::map<std::string, LanePtr, std::less<>> lanes_;
   std::multimap<SteadyTime, LanePtr> waiting_;  ///< those of which no step runs
+  std::list<Lane*> running_;                    ///< the others, the longest first
+  std::size_t hanging_ = 0;                     ///< of these
+  std::size_t running_well_ = 0;                ///< of the rest, on servers that are not in trouble
   // One thread waits for the next time; the others wait for a turn to do so.
-  std::condition_variable_any earlier_;
+  std::condition_variable_any changed_;
   std::condition_variable_any turn_;
   bool has_leader_ = false;
+  SteadyTime leads_until_{};
+  bool leads_blocked_ = false;  ///< the leader waits until a step ends, too
+  bool has_changed_ = false;    ///< for the leader: what it waits for may have come
   std::size_t followers_ = 0;
   bool stopped_ = false;
   std::vector<std::jthread> threads_;  // last: they use the members above

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -110,6 +111,13 @@ HealthStatus status_of(const WatchdogReport& report) {
              : HealthStatus::degraded;
 }
 
+Symptom hanging_since(TimePoint since) {
+  return {FindingCode::store_lagging, {}, Level::bad, since, "the store does not answer"};
+}
+
+/// The one thing that is found about a store as a whole.
+bool is_about_answering(const Finding& finding) { return finding.queue.empty(); }
+
 bool is_quiet(const QueueStats& stats) {
   const TopicStats total = stats.total();
   return total.ready + total.waiting + total.leased == 0;
@@ -171,7 +179,8 @@ class Watchdog::Impl {
         clock_(clock),
         listeners_(std::move(listeners)),
         tasks_("a look at the store", options_.threads, logger) {
-    tasks_.add(kOverdue, nullptr,
+    // For the log: `report` does not need it.
+    tasks_.add({.store = kOverdue, .server = kOverdue},
                {{.name = "looks that hang",
                  .interval = options_.interval,
                  .idle_interval = options_.interval,
@@ -179,14 +188,15 @@ class Watchdog::Impl {
   }
 
   void add(WatchedStore watched) {
-    std::shared_ptr<void> keep_alive = std::move(watched.keep_alive);
+    StoreTasks::Added added{.store = watched.name,
+                            .server = watched.server.empty() ? watched.name : watched.server,
+                            .keep_alive = std::move(watched.keep_alive)};
     const auto watch = std::make_shared<Watch>(std::move(watched), options_);
-    tasks_.add(watch->name, std::move(keep_alive),
-               {{.name = "look",
-                 .interval = options_.interval,
-                 .idle_interval = options_.interval * kIdleLooks,
-                 .step = [this, watch] { return look(*watch); },
-                 .first_within = std::min(options_.interval, kFirstLookWithin)}});
+    tasks_.add(std::move(added), {{.name = "look",
+                                   .interval = options_.interval,
+                                   .idle_interval = options_.interval * kIdleLooks,
+                                   .step = [this, watch] { return look(*watch); },
+                                   .first_within = std::min(options_.interval, kFirstLookWithin)}});
     const std::lock_guard lock(mutex_);
     watches_.insert_or_assign(watch->name, watch);
   }
@@ -204,7 +214,10 @@ class Watchdog::Impl {
 
   void on_opened(const MemberStorePtr& member) noexcept {
     try {
-      add({.name = member->name(), .store = member->store(), .keep_alive = member});
+      add({.name = member->name(),
+           .server = member->server(),
+           .store = member->store(),
+           .keep_alive = member});
     } catch (const std::exception& failure) {
       logger_.log(LogLevel::error, "a store is not watched",
                   {{"store", member->name()}, {"reason", failure.what()}});
@@ -218,10 +231,17 @@ class Watchdog::Impl {
 
   [[nodiscard]] WatchdogReport report() const {
     WatchdogReport report;
+    const TimePoint now = clock_.now();
     const std::lock_guard lock(mutex_);
     for (const auto& [name, watch] : watches_) {
       if (watch->health) report.stores.push_back({name, *watch->health});
-      for (Finding& finding : watch->findings.all()) report.findings.push_back(std::move(finding));
+      std::vector<Finding> findings = watch->findings.all();
+      // It is told by who asks: all threads may hang.
+      if (hangs(*watch, now) && std::ranges::none_of(findings, is_about_answering)) {
+        const Symptom symptom = hanging_since(now - hangs_after());
+        findings.push_back({symptom.code, name, {}, {}, symptom.since, symptom.detail});
+      }
+      std::ranges::move(findings, std::back_inserter(report.findings));
     }
     report.status = status_of(report);
     return report;
@@ -284,21 +304,18 @@ class Watchdog::Impl {
     {
       const std::lock_guard lock(mutex_);
       for (const auto& [name, watch] : watches_) {
-        const bool hangs = watch->look_began && now - *watch->look_began >= hangs_after();
-        if (hangs) hanging.push_back(watch);
+        if (hangs(*watch, now)) hanging.push_back(watch);
       }
     }
     for (const WatchPtr& watch : hanging) {
-      tell(update(*watch, {},
-                  {{FindingCode::store_lagging,
-                    {},
-                    Level::bad,
-                    now - hangs_after(),
-                    "the store does not answer"}}));
+      tell(update(*watch, {}, {hanging_since(now - hangs_after())}));
     }
   }
 
   [[nodiscard]] Duration hangs_after() const { return options_.slow_after * kHangs; }
+  [[nodiscard]] bool hangs(const Watch& watch, TimePoint now) const {
+    return watch.look_began && now - *watch.look_began >= hangs_after();
+  }
 
   std::vector<Findings::Change> update(Watch& watch, std::string_view queue,
                                        const std::vector<Symptom>& symptoms) {

@@ -246,12 +246,24 @@ TEST(PacedBatchTest, ShrinksWhileItTakesLongAndGrowsAgainUpToWhatItWas) {
   EXPECT_EQ(batch.size(), 100U);
 }
 
+TEST(PacedBatchTest, BeginsSmallAndGrowsWhileItIsQuick) {
+  PacedBatch batch(1'000, Duration{20});
+  EXPECT_EQ(batch.size(), 100U);
+  batch.took(Duration{5});
+  EXPECT_EQ(batch.size(), 125U);
+  for (int i = 0; i < 30; ++i) batch.took(Duration{5});
+  EXPECT_EQ(batch.size(), 1'000U);
+  batch.took(Duration{21});
+  EXPECT_EQ(batch.size(), 500U);
+}
+
 /// The keys of a store, where every clean-up takes its time.
 class SlowKeys final : public IdempotencyStore {
  public:
   SlowKeys(IdempotencyStore& below, testing::FakeClock& clock) : below_(below), clock_(clock) {}
 
   Watched<std::vector<std::size_t>> batches;
+  std::atomic<bool> never_ends = false;  ///< there is always more to remove
 
  private:
   std::vector<BeginOutcome> do_begin(std::span<const BeginRequest> requests) override {
@@ -273,6 +285,7 @@ class SlowKeys final : public IdempotencyStore {
     return below_.find(keys);
   }
   std::size_t do_cleanup(std::size_t limit) override {
+    if (never_ends) return limit;
     const std::size_t removed = below_.cleanup(limit);
     clock_.advance(Duration{30});
     if (removed > 0) batches.change([&](auto& all) { all.push_back(removed); });
@@ -298,6 +311,39 @@ TEST_P(HousekeepingTest, KeysGoInBatchesWhichAreSmallerWhereTheyTakeLong) {
                     .audit = store->audit()});
   EXPECT_TRUE(eventually([&] { return housekeeping.figures().front().keys_removed == 40; }));
   EXPECT_THAT(keys.batches.get(), ::testing::ElementsAre(20, 10, 5, 2, 1, 1, 1));
+}
+
+TEST_P(HousekeepingTest, OneThatIsBehindForAnHourIsToldOnce) {
+  const auto store = make_store();
+  SlowKeys keys(store->keys(), clock_);
+  keys.never_ends = true;
+  Housekeeping housekeeping = make();
+  housekeeping.add({.name = "a",
+                    .inbox = {store->inbox(), store->inbox_operator()},
+                    .outbox = {store->outbox(), store->outbox_operator()},
+                    .keys = keys,
+                    .audit = store->audit()});
+  const auto figures = [&] { return housekeeping.figures().front(); };
+  ASSERT_TRUE(eventually([&] { return figures().behind_since.has_value(); }));
+  EXPECT_EQ(figures().behind_since, clock_.now());
+  EXPECT_FALSE(figures().is_behind(clock_.now() + hours{1} - Duration{1}));
+  const auto removed_more = [&, before = figures().keys_removed] {
+    return figures().keys_removed > before + 100;
+  };
+  EXPECT_TRUE(eventually(removed_more));
+  clock_.advance(hours{1});
+  EXPECT_TRUE(figures().is_behind(clock_.now()));
+  const auto removed_much_more = [&, before = figures().keys_removed] {
+    return figures().keys_removed > before + 100;
+  };
+  EXPECT_TRUE(eventually(removed_much_more));
+  keys.never_ends = false;
+  EXPECT_TRUE(eventually([&] { return !figures().behind_since; }));
+  housekeeping.stop();
+  const std::string log = log_.str();
+  const std::size_t told = log.find("housekeeping cannot keep up");
+  EXPECT_NE(told, log.npos) << log;
+  EXPECT_EQ(log.find("housekeeping cannot keep up", told + 1), log.npos) << log;
 }
 
 TEST_P(HousekeepingTest, LapsedLeasesEndInBatches) {

@@ -94,7 +94,7 @@ TEST_F(StoreTasksTest, OfOneStoreOneStepRunsAtATime) {
     return StepOutcome::more;
   };
   StoreTasks tasks("work", 4, logger_);
-  tasks.add("a", nullptr, {busy(step), busy(step), busy(step)});
+  tasks.add({"a", "a"}, {busy(step), busy(step), busy(step)});
   EXPECT_TRUE(eventually([&] { return steps > 30; }));
   tasks.stop();
   EXPECT_EQ(most, 1);
@@ -109,7 +109,8 @@ TEST_F(StoreTasksTest, EveryTaskOfEveryStoreGetsItsTurn) {
     for (std::atomic<int>* count : {&steps.at(2 * store), &steps.at(2 * store + 1)}) {
       both.push_back(busy([count] { return ++*count, StepOutcome::worked; }));
     }
-    tasks.add("s" + std::to_string(store), nullptr, std::move(both));
+    const std::string name = "s" + std::to_string(store);
+    tasks.add({name, name}, std::move(both));
   }
   EXPECT_TRUE(eventually(
       [&] { return std::ranges::all_of(steps, [](const auto& count) { return count >= 3; }); }));
@@ -120,16 +121,90 @@ TEST_F(StoreTasksTest, OneThatHangsHoldsUpNoOther) {
   std::promise<void> hangs;
   std::atomic<int> steps = 0;
   StoreTasks tasks("work", 2, logger_);
-  tasks.add("hangs", nullptr, {busy([&] {
+  tasks.add({"hangs", "hangs"}, {busy([&] {
               hangs.set_value();
               let_go.get_future().wait();
               return StepOutcome::worked;
             })});
   hangs.get_future().wait();
-  tasks.add("works", nullptr, {busy([&] { return ++steps, StepOutcome::worked; })});
+  tasks.add({"works", "works"}, {busy([&] { return ++steps, StepOutcome::worked; })});
   EXPECT_TRUE(eventually([&] { return steps > 10; }));
   tasks.remove("hangs");
   let_go.set_value();
+}
+
+/// Holds up steps until it is opened, and counts them.
+class HeldSteps {
+ public:
+  [[nodiscard]] StoreTask task() {
+    return busy([this] {
+      held_.change([](int& held) { ++held; });
+      opened_.wait();
+      return StepOutcome::worked;
+    });
+  }
+  [[nodiscard]] bool wait_for(int held) const {
+    return held_.wait([&](int now) { return now >= held; });
+  }
+  [[nodiscard]] int held() const { return held_.get(); }
+  void open() { open_.set_value(); }
+
+ private:
+  Watched<int> held_;
+  std::promise<void> open_;
+  const std::shared_future<void> opened_ = open_.get_future().share();
+};
+
+TEST_F(StoreTasksTest, DatabaseServersThatHangHoldUpThemselvesAlone) {
+  HeldSteps held;
+  std::atomic<int> steps = 0;
+  StoreTasks tasks("work", 2, logger_, Duration{1});
+  for (const std::string server : {"one", "two", "three"}) {
+    for (int i = 0; i < 5; ++i) {
+      tasks.add({server + std::to_string(i), server}, {held.task()});
+    }
+  }
+  tasks.add({"works", "good"}, {busy([&] { return ++steps, StepOutcome::worked; })});
+  // Of each server as many as there are steps, and no more.
+  EXPECT_TRUE(held.wait_for(6));
+  EXPECT_TRUE(eventually([&, before = steps.load()] { return steps > before + 50; }));
+  EXPECT_EQ(held.held(), 6);
+  tasks.remove("works");
+  held.open();
+}
+
+TEST_F(StoreTasksTest, AStoreThatHangsLeavesTheOthersOfItsServerTheirTurns) {
+  HeldSteps held;
+  std::atomic<int> steps = 0;
+  StoreTasks tasks("work", 4, logger_, Duration{1});
+  tasks.add({"a", "server"}, {held.task()});
+  tasks.add({"b", "server"}, {held.task()});
+  EXPECT_TRUE(held.wait_for(2));
+  tasks.add({"c", "server"}, {busy([&] { return ++steps, StepOutcome::worked; })});
+  EXPECT_TRUE(eventually([&] { return steps > 50; }));
+  held.open();
+}
+
+TEST_F(StoreTasksTest, ServersWhoseLastStepFailedHaveHalfOfTheThreadsTogether) {
+  HeldSteps held;
+  std::atomic<int> steps = 0;
+  StoreTasks tasks("work", 4, logger_, std::chrono::hours{1});
+  for (int i = 0; i < 8; ++i) {
+    StoreTask fails_and_hangs = held.task();
+    fails_and_hangs.step = [hang = fails_and_hangs.step, has_failed = false]() mutable {
+      if (has_failed) return hang();
+      has_failed = true;
+      throw Error(ErrorCode::unavailable, "gone");
+    };
+    const std::string number = std::to_string(i);
+    tasks.add({"down" + number, "server" + std::to_string(i / 4)}, {std::move(fails_and_hangs)});
+  }
+  EXPECT_TRUE(held.wait_for(2));
+  tasks.add({"works", "good"}, {busy([&] { return ++steps, StepOutcome::worked; })});
+  EXPECT_TRUE(eventually([&] { return steps > 50; }));
+  EXPECT_EQ(held.held(), 2);
+  tasks.remove("works");
+  held.open();
 }
 
 TEST_F(StoreTasksTest, OneThatFailsIsLoggedAndAskedByNoneOfItsTasksForAWhile) {
@@ -140,8 +215,8 @@ TEST_F(StoreTasksTest, OneThatFailsIsLoggedAndAskedByNoneOfItsTasksForAWhile) {
     throw Error(ErrorCode::unavailable, "gone");
   };
   StoreTasks tasks("housekeeping", 2, logger_);
-  tasks.add("down", nullptr, {busy(fail), busy(fail)});
-  tasks.add("up", nullptr, {busy([&] { return ++steps, StepOutcome::worked; })});
+  tasks.add({"down", "down"}, {busy(fail), busy(fail)});
+  tasks.add({"up", "up"}, {busy([&] { return ++steps, StepOutcome::worked; })});
   EXPECT_TRUE(eventually([&] { return !failures.get().empty() && steps > 10; }));
   tasks.stop();
   // One, unless the machine has taken longer than the pause.
@@ -157,7 +232,7 @@ TEST_F(StoreTasksTest, WhatKeepsAStoreAliveIsLetGoWhenItsLastStepHasEnded) {
   std::promise<void> runs;
   const auto owner = std::make_shared<int>(0);
   StoreTasks tasks("work", 2, logger_);
-  tasks.add("a", owner, {busy([&] {
+  tasks.add({"a", "a", owner}, {busy([&] {
               runs.set_value();
               let_go.get_future().wait();
               return StepOutcome::more;
@@ -172,24 +247,25 @@ TEST_F(StoreTasksTest, WhatKeepsAStoreAliveIsLetGoWhenItsLastStepHasEnded) {
 TEST_F(StoreTasksTest, AStoreThatWaitsIsLetGoAtOnce) {
   const auto owner = std::make_shared<int>(0);
   StoreTasks tasks("work", 1, logger_);
-  tasks.add("a", owner, {{"work", kInterval, kInterval, [] { return StepOutcome::worked; }}});
+  tasks.add({"a", "a", owner},
+            {{"work", kInterval, kInterval, [] { return StepOutcome::worked; }}});
   tasks.remove("a");
   EXPECT_EQ(owner.use_count(), 1);
   tasks.remove("a");
-  tasks.add("a", owner, {busy([] { return StepOutcome::worked; })});
+  tasks.add({"a", "a", owner}, {busy([] { return StepOutcome::worked; })});
   expect_error(ErrorCode::invalid_argument,
-               [&] { tasks.add("a", nullptr, {busy([] { return StepOutcome::worked; })}); });
+               [&] { tasks.add({"a", "a"}, {busy([] { return StepOutcome::worked; })}); });
 }
 
 TEST_F(StoreTasksTest, AfterAStopNothingRuns) {
   std::atomic<int> steps = 0;
   StoreTasks tasks("work", 2, logger_);
   const auto step = [&] { return ++steps, StepOutcome::worked; };
-  tasks.add("a", nullptr, {busy(step)});
+  tasks.add({"a", "a"}, {busy(step)});
   EXPECT_TRUE(eventually([&] { return steps > 0; }));
   tasks.stop();
   const int before = steps;
-  tasks.add("b", nullptr, {busy(step)});
+  tasks.add({"b", "b"}, {busy(step)});
   tasks.stop();
   EXPECT_EQ(steps, before);
 }

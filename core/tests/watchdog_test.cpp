@@ -356,6 +356,32 @@ TEST_F(WatchdogTest, AStoreThatDoesNotAnswerIsFoundByTheOthers) {
   EXPECT_TRUE(eventually([&] { return watchdog.report().findings.empty(); }));
 }
 
+TEST_F(WatchdogTest, ALookThatHangsIsReportedAlsoWhenEveryThreadDoes) {
+  std::promise<void> let_go;
+  std::promise<void> hangs;
+  std::atomic<int> looks = 0;
+  TroubledStore store(clock_, [&] {
+    if (looks++ == 0) {
+      hangs.set_value();
+      let_go.get_future().wait();
+    }
+    return Health{};
+  });
+  Watchdog watchdog({.interval = hours{1}, .threads = 1}, logger_, clock_);
+  watchdog.add({.name = "hangs", .store = store});
+  hangs.get_future().wait();
+  clock_.advance(seconds{20} - Duration{1});
+  EXPECT_THAT(watchdog.report().findings, IsEmpty());
+  clock_.advance(Duration{1});
+  const WatchdogReport report = watchdog.report();
+  ASSERT_EQ(report.findings.size(), 1U);
+  EXPECT_EQ(report.findings.front().code, FindingCode::store_lagging);
+  EXPECT_EQ(report.findings.front().store, "hangs");
+  EXPECT_EQ(report.findings.front().detail, "the store does not answer");
+  EXPECT_EQ(report.status, HealthStatus::degraded);
+  let_go.set_value();
+}
+
 /// Counts what it hears.
 class CountingListener final : public LookListener {
  public:

@@ -24,12 +24,13 @@ struct HousekeepingOptions {
   Duration done_retention = defaults::kRetention;  ///< counted from when it became done
   std::optional<Duration> dead_retention = {};     ///< nothing: dead messages are kept
   Duration audit_retention = defaults::kAuditRetention;
-  /// Removed, or reaped, in one transaction at most: messages, keys, entries.
-  std::size_t batch = 100;
+  /// Removed, or reaped, in one transaction at most: messages, keys, entries. They begin with 100
+  /// and grow while they are quick.
+  std::size_t batch = 1'000;
   /// A transaction that takes longer makes the next ones of its kind smaller: others may have to
-  /// wait for it. They grow again when they are quick.
+  /// wait for it. They grow again when they take less than half of it.
   Duration batch_time{20};
-  /// At most; they start when they are needed. So many stores less one may hang before others wait.
+  /// Calls at the same time, not counting those that hang; threads start when they are needed.
   std::size_t threads = 4;
 };
 
@@ -47,6 +48,7 @@ struct HousekeptQueue {
 /// go.
 struct HousekeptStore {
   std::string name;
+  std::string server = {};  ///< the database server that it lives on; empty: one of its own
   HousekeptQueue inbox;
   HousekeptQueue outbox;
   IdempotencyStore& keys;
@@ -74,6 +76,13 @@ struct StoreHousekeeping {
   std::uint64_t failures = 0;                   ///< calls that failed
   std::optional<TimePoint> last_run = {};       ///< when a call last succeeded
   std::optional<TimePoint> failing_since = {};  ///< nothing: the last call succeeded
+  /// Since when every call of a kind left more to do; nothing: of no kind did the last one.
+  std::optional<TimePoint> behind_since = {};
+
+  /// For an hour, which means that more comes than is removed.
+  [[nodiscard]] bool is_behind(TimePoint now) const noexcept {
+    return behind_since && now - *behind_since >= std::chrono::hours{1};
+  }
 };
 
 /// Keeps any number of stores clean: ends lapsed leases, and removes what is past its retention:
@@ -81,14 +90,17 @@ struct StoreHousekeeping {
 /// and entries of the audit trail.
 /// Nothing else is ever removed.
 ///
-/// **Pacing.** In small batches, and smaller ones where they take long; after one that left more to
-/// remove, the store rests for four times its length. A store where nothing was found is asked half
+/// **Pacing.** In batches that are as large as can be done quickly; after one that left more to
+/// remove, the store rests for four times its length. A store for which that is not enough is
+/// logged after an hour, see `behind_since`. A store where nothing was found is asked half
 /// as often each time, down to a quarter: who claims takes lapsed leases over anyway. The first
 /// looks at many stores are spread over the interval.
 ///
-/// **Failures.** One call at a time runs on a store, so one that hangs occupies one thread, and
-/// holds up the others only when as many hang as there are threads. One that fails is logged, and
-/// tried again after a second, then ever more rarely, up to five minutes.
+/// **Failures.** One call at a time runs on a store. Those on database servers of which the last
+/// call failed, or hangs (for five seconds), have at most half as many calls under way as there are
+/// threads, beside those of the others: a server that hangs holds up others for these seconds at
+/// most. One that fails is logged, and tried again after a second, then ever more rarely, up to
+/// five minutes.
 ///
 /// **Threads.** Every call but the destructor may be made from any thread at any time.
 class Housekeeping {

@@ -35,7 +35,7 @@ struct WatchdogOptions {
   Duration poison_window = std::chrono::minutes{15};
   std::size_t poison_deaths = 10;
   std::size_t poison_percent = 50;
-  /// At most; they start when they are needed. So many stores less one may hang before others wait.
+  /// Looks at the same time, not counting those that hang; threads start when they are needed.
   std::size_t threads = 4;
 
   /// Throws `out_of_range`, naming the option.
@@ -99,6 +99,7 @@ class LookListener {
 /// A store to be watched. All of it is borrowed until the store is removed and `keep_alive` let go.
 struct WatchedStore {
   std::string name;
+  std::string server = {};  ///< the database server that it lives on; empty: one of its own
   Store& store;
   std::shared_ptr<void> keep_alive = {};
 };
@@ -109,8 +110,12 @@ struct WatchedStore {
 /// time, down to a quarter.
 ///
 /// Costs a count by topic for each look, and a walk over what is unfinished while something is
-/// leased or ready; where that is more than 10,000 messages, stuck leases are not looked for, and
-/// those that were found stay as they are.
+/// leased or ready; where that is more than 10,000 messages, leases that are held for too long are
+/// not looked for, and those that were found stay as they are. (One that has lapsed counts as ready
+/// then, and is late after `ready_after`.)
+///
+/// Looks at stores of database servers that fail or hang have threads of their own, see
+/// `Housekeeping`.
 ///
 /// **Threads.** Every call but the destructor may be made from any thread at any time.
 class Watchdog {
@@ -133,7 +138,7 @@ class Watchdog {
   /// Waits for the looks that run; none begins any more.
   void stop();
 
-  /// What the last looks found. Asks no store.
+  /// What the last looks found, and the looks that hang now. Asks no store.
   [[nodiscard]] WatchdogReport report() const;
 
  private:
