@@ -35,10 +35,6 @@ int main(int argc, char** argv) {
   NullLogger logger;
   QueueOperator& queue = store->inbox_operator();
 
-  Pager pager;
-  DeadNotices notices({.cooldown = std::chrono::minutes{15}}, pager);
-  Watchdog watchdog({.interval = std::chrono::seconds{30}}, logger, clock, {&notices});
-  watchdog.add({.name = "shop", .store = *store});
   Housekeeping housekeeping({.dead_retention = std::chrono::days{90}}, logger, clock);
   housekeeping.add({.name = "shop",
                     .inbox = {store->inbox(), store->inbox_operator()},
@@ -63,6 +59,12 @@ int main(int argc, char** argv) {
             << " s\n";
   const std::size_t purged = purge_dead(queue, {.filter = {.error_contains = "no such"}});
   std::cout << "purged " << purged << "\n";
+
+  // From here on: what died before is gone, so nothing is told.
+  Pager pager;
+  DeadNotices notices({.cooldown = std::chrono::minutes{15}}, pager);
+  Watchdog watchdog({.interval = std::chrono::seconds{30}}, logger, clock, {&notices});
+  watchdog.add({.name = "shop", .store = *store});
 
   const WatchdogReport report = look_once("shop", *store, {}, clock);
   std::cout << "health: " << to_string(report.status) << "\n";

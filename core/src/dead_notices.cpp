@@ -47,11 +47,12 @@ class QueueDeaths {
 
   [[nodiscard]] std::vector<DeadNotice> look(const QueueLook& look) {
     const bool is_first = !from_;
+    forgotten_ = 0;
+    tell_from_ = is_first ? look.now - options_.recent : TimePoint::min();
     if (look.stats.total().dead > 0) count_new(look);
     if (!from_) from_ = look.now - kLate;
-    if (is_first) {
-      for (auto& [id, known] : groups_) known.told = reached(known.group.count);
-      return {};
+    for (auto& [id, known] : groups_) {
+      if (known.group.last_at < tell_from_) known.told = reached(known.group.count);
     }
     return due(look);
   }
@@ -110,8 +111,11 @@ class QueueDeaths {
 
   void make_room() {
     if (groups_.size() < kMaxRemembered) return;
-    groups_.erase(std::ranges::min_element(
-        groups_, {}, [](const auto& entry) { return entry.second.group.last_at; }));
+    const auto oldest = std::ranges::min_element(
+        groups_, {}, [](const auto& entry) { return entry.second.group.last_at; });
+    const Known& known = oldest->second;
+    if (known.group.last_at >= tell_from_ && reached(known.group.count) > known.told) ++forgotten_;
+    groups_.erase(oldest);
   }
 
   [[nodiscard]] std::size_t reached(std::size_t count) const {
@@ -132,11 +136,20 @@ class QueueDeaths {
       known.told_at = look.now;
       notices.push_back({look.store, std::string(look.queue), known.group, threshold});
     }
+    if (notices.size() <= options_.max_notices) return notices;
+    const auto most = [](const DeadNotice& notice) { return notice.group.count; };
+    std::ranges::stable_sort(notices, std::ranges::greater{}, most);
+    const std::size_t more = notices.size() - options_.max_notices + forgotten_;
+    notices.erase(notices.begin() + static_cast<std::ptrdiff_t>(options_.max_notices),
+                  notices.end());
+    notices.back().more_groups = more;
     return notices;
   }
 
   const DeadNoticesOptions& options_;
-  std::optional<TimePoint> from_;                    ///< deaths from then on are asked for
+  std::size_t forgotten_ = 0;      ///< groups that should be told at this look, and had no room
+  TimePoint tell_from_{};          ///< what died before is not told at this look
+  std::optional<TimePoint> from_;  ///< deaths from then on are asked for
   std::unordered_map<std::size_t, TimePoint> seen_;  ///< those among them that are counted
   std::map<DeadGroupId, Known> groups_;
 };
@@ -146,6 +159,8 @@ class QueueDeaths {
 void DeadNoticesOptions::validate() const {
   require_in_range("cooldown", cooldown, Duration{0}, std::chrono::days{365});
   require_in_range("forget_after", forget_after, Duration{1}, std::chrono::days{365});
+  require_in_range("recent", recent, Duration{0}, std::chrono::days{365});
+  require_in_range("max_notices", max_notices, 1, kMaxRemembered);
   require_in_range("number of thresholds", thresholds.size(), 1, 100);
   const bool ascends =
       std::ranges::adjacent_find(thresholds, std::ranges::greater_equal{}) == thresholds.end();

@@ -15,6 +15,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 class NotingSink final : public DeadNoticeSink {
  public:
@@ -70,9 +71,58 @@ TEST_P(DeadNoticesTest, TheFirstOfAGroupIsToldOnce) {
 
 TEST_P(DeadNoticesTest, WhatWasDeadBeforeIsCountedButNotTold) {
   die(9, "x");
+  clock_.advance(minutes{5} + Duration{1});
   EXPECT_THAT(look(), IsEmpty());
   die(1, "x");
   EXPECT_THAT(look(), ElementsAre("x 10 10"));
+}
+
+TEST_P(DeadNoticesTest, WhatDiedShortlyBeforeTheFirstLookIsTold) {
+  RecordProperty("requirement", "R-30");
+  die(2, "old");
+  die(11, "both");
+  clock_.advance(minutes{10});
+  die(1, "both");
+  die(1, "new");
+  clock_.advance(minutes{5});
+  EXPECT_THAT(look(), UnorderedElementsAre("both 10 12", "new 1 1"));
+  EXPECT_THAT(look(), IsEmpty());
+}
+
+TEST_P(DeadNoticesTest, OfManyGroupsThoseWithTheMostDeathsAreToldAndHowManyOthersThereAre) {
+  RecordProperty("requirement", "R-30");
+  (void)look();
+  // A part that varies and is neither a number nor an id makes every death a group.
+  const auto varying = [](int i) {
+    return "no such user " +
+           std::string{static_cast<char>('a' + i / 26), static_cast<char>('a' + i % 26)};
+  };
+  for (int i = 0; i < 300; ++i) die(1, varying(i));
+  die(3, "timeout");
+  const std::vector<std::string> told = look();
+  ASSERT_EQ(told.size(), 20U);
+  EXPECT_EQ(told.front(), "timeout 1 3");
+  EXPECT_EQ(sink_.notices.back().more_groups, 281U);
+  EXPECT_EQ(sink_.notices.front().more_groups, 0U);
+  EXPECT_THAT(look(), IsEmpty()) << "nor are they told one by one later";
+  for (int i = 300; i < 320; ++i) die(1, varying(i));
+  EXPECT_EQ(look().size(), 20U);
+  EXPECT_EQ(sink_.notices.back().more_groups, 0U);
+}
+
+TEST_P(DeadNoticesTest, GroupsThatAreTooManyToBeRememberedAreCountedAsOthers) {
+  (void)look();
+  std::vector<Message> messages;
+  std::vector<Mark> marks;
+  for (int i = 0; i < 1'500; ++i) {
+    const std::string id = "g" + std::to_string(i);
+    messages.push_back(message_of(id, "topic-" + std::to_string(i)));
+    marks.push_back({.key = messages.back().key, .as = MarkAs::dead, .error = "x"});
+  }
+  store_->inbox().enqueue(messages);
+  store_->inbox().mark(marks);
+  EXPECT_EQ(look().size(), 20U);
+  EXPECT_EQ(sink_.notices.back().more_groups, 1'480U);
 }
 
 TEST_P(DeadNoticesTest, ThresholdsAreToldAfterTheCooldownTheHighestOnly) {
@@ -156,6 +206,7 @@ TEST_P(DeadNoticesTest, ManyAreCountedOverManyPages) {
 TEST_P(DeadNoticesTest, AStoreThatCameBackIsLookedAtAsForTheFirstTime) {
   (void)look();
   die(1, "x");
+  clock_.advance(hours{1});
   notices_.on_removed("a");
   EXPECT_THAT(look(), IsEmpty());
 }
@@ -169,6 +220,9 @@ TEST(DeadNoticesOptionsTest, MustMakeSense) {
   expect_error(ErrorCode::out_of_range, [] { DeadNoticesOptions{.thresholds = {}}.validate(); });
   expect_error(ErrorCode::out_of_range,
                [] { DeadNoticesOptions{.cooldown = Duration{-1}}.validate(); });
+  expect_error(ErrorCode::out_of_range,
+               [] { DeadNoticesOptions{.recent = Duration{-1}}.validate(); });
+  expect_error(ErrorCode::out_of_range, [] { DeadNoticesOptions{.max_notices = 0}.validate(); });
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <list>
+
 #include "api/api_json.hpp"
 #include "api_fixture.hpp"
 #include "faulty_store.hpp"
@@ -93,6 +96,74 @@ TEST(HousekeepingFaults, AFailingStoreIsLoggedAndTriedAgain) {
   ApiUnderTest under_test(busy_options(), {{"main", store}}, clock);
   EXPECT_TRUE(under_test.logger().wait_for("housekeeping failed, will be tried again store=main"));
   EXPECT_TRUE(eventually([&] { return reaps > 1; }));
+}
+
+/// Keys of which there are always more to remove, until it is told otherwise.
+class EndlessKeys final : public IdempotencyStore {
+ public:
+  explicit EndlessKeys(IdempotencyStore& below) : below_(below) {}
+
+  std::atomic<bool> ends = false;
+
+ private:
+  std::vector<BeginOutcome> do_begin(std::span<const BeginRequest> requests) override {
+    return below_.begin(requests);
+  }
+  std::vector<CompleteOutcome> do_complete(std::span<const CompleteRequest> requests) override {
+    return below_.complete(requests);
+  }
+  std::vector<FailOutcome> do_fail(std::span<const FailRequest> requests) override {
+    return below_.fail(requests);
+  }
+  std::vector<ReleaseOutcome> do_release(std::span<const ReleaseRequest> requests) override {
+    return below_.release(requests);
+  }
+  std::vector<KeyExtendOutcome> do_extend(std::span<const KeyExtension> extensions) override {
+    return below_.extend(extensions);
+  }
+  std::vector<std::optional<KeyRecord>> do_find(std::span<const IdempotencyKey> keys) override {
+    return below_.find(keys);
+  }
+  std::size_t do_cleanup(std::size_t limit) override { return ends ? 0 : limit; }
+
+  IdempotencyStore& below_;
+};
+
+class NeverClean final : public ForwardingStore {
+ public:
+  explicit NeverClean(const Clock& clock)
+      : ForwardingStore(std::make_unique<memory::MemoryStore>(clock)), keys_(below().keys()) {}
+
+  [[nodiscard]] IdempotencyStore& keys() override { return keys_; }
+  void end() { keys_.ends = true; }
+
+ private:
+  EndlessKeys keys_;
+};
+
+TEST(HousekeepingFaults, AStoreThatStaysBehindForAnHourLags) {
+  testing::FakeClock clock;
+  NeverClean store(clock);
+  ApiUnderTest under_test(busy_options(), {{"main", store}}, clock);
+  const auto lags = [&] {
+    const json::value health = json_of(under_test.call(get("/v1/health")));
+    for (const json::value& found : health.at("findings").as_array()) {
+      if (found.at("detail") != "more is past its retention than housekeeping removes") continue;
+      EXPECT_EQ(found.at("code"), "StoreLagging");
+      EXPECT_EQ(found.at("store"), "main");
+      EXPECT_EQ(health.at("status"), "Degraded");
+      return true;
+    }
+    return false;
+  };
+  EXPECT_FALSE(lags());
+  // It may begin only after the clock was moved.
+  EXPECT_TRUE(eventually([&] {
+    clock.advance(std::chrono::minutes{10});
+    return lags();
+  }));
+  store.end();
+  EXPECT_TRUE(eventually([&] { return !lags(); }));
 }
 
 // Events ------------------------------------------------------------------------------------------
@@ -246,6 +317,52 @@ TEST(EventFaults, AStoreThatDoesNotAnswerIsLoggedOnceAndLeftOut) {
   const auto exchange = under_test.begin(get("/v1/events"));
   EXPECT_TRUE(exchange->stream()->wait(
       [](const std::string& text) { return contains(text, R"("queues":[])"); }));
+}
+
+TEST(EventFaults, StoresThatHangHoldUpNeitherTheEventsNorTheMetricsOfOthers) {
+  const testing::FakeClock clock;
+  memory::MemoryStore good(clock);
+  good.inbox().enqueue(Message{.key = {"s", "m"}, .topic = "order.created"});
+  std::list<SilentStore> silent;
+  std::vector<NamedStore> stores;
+  for (int i = 0; i < 10; ++i) {
+    stores.push_back({"hangs" + std::to_string(i), silent.emplace_back(clock)});
+  }
+  stores.push_back({"working", good});
+  ServerOptions options = quiet_options();
+  options.call_threads = 16;  // all of them are as on one server
+  ApiUnderTest under_test(options, stores, clock);
+  const auto exchange = under_test.begin(get("/v1/events"));
+  EXPECT_TRUE(exchange->stream()->wait([](const std::string& text) {
+    return contains(text, R"({"store":"working","queue":"inbox","stats")");
+  }));
+  EXPECT_TRUE(contains(under_test.metrics().expose(), "order.created"));
+  for (SilentStore& store : silent) store.let_go();
+  EXPECT_TRUE(exchange->stream()->wait([](const std::string& text) {
+    return contains(text, R"({"store":"hangs9","queue":"outbox","stats")");
+  })) << "it is told when it answers";
+}
+
+TEST(EventFaults, OfManyStoresThatFailEachIsAskedAgainInItsTurn) {
+  const testing::FakeClock clock;
+  std::list<FaultyStore> faulty;
+  std::vector<NamedStore> stores;
+  for (char name = 'a'; name < 'u'; ++name) {
+    FaultyStore& store =
+        faulty.emplace_back(clock, [](std::string_view) { return testing::Fault::none; });
+    stores.push_back({std::string(1, name), store});
+    if (name < 'f') store.set_health(HealthStatus::unavailable);
+  }
+  ApiUnderTest under_test(quiet_options(), stores, clock);
+  const auto is_up = [&](const std::string& name, const std::string& value) {
+    return contains(under_test.metrics().expose(),
+                    "oncebox_store_up{store=\"" + name + "\"} " + value + "\n");
+  };
+  const auto exchange = under_test.begin(get("/v1/events"));  // then it is counted each second
+  EXPECT_TRUE(eventually([&] { return is_up("e", "0"); }));
+  std::next(faulty.begin(), 4)->set_health(HealthStatus::healthy);
+  EXPECT_TRUE(eventually([&] { return is_up("e", "1"); })) << "while four others stay down";
+  EXPECT_TRUE(is_up("a", "0"));
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ std::string write_dead_notice(const DeadNotice& notice, TimePoint now) {
       .field("store", notice.store)
       .field("queue", notice.queue)
       .field("threshold", notice.threshold);
+  if (notice.more_groups > 0) writer.field("moreGroups", notice.more_groups);
   write_dead_group(writer, notice.group);
   return std::move(writer.end_object().end_object()).take();
 }

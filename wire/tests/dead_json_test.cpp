@@ -39,15 +39,15 @@ TEST(DeadGroupsJson, AreWritten) {
 }
 
 TEST(DeadGroupsJson, ANoticeHasNoPayload) {
-  const DeadNotice notice{.store = "main",
-                          .queue = "inbox",
-                          .group = {.id = kGroup,
-                                    .error = "no address",
-                                    .count = 12,
-                                    .first_at = kNoon,
-                                    .last_at = kNoon,
-                                    .sample = {"shop", "1"}},
-                          .threshold = 10};
+  DeadNotice notice{.store = "main",
+                    .queue = "inbox",
+                    .group = {.id = kGroup,
+                              .error = "no address",
+                              .count = 12,
+                              .first_at = kNoon,
+                              .last_at = kNoon,
+                              .sample = {"shop", "1"}},
+                    .threshold = 10};
   EXPECT_EQ(write_dead_notice(notice, kNoon),
             R"({"type":"oncebox.dead","timestamp":"2026-01-31T12:00:00.000Z",)"
             R"("data":{"store":"main","queue":"inbox","threshold":10,)"
@@ -55,6 +55,9 @@ TEST(DeadGroupsJson, ANoticeHasNoPayload) {
             R"("fingerprint":"00ff17a92c03d5e8","error":"no address","count":12,)"
             R"("firstAt":"2026-01-31T12:00:00.000Z","lastAt":"2026-01-31T12:00:00.000Z",)"
             R"("sample":{"source":"shop","messageId":"1"}}})");
+  notice.more_groups = 7;
+  EXPECT_NE(write_dead_notice(notice, kNoon).find(R"("threshold":10,"moreGroups":7,"group")"),
+            std::string::npos);
 }
 
 TEST(DeadGroupsJson, AreAskedForByAQuery) {

@@ -18,6 +18,8 @@ struct DeadNotice {
   std::string queue;  ///< "inbox" or "outbox"
   DeadGroup group;    ///< counts deaths that were seen, also of messages that were revived since
   std::size_t threshold = 1;
+  /// In the last one of a look: further groups of this queue that are not told one by one.
+  std::size_t more_groups = 0;
 };
 
 /// Where notices go. Called on a thread of the watchdog, which it holds up.
@@ -34,6 +36,12 @@ struct DeadNoticesOptions {
   Duration cooldown = std::chrono::minutes{15};
   /// A group of which none died for so long begins anew.
   Duration forget_after = std::chrono::hours{24};
+  /// What was dead at the first look at a store is told, too, when one of the group died within
+  /// this: nobody may have looked while the process started again. So some are told twice.
+  Duration recent = std::chrono::minutes{5};
+  /// Of one queue at one look. Where the errors of a topic have a part that varies, each death is a
+  /// group: those with the most deaths are told, and of the others how many they are.
+  std::size_t max_notices = 20;
 
   /// Throws `out_of_range` or `invalid_argument`, naming the option.
   void validate() const;
@@ -42,11 +50,10 @@ struct DeadNoticesOptions {
 /// Gives notice of dead messages, whoever buried them: a listener of a watchdog that looks at what
 /// has died since its last look.
 ///
-/// What was dead when it looked at a store for the first time is counted, but not told. A death is
-/// told of once in this process, however many have the same time, and not missed when it is
-/// recorded up to a minute late. More than 100,000 deaths between two looks are not all counted. Of
-/// each queue it remembers up to 1,000 groups, those with the
-/// latest deaths.
+/// What was dead when it looked at a store for the first time is counted, but told only where it is
+/// recent. A death is told of once in this process, however many have the same time, and not missed
+/// when it is recorded up to a minute late. More than 100,000 deaths between two looks are not all
+/// counted. Of each queue it remembers up to 1,000 groups, those with the latest deaths.
 class DeadNotices final : public LookListener {
  public:
   /// The sink is borrowed.

@@ -14,6 +14,14 @@ namespace oncebox::server {
 namespace {
 
 constexpr Duration kShowInterval = std::chrono::seconds{5};
+/// Of a store in which nothing is unfinished so many may pass between two looks of a watchdog.
+constexpr int kIntervalsBetweenLooks = 4;
+
+DeadNoticesOptions notice_options(const ServerOptions& options) {
+  DeadNoticesOptions when = options.notices.when;
+  when.recent = std::max(when.recent, options.watchdog.interval * kIntervalsBetweenLooks);
+  return when;
+}
 
 HousekeepingOptions housekeeping_options(const RetentionOptions& retention) {
   return {.reap_interval = retention.reap_interval,
@@ -34,7 +42,7 @@ Recovery::Recovery(const ApiParts& parts, const StoreSet& set)
     : parts_(parts),
       set_(set),
       sender_(parts.options.notices, parts.metrics.recovery(), parts.logger, parts.clock),
-      notices_(parts.options.notices.when, sender_),
+      notices_(notice_options(parts.options), sender_),
       watchdog_(parts.options.watchdog, parts.logger, parts.clock, {&notices_}),
       housekeeping_(housekeeping_options(parts.options.retention), parts.logger, parts.clock) {}
 
@@ -59,18 +67,32 @@ WatchdogReport Recovery::report() const {
         {.store = state.name, .health = {HealthStatus::unavailable, std::move(state.failure)}});
   }
   std::ranges::sort(report.stores, {}, &WatchedHealth::store);
+  for (const StoreHousekeeping& kept : housekeeping_.figures()) {
+    if (!kept.is_behind(parts_.clock.now())) continue;
+    report.status = HealthStatus::degraded;
+    report.findings.push_back({.code = FindingCode::store_lagging,
+                               .store = kept.store,
+                               .since = *kept.behind_since,
+                               .detail = "more is past its retention than housekeeping removes"});
+  }
+  std::ranges::stable_sort(report.findings, {}, &Finding::store);
   return report;
 }
 
 void Recovery::add(const ServedStorePtr& store) {
   remove(store->name());
+  const std::string& server = store->store.member()->server();
   housekeeping_.add({.name = store->name(),
+                     .server = server,
                      .inbox = kept(store->inbox),
                      .outbox = {store->outbox.queue, store->outbox.operations},
                      .keys = store->store.store().keys(),
                      .audit = store->store.store().audit(),
                      .keep_alive = store});
-  watchdog_.add({.name = store->name(), .store = store->store.store(), .keep_alive = store});
+  watchdog_.add({.name = store->name(),
+                 .server = server,
+                 .store = store->store.store(),
+                 .keep_alive = store});
 }
 
 void Recovery::remove(std::string_view name) {

@@ -43,6 +43,10 @@ void NoticeSender::on_notice(const DeadNotice& notice) noexcept {
                {"group", notice.group.id.str()},
                {"count", notice.group.count},
                {"threshold", notice.threshold}});
+  if (notice.more_groups > 0) {
+    logger_.log(LogLevel::warning, "messages of further groups die",
+                {{"store", notice.store}, {"queue", notice.queue}, {"groups", notice.more_groups}});
+  }
   if (options_.url.empty()) return;
   try {
     wait_in_line(notice);

@@ -20,7 +20,8 @@ namespace oncebox::wire {
 [[nodiscard]] std::string write_dead_groups(const DeadGroups& found);
 
 /// What is sent to a webhook, in the form of Standard Webhooks: `{"type": "oncebox.dead",
-/// "timestamp": …, "data": {"store": …, "queue": …, "threshold": 10, "group": …, …}}`.
+/// "timestamp": …, "data": {"store": …, "queue": …, "threshold": 10, "group": …, …}}`; with
+/// `"moreGroups": N` where so many are not told one by one.
 [[nodiscard]] std::string write_dead_notice(const DeadNotice& notice, TimePoint now);
 
 }  // namespace oncebox::wire
