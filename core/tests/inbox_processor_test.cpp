@@ -5,6 +5,9 @@
 
 #include <gmock/gmock.h>
 
+#include <functional>
+#include <future>
+
 #include "expect_error.hpp"
 #include "oncebox/inbox_processor_router.hpp"
 #include "oncebox/inbox_router.hpp"
@@ -56,6 +59,20 @@ class InboxProcessorTest : public ReceiverOnEachStore {
       });
     }));
   }
+  /// When a message with that many attempts behind it, whose key is busy, is to come again.
+  [[nodiscard]] static Duration busy_delay(Processor& processor, int attempt) {
+    const ClaimedMessage message = claimed(order_message("1"), attempt);
+    try {
+      processor.handle(message, HandlerContext(message, {}));
+    } catch (const RetryAfter& retry) {
+      return retry.delay();
+    }
+    ADD_FAILURE() << "expected to be asked to come again";
+    return {};
+  }
+  [[nodiscard]] static ClaimedMessage claimed(const Message& message, int attempt = 0) {
+    return {.message = message, .history = {.attempt = attempt}, .owner = OwnerToken::generate()};
+  }
   [[nodiscard]] MessageRecord inbox_record(const Message& message) {
     return store_->inbox().find(message.key).value();
   }
@@ -72,11 +89,65 @@ TEST_P(InboxProcessorTest, ProcessesEnvelopesAsItsReceiverDoes) {
 TEST_P(InboxProcessorTest, MessageWithoutIdempotencyKeyIsKnownByItsOwn) {
   RecordProperty("requirement", "PKT-02,PKT-07");
   Processor processor(builder().build());
-  EXPECT_EQ(processor.process(order_message("1")).key.text(), "shop/1");
+  EXPECT_EQ(processor.process(order_message("1")).key.text(), "/message/shop/1");
   EXPECT_EQ(processor.process(order_message("1")).status, ReceiveStatus::duplicate);
   EXPECT_EQ(processor.process(order_message("2")).status, ReceiveStatus::processed);
   const Message keyed = with_key(order_message("3"), "pay-3");
   EXPECT_EQ(processor.process(keyed).key.text(), "pay-3");
+}
+
+Message from(const std::string& source, Message message) {
+  message.key.source = source;
+  return message;
+}
+
+TEST_P(InboxProcessorTest, KeysOfOneSourceHideNoMessageOfAnother) {
+  RecordProperty("requirement", "PKT-02,PKT-07");
+  Processor processor(builder().build());
+  const Message message = with_key(order_message("1"), "42");
+  for (const char* source : {"shop", "stripe", "shop/42", "%2F"}) {
+    EXPECT_EQ(processor.process(from(source, message)).status, ReceiveStatus::processed) << source;
+    EXPECT_EQ(processor.process(from(source, message)).status, ReceiveStatus::duplicate) << source;
+  }
+  EXPECT_EQ(status("/key/shop/42"), KeyStatus::processed);
+  EXPECT_EQ(status("/key/shop%2F42/42"), KeyStatus::processed);
+}
+
+TEST_P(InboxProcessorTest, NoKeyOfASenderIsTheOwnKeyOfAMessage) {
+  RecordProperty("requirement", "PKT-02,PKT-07");
+  Processor processor(builder().build());
+  Processor by_payload(builder().key_by(&Order::id).build());
+  const Message real = from("stripe", order_message("evt_1"));
+  for (const char* forged : {"stripe/evt_1", "/message/stripe/evt_1", "/stripe/evt_1",
+                             "../stripe/evt_1", "//message/stripe/evt_1"}) {
+    for (const char* source : {"shop", "stripe"}) {
+      processor.process(from(source, with_key(order_message("1"), forged)));
+    }
+    by_payload.process(order_message("1", forged));
+    const Headers headers{{"idempotencyKey", forged}};
+    processor.process({.headers = headers, .payload = order_});
+  }
+  EXPECT_EQ(processor.process(real).status, ReceiveStatus::processed);
+  EXPECT_EQ(processor.process(real).status, ReceiveStatus::duplicate);
+}
+
+TEST_P(InboxProcessorTest, KeyThatTheProgramSelectsCountsWhoeverSends) {
+  RecordProperty("requirement", "PKT-02,PKT-07");
+  Processor processor(builder().key_by(&Order::id).build());
+  EXPECT_EQ(processor.process(message_).status, ReceiveStatus::processed);
+  EXPECT_EQ(processor.process(order_message("1")).status, ReceiveStatus::duplicate);
+  EXPECT_EQ(processor.process(from("web", order_message("1"))).status, ReceiveStatus::duplicate);
+}
+
+TEST_P(InboxProcessorTest, LongestNamesMakeAKey) {
+  RecordProperty("requirement", "PKT-07");
+  Processor processor(builder().key_prefix(std::string(255, 'p')).build());
+  const Message message = from(std::string(255, '/'), order_message(std::string(255, 'i')));
+  const Message keyed = with_key(message, std::string(kMaxIdempotencyKeyCodePoints, 'k'));
+  for (const Message& each : {message, keyed}) {
+    EXPECT_EQ(processor.process(each).status, ReceiveStatus::processed);
+    EXPECT_EQ(processor.process(each).status, ReceiveStatus::duplicate);
+  }
 }
 
 TEST(ReceiverKey, KeepsSourceAndIdApart) {
@@ -105,7 +176,7 @@ TEST_P(InboxProcessorTest, PayloadThatCannotBeDecodedIsDeadAndNeverShown) {
   dispatch(processor, {message});
   EXPECT_EQ(inbox_record(message).status, Status::dead);
   EXPECT_THAT(inbox_record(message).history.last_error.value(), Not(HasSubstr("secret")));
-  EXPECT_EQ(store_->keys().find("shop/1"), std::nullopt) << "no key was begun";
+  EXPECT_EQ(store_->keys().find("/message/shop/1"), std::nullopt) << "no key was begun";
 }
 
 TEST_P(InboxProcessorTest, DuplicateOfWhatFailedForGoodIsDead) {
@@ -124,40 +195,101 @@ TEST_P(InboxProcessorTest, DuplicateOfWhatFailedForGoodIsDead) {
 
 TEST_P(InboxProcessorTest, MessageWithoutTheKeyThatIsWantedIsDead) {
   RecordProperty("requirement", "PKT-04,PKT-07");
-  const MessageKey key{"shop", "1"};
-  const ClaimedMessage claimed{
-      .message = order_message("1"), .history = {}, .owner = OwnerToken::generate()};
-  EXPECT_THROW(detail::require_done(ReceiveStatus::missing_key, {}, {}, 1s), PermanentFailure);
-  Processor processor(builder().build());
-  EXPECT_NO_THROW(processor.handle(claimed, HandlerContext(claimed, {}))) << "it has its own";
+  Processor processor(builder().key_by(&Order::id).build(), {.fallback_key = FallbackKey::none});
+  const Message keyed = order_message("1");
+  const Message blank = order_message("2", " ");
+  dispatch(processor, {keyed, blank});
+  EXPECT_EQ(inbox_record(keyed).status, Status::done);
+  EXPECT_EQ(inbox_record(blank).status, Status::dead);
+  EXPECT_EQ(inbox_record(blank).history.last_error, "the message has no idempotency key");
+  EXPECT_EQ(handled_, 1);
+}
+
+TEST_P(InboxProcessorTest, MessageWithoutKeyIsProcessedEachTimeIfThatIsWanted) {
+  RecordProperty("requirement", "PKT-04,PKT-07");
+  Processor processor(builder().on_missing_key(MissingKeyPolicy::process).build(),
+                      {.fallback_key = FallbackKey::none});
+  for (int times = 1; times <= 2; ++times) {
+    EXPECT_EQ(processor.process(order_message("1")).status, ReceiveStatus::processed);
+    EXPECT_EQ(handled_, times);
+  }
 }
 
 TEST_P(InboxProcessorTest, BusyKeyIsTriedAgainLater) {
   RecordProperty("requirement", "PKT-07");
   for (const RunningPolicy policy : {RunningPolicy::suppress, RunningPolicy::busy}) {
     Processor processor(builder().on_running(policy).build(), {.busy_delay = 7s});
-    const ClaimedMessage claimed{
-        .message = order_message("1"), .history = {}, .owner = OwnerToken::generate()};
-    const auto other = store_->keys().begin({.key = "shop/1"});
-    try {
-      processor.handle(claimed, HandlerContext(claimed, {}));
-      ADD_FAILURE() << "expected to be asked to come again";
-    } catch (const RetryAfter& retry) {
-      EXPECT_EQ(retry.delay(), 7s);
-    }
-    store_->keys().release({.key = "shop/1", .lease_id = other.lease_id.value()});
+    const auto other = store_->keys().begin({.key = "/message/shop/1"});
+    EXPECT_EQ(busy_delay(processor, 0), 7s);
+    store_->keys().release({.key = "/message/shop/1", .lease_id = other.lease_id.value()});
   }
   EXPECT_EQ(handled_, 0);
 }
 
+TEST_P(InboxProcessorTest, DuplicateOutlastsAnOriginalThatTakesAnHour) {
+  RecordProperty("requirement", "PKT-07");
+  Processor processor(builder().build());
+  (void)store_->keys().begin({.key = "/message/shop/1", .lease = 300s});
+  EXPECT_EQ(busy_delay(processor, 1), 20s);
+  EXPECT_EQ(busy_delay(processor, 2), 40s);
+  EXPECT_EQ(busy_delay(processor, 1'000'000), 30min);
+  Duration in_all{0};
+  for (int attempt = 0; attempt < defaults::kMaxAttempts - 1; ++attempt) {
+    in_all += busy_delay(processor, attempt);
+  }
+  EXPECT_GT(in_all, 1h);
+}
+
 TEST_P(InboxProcessorTest, SuccessThatCannotBeRecordedEndsTheMessageAllTheSame) {
   RecordProperty("requirement", "PKT-05,PKT-07");
-  Processor processor(builder().options({.verdict_tries = {.count = 1}}).build());
+  std::optional<CompleteRequest> kept;
+  Processor processor(builder().verdict_tries({.count = 1}).build(),
+                      {.on_unrecorded = [&](const UnrecordedSuccess& success) {
+                        kept = success.completion();
+                        throw std::runtime_error("is dropped");
+                      }});
   probe_.fail("complete", 1, testing::Fault::before);
   const Message message = order_message("1");
   dispatch(processor, {message});
   EXPECT_EQ(inbox_record(message).status, Status::done);
   EXPECT_EQ(handled_, 1);
+  EXPECT_TRUE(logger_.contains("handler succeeded, but that could not be recorded"));
+  EXPECT_TRUE(logger_.contains("key=/message/shop/1")) << logger_.all();
+  EXPECT_EQ(store_->keys().complete(kept.value()), CompleteOutcome::processed);
+  EXPECT_EQ(status("/message/shop/1"), KeyStatus::processed);
+}
+
+TEST_P(InboxProcessorTest, UnrecordedSuccessOfAnotherReceiverDoesNotEndTheMessage) {
+  RecordProperty("requirement", "PKT-05,PKT-07");
+  // The same key in another store: only the lease tells the two apart.
+  const std::unique_ptr<Store> other = make_store();
+  KeysProbe other_probe(other->keys());
+  Receiver inner = Receiver::over(other_probe.keys(), accept()).verdict_tries({.count = 1}).build();
+  const auto forward = [&](const Envelope<Order>& message, ReceiveContext&) {
+    return inner.receive(message, {.fallback_key = "/message/shop/1", .header_scope = "/key/shop/"})
+        .result.value_or("none");
+  };
+  for (const Message& message : {order_message("1"), with_key(order_message("1"), "pay-1")}) {
+    Processor processor(builder(forward).build());
+    other_probe.fail("complete", 1, testing::Fault::before);
+    const ClaimedMessage delivery = claimed(message);
+    EXPECT_THROW(processor.handle(delivery, HandlerContext(delivery, {})), UnrecordedSuccess);
+  }
+  EXPECT_EQ(status("/message/shop/1"), KeyStatus::failed);
+  EXPECT_EQ(status("/key/shop/pay-1"), KeyStatus::failed);
+}
+
+TEST_P(InboxProcessorTest, UnrecordedSuccessBehindAMailboxDoesNotEndTheMessage) {
+  RecordProperty("requirement", "PKT-05,PKT-07");
+  Processor inner(builder().key_prefix("inner:").verdict_tries({.count = 1}).build());
+  MailboxProcessor<Order, std::string> mailbox(inner);
+  Processor processor(builder([&](const Envelope<Order>& message, ReceiveContext&) {
+                        return mailbox.post(message.headers, message.payload).get().result.value();
+                      }).build());
+  probe_.fail("complete", 1, testing::Fault::before);
+  const ClaimedMessage delivery = claimed(with_key(order_message("1"), "pay-1"));
+  EXPECT_THROW(processor.handle(delivery, HandlerContext(delivery, {})), UnrecordedSuccess);
+  EXPECT_EQ(status("/key/shop/pay-1"), KeyStatus::failed);
 }
 
 TEST_P(InboxProcessorTest, MailboxSerialisesDifferentKeys) {
@@ -205,6 +337,13 @@ TEST_P(InboxProcessorTest, MailboxTellsOfFailuresAndOfWhatItDrops) {
   expect_error(ErrorCode::unavailable, [&] { (void)mailbox.post(headers_, order_); });
 }
 
+/// The set closes on another thread what has left.
+bool is_let_go(const std::weak_ptr<MemberStore>& member) {
+  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  while (!member.expired() && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
+  return member.expired();
+}
+
 /// Stores in memory, by name.
 class ProcessorRouterTest : public ::testing::Test {
  protected:
@@ -242,7 +381,7 @@ TEST_F(ProcessorRouterTest, KeysOfATenantLiveInItsStore) {
   EXPECT_EQ(router.route("bolt")->process(message).status, ReceiveStatus::processed);
   EXPECT_EQ(router.route("acme")->process(message).status, ReceiveStatus::duplicate);
   EXPECT_EQ(router.route("acme"), router.route("acme")) << "made once";
-  EXPECT_TRUE(stores_.find("acme")->store().keys().is_processed("shop/1"));
+  EXPECT_TRUE(stores_.find("acme")->store().keys().is_processed("/message/shop/1"));
   expect_error(ErrorCode::not_found, [&] { (void)router.route("nobody"); });
   expect_error(ErrorCode::invalid_argument, [&] { (void)router.route(" "); });
 }
@@ -260,7 +399,7 @@ TEST_F(ProcessorRouterTest, HashesAKeyToTheStoreOfItsInbox) {
     router.route(key)->process(message);
     for (const MemberStorePtr& member : stores_.members()) {
       EXPECT_EQ(member->store().inbox().find(message.key).has_value(),
-                member->store().keys().is_processed(receiver_key_of(message.key)));
+                member->store().keys().is_processed("/message/shop/" + key));
     }
   }
 }
@@ -280,7 +419,7 @@ TEST_F(ProcessorRouterTest, DispatcherOfTheSetUsesTheProcessorOfEachStore) {
   ASSERT_TRUE(handled_.wait_for(2));
   dispatcher.stop();
   for (const char* name : {"acme", "bolt"}) {
-    EXPECT_TRUE(stores_.find(name)->store().keys().is_processed("shop/1")) << name;
+    EXPECT_TRUE(stores_.find(name)->store().keys().is_processed("/message/shop/1")) << name;
   }
 }
 
@@ -291,8 +430,74 @@ TEST_F(ProcessorRouterTest, StoreThatLeavesIsClosedWithItsProcessor) {
   router.route("acme")->process(order_message("1"));
   listed_.change([](auto& all) { all.erase(all.begin()); });
   stores_.refresh();
-  EXPECT_TRUE(member.expired());
+  EXPECT_TRUE(is_let_go(member));
   expect_error(ErrorCode::not_found, [&] { (void)router.route("acme"); });
+}
+
+TEST_F(ProcessorRouterTest, ReceiversAreMadeOutsideEveryLock) {
+  RecordProperty("requirement", "PKT-07");
+  Gate others_done;
+  Watched<int> made{0};
+  const Router::MakeReceiver make_receiver = make();
+  Router router(stores_, [&](IdempotencyStore& keys) {
+    made.change([](int& count) { ++count; });
+    if (&keys == &stores_.find("acme")->store().keys()) others_done.pass();
+    return make_receiver(keys);
+  });
+  auto first = std::async(std::launch::async, [&] { return router.route("acme"); });
+  auto second = std::async(std::launch::async, [&] { return router.route("acme"); });
+  ASSERT_TRUE(made.wait_for(2)) << "both make one";
+  EXPECT_NE(router.route("bolt"), nullptr);
+  others_done.open();
+  EXPECT_EQ(first.get(), second.get()) << "one of the two is kept";
+}
+
+TEST_F(ProcessorRouterTest, ReceiverOfAStoreThatLeavesMeanwhileIsNotKept) {
+  RecordProperty("requirement", "PKT-07");
+  const Router::MakeReceiver make_receiver = make();
+  Router router(stores_, [&](IdempotencyStore& keys) {
+    listed_.change([](auto& all) { all.clear(); });
+    stores_.refresh();
+    return make_receiver(keys);
+  });
+  std::weak_ptr<MemberStore> member = stores_.find("acme");
+  EXPECT_EQ(router.route("acme")->process(order_message("1")).status, ReceiveStatus::processed);
+  EXPECT_TRUE(is_let_go(member));
+}
+
+/// Runs what it is told when a store leaves, before those who listen since later.
+struct OnRemoved final : StoreSetListener {
+  void on_opened(const MemberStorePtr& /*member*/) noexcept override {}
+  void on_removed(const MemberStorePtr& /*member*/) noexcept override { run(); }
+  std::function<void()> run;
+};
+
+TEST_F(ProcessorRouterTest, MessageOfAStoreThatLeavesIsProcessedOrTriedAgainShortly) {
+  RecordProperty("requirement", "PKT-07");
+  const auto leaving = std::make_shared<OnRemoved>();
+  stores_.listen(leaving);
+  Router router(stores_, make());
+  (void)router.route("acme");
+  const ClaimedMessage message{
+      .message = order_message("1"), .history = {}, .owner = OwnerToken::generate()};
+  const auto handle = [&] {
+    HandlerContext context(message, {}, nullptr, "acme");
+    router.handler()->handle(message, context);
+  };
+  leaving->run = [&] {
+    expect_error(ErrorCode::not_found, [&] { (void)stores_.find("acme"); });
+    EXPECT_NO_THROW(handle());
+  };
+  listed_.change([](auto& all) { all.erase(all.begin()); });
+  stores_.refresh();
+  EXPECT_EQ(handled_.get(), 1);
+  try {
+    handle();
+    ADD_FAILURE() << "expected to be asked to come again";
+  } catch (const RetryAfter& retry) {
+    EXPECT_LE(retry.delay(), 10s);
+    EXPECT_THAT(retry.what(), HasSubstr("the store acme of this message is not there now"));
+  }
 }
 
 }  // namespace

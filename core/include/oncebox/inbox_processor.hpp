@@ -2,8 +2,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <exception>
+#include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -19,17 +22,38 @@
 
 namespace oncebox {
 
-/// The key under which a message without an idempotency key is received: "source/message id", where
-/// a slash or per cent sign in the source is written %2F and %25.
+/// A message's own key as one text: "source/message id", where a slash or per cent sign in the
+/// source is written %2F and %25.
 [[nodiscard]] std::string receiver_key_of(const MessageKey& key);
 
+/// By what a stored message is known in which its receiver finds no key.
+enum class FallbackKey {
+  message,  ///< its source and message id
+  none,     ///< nothing: `ReceiverOptions::on_missing_key` decides
+};
+
 struct InboxProcessorOptions {
-  /// When a dispatcher brings a message again whose key was busy. It counts as an attempt: attempts
-  /// times delay should exceed the lease, after which the key of a dead process is free.
+  FallbackKey fallback_key = FallbackKey::message;
+
+  /// When a dispatcher brings a message again whose key was busy: after this delay, doubled with
+  /// each attempt that the message has behind it, up to the other one. It counts as an attempt; ten
+  /// of them, the dispatcher's default, span more than an hour, so a duplicate outlasts an original
+  /// that takes as long.
   Duration busy_delay = std::chrono::seconds{10};
+  Duration longest_busy_delay = std::chrono::minutes{30};
+
+  /// Told of a success that the store did not take, by the handler's thread: who keeps the
+  /// completion can repeat it when the store is back. What it throws is dropped.
+  std::function<void(const UnrecordedSuccess& success)> on_unrecorded = {};
 };
 
 namespace detail {
+/// The stored names of keys, without the receiver's prefix: see `InboxProcessor`.
+[[nodiscard]] std::string name_of_message(const MessageKey& key);
+[[nodiscard]] std::string scope_of_source(const Source& source);
+[[nodiscard]] Duration busy_delay(const InboxProcessorOptions& options, int attempt) noexcept;
+void tell_unrecorded(const InboxProcessorOptions& options,
+                     const UnrecordedSuccess& success) noexcept;
 /// What a dispatcher is to do about a message that was not handled. Returns when nothing.
 void require_done(ReceiveStatus status, std::optional<OriginalState> original,
                   const std::optional<std::string>& error, Duration busy_delay);
@@ -45,14 +69,27 @@ void require_done(ReceiveStatus status, std::optional<OriginalState> original,
 ///     handlers.on("order.paid", processor.handler());
 ///
 /// Stored messages are decoded through `PayloadCodec`. Their key is the one that the receiver
-/// selects, or else the message's own, see `receiver_key_of`: a message that a queue hands out a
-/// second time is recognised although its sender gave no idempotency key.
+/// selects, or else the message's own: a message that a queue hands out a second time is recognised
+/// although its sender gave no idempotency key.
+///
+/// **No sender reaches the keys of another one.** Behind the receiver's prefix a key is stored as
+///
+/// - `/key/SOURCE/KEY`, found in a header of a message from that source;
+/// - `/message/SOURCE/ID`, the message's own;
+/// - `KEY`, selected by `key_by`, the same for every source and for the receiver's calls; a slash
+///   at its beginning is doubled;
+/// - `/sha256/DIGEST`, of one of these that is too long.
+///
+/// The source is written as by `receiver_key_of`, so that none of them can be mistaken for another.
 ///
 /// **As a handler.** A message is done when it was processed, replayed, or its original was
-/// completed. While its key is busy it is tried again after `busy_delay`; one whose original failed
-/// for good, or that has no key where the receiver wants one, is dead. What the receiver's handler
-/// throws is up to the dispatcher. A success that could not be recorded ends the message all the
-/// same: that it is done is now known to the queue.
+/// completed. While its key is busy it is tried again, ever less often, see
+/// `InboxProcessorOptions`; one whose original failed for good is dead, and so is one that has no
+/// key when `FallbackKey::none` meets `MissingKeyPolicy::reject`. What the receiver's handler
+/// throws is up to the dispatcher. A success of its own that the receiver could not record ends the
+/// message all the same, since the queue knows now that it is done; it is logged, and told to
+/// `on_unrecorded`. One that the handler throws, of another receiver that it has called, is a
+/// failure like any other.
 ///
 /// Safe to use from any thread.
 template <class Payload, StorableResult Result>
@@ -72,25 +109,18 @@ class InboxProcessor {
   Received<Result> process(const Message& message, const std::stop_token& stop = {})
     requires DecodablePayload<Payload>
   {
-    const Payload& payload = detail::decoded<Payload>(message.payload);
-    const std::string fallback = receiver_key_of(message.key);
-    const Envelope<Payload> envelope{
-        .headers = message.headers, .payload = payload, .id = message.key.message_id.str()};
-    Received<Result> answer = receiver_.receive(envelope, {.stop = stop, .fallback_key = fallback});
-    answer.key.own();
-    return answer;
+    return receive(message, stop, UnrecordedPolicy::raise);
   }
 
   /// Throws what makes a dispatcher do as said above.
   void handle(const ClaimedMessage& message, const HandlerContext& context)
     requires DecodablePayload<Payload>
   {
-    try {
-      const Received<Result> answer = process(message.message, context.stop_token());
-      detail::require_done(answer.status, answer.original, answer.error, options_.busy_delay);
-    } catch (const UnrecordedSuccess&) {
-      // The receiver has logged it.
-    }
+    const Received<Result> answer =
+        receive(message.message, context.stop_token(), UnrecordedPolicy::answer);
+    if (answer.unrecorded) detail::tell_unrecorded(options_, *answer.unrecorded);
+    detail::require_done(answer.status, answer.original, answer.error,
+                         detail::busy_delay(options_, message.history.attempt));
   }
 
   /// For `Handlers::on`. Borrows this object.
@@ -106,6 +136,25 @@ class InboxProcessor {
   [[nodiscard]] Receiver& receiver() noexcept { return receiver_; }
 
  private:
+  Received<Result> receive(const Message& message, const std::stop_token& stop,
+                           UnrecordedPolicy on_unrecorded)
+    requires DecodablePayload<Payload>
+  {
+    const Payload& payload = detail::decoded<Payload>(message.payload);
+    const std::string scope = detail::scope_of_source(message.key.source);
+    const std::string fallback = options_.fallback_key == FallbackKey::message
+                                     ? detail::name_of_message(message.key)
+                                     : std::string();
+    const Envelope<Payload> envelope{
+        .headers = message.headers, .payload = payload, .id = message.key.message_id.str()};
+    Received<Result> answer = receiver_.receive(envelope, {.stop = stop,
+                                                           .fallback_key = fallback,
+                                                           .header_scope = scope,
+                                                           .on_unrecorded = on_unrecorded});
+    answer.key.own();
+    return answer;
+  }
+
   Receiver receiver_;
   const InboxProcessorOptions options_;
 };

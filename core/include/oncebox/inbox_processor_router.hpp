@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -7,7 +8,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "oncebox/error.hpp"
 #include "oncebox/handlers.hpp"
 #include "oncebox/inbox_processor.hpp"
 #include "oncebox/inbox_router.hpp"
@@ -19,6 +22,9 @@ namespace detail {
 /// The name of the store that a routing key leads to.
 [[nodiscard]] std::string routed_store(const StoreSet& stores, Routing routing,
                                        std::string_view key);
+/// Because of the exception that is being handled; throws that itself when it says something else
+/// than that the store is not there.
+[[noreturn]] void throw_store_away(std::string_view store);
 }  // namespace detail
 
 /// An inbox processor for each store of a set, so that the keys of a tenant live where its messages
@@ -29,8 +35,12 @@ namespace detail {
 ///     });
 ///     handlers.on("order.paid", router.handler());  // of a `SetDispatcher` over the same set
 ///
-/// Processors are made when they are first asked for, and let go with their stores. Every call but
-/// the destructor may be made from any thread.
+/// Processors are made when they are first asked for, and let go with their stores. A message of a
+/// store that leaves the set while it is on its way is processed if its processor is still there,
+/// and else tried again shortly, by who looks after its store then.
+///
+/// Every call but the destructor may be made from any thread. The function that makes receivers is
+/// called outside every lock, so sometimes twice at once for a store; one of the two is dropped.
 template <class Payload, StorableResult Result>
 class InboxProcessorRouter {
  public:
@@ -54,7 +64,7 @@ class InboxProcessorRouter {
     requires DecodablePayload<Payload>
   {
     const auto call = [routes = routes_](const ClaimedMessage& message, HandlerContext& context) {
-      routes->of_store(context.store())->handle(message, context);
+      routes->of_message_from(context.store())->handle(message, context);
     };
     return std::make_shared<detail::CallableHandler<decltype(call)>>(call);
   }
@@ -73,13 +83,45 @@ class InboxProcessorRouter {
         : stores(set), make(std::move(make_receiver)), options(with) {}
 
     std::shared_ptr<Processor> of_store(std::string_view name) {
-      // Found under the lock: should it leave the set right after, `on_removed` waits for us, and
-      // then finds its processor.
-      const std::lock_guard lock(mutex);
       const MemberStorePtr member = stores.find(name);
-      std::shared_ptr<Routed>& routed = by_store[member.get()];
-      if (routed == nullptr) routed = std::make_shared<Routed>(member, make, options);
+      std::shared_ptr<Routed> routed = known(member);
+      if (routed == nullptr) routed = keep(std::make_shared<Routed>(member, make, options));
       return {routed, &routed->processor};
+    }
+
+    std::shared_ptr<Processor> of_message_from(std::string_view store) {
+      try {
+        return of_store(store);
+      } catch (const Error&) {
+        // The set has let it go, and `on_removed` comes next: its keys are still open.
+        if (const std::shared_ptr<Routed> routed = known(store))
+          return {routed, &routed->processor};
+        detail::throw_store_away(store);
+      }
+    }
+
+    std::shared_ptr<Routed> known(const MemberStorePtr& member) {
+      const std::lock_guard lock(mutex);
+      const auto found = by_store.find(member.get());
+      return found == by_store.end() ? nullptr : found->second;
+    }
+
+    std::shared_ptr<Routed> known(std::string_view name) {
+      const std::lock_guard lock(mutex);
+      for (const auto& [member, routed] : by_store) {
+        if (member->name() == name) return routed;
+      }
+      return nullptr;
+    }
+
+    /// The one that was kept first, if there is one.
+    std::shared_ptr<Routed> keep(std::shared_ptr<Routed> made) {
+      const std::lock_guard lock(mutex);
+      // Looked up under the lock: should it leave the set right after, `on_removed` waits for us,
+      // and then finds its processor. One whose store has left already serves this call only.
+      const std::vector<MemberStorePtr> open = stores.members();
+      if (std::find(open.begin(), open.end(), made->member) == open.end()) return made;
+      return by_store.try_emplace(made->member.get(), made).first->second;
     }
 
     void on_opened(const MemberStorePtr& /*member*/) noexcept override {}
