@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 
 #include <future>
+#include <thread>
 
+#include "counted_allocations.hpp"
 #include "expect_error.hpp"
 #include "oncebox/received.hpp"
 #include "receiver_fixture.hpp"
@@ -246,6 +248,16 @@ TEST_P(IdempotentHttpTest, OperationIsDoneAlthoughItsAnswerCannotBeJudged) {
   expect_problem(post(request("k")), 409, "was not kept");
   expect_problem(post(request("k", "43")), 422, "already used");
   EXPECT_EQ(charges_, 1);
+}
+
+TEST_P(IdempotentHttpTest, OperationIsDoneAlthoughMemoryRunsOutForItsAnswer) {
+  use({.is_final = [](int) {
+    std::thread(fail_next_allocation_of_others).join();
+    return true;
+  }});
+  EXPECT_EQ(post(request("k")).status, 201);
+  EXPECT_EQ(store_->keys().find("http::k").value().status, KeyStatus::processed);
+  expect_problem(post(request("k")), 409, "was not kept");
 }
 
 TEST_P(IdempotentHttpTest, AfterALostLeaseTheClientGetsTheAnswerThatIsReplayedLater) {
