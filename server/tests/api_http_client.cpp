@@ -35,12 +35,12 @@ HttpClient::HttpClient(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STRE
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const timeval patience{.tv_sec = kPatience.count(), .tv_usec = 0};
-  ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   if (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     ::close(socket_);
     throw std::system_error(errno, std::generic_category(), "connect");
   }
+  const timeval patience{.tv_sec = kPatience.count(), .tv_usec = 0};
+  ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
 }
 
 HttpClient::~HttpClient() { ::close(socket_); }
@@ -55,7 +55,10 @@ void HttpClient::send(std::string_view bytes) {
 
 void HttpClient::receive() {
   char buffer[16 << 10];
-  const ssize_t got = ::recv(socket_, buffer, sizeof buffer, 0);
+  ssize_t got = 0;
+  do {
+    got = ::recv(socket_, buffer, sizeof buffer, 0);
+  } while (got < 0 && errno == EINTR);
   if (got <= 0) throw std::runtime_error("the server closed the connection or does not answer");
   received_.append(buffer, static_cast<std::size_t>(got));
 }

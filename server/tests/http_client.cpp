@@ -20,7 +20,7 @@ namespace oncebox::server {
 
 namespace {
 
-constexpr int kSecondsToWait = 20;
+constexpr int kSecondsToWait = 60;
 
 [[noreturn]] void fail(const std::string& what) { throw std::runtime_error("client: " + what); }
 
@@ -31,9 +31,6 @@ void check(bool is_fine, const char* what) {
 int connect_to(std::uint16_t port) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   check(socket >= 0, "no socket");
-  const timeval wait{.tv_sec = kSecondsToWait, .tv_usec = 0};
-  setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
-  setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
@@ -42,7 +39,19 @@ int connect_to(std::uint16_t port) {
     ::close(socket);
     fail(std::string("cannot connect: ") + std::strerror(errno));
   }
+  const timeval wait{.tv_sec = kSecondsToWait, .tv_usec = 0};
+  setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
+  setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
   return socket;
+}
+
+/// Repeats a call of the socket that a signal interrupts, as one that stops the program for a while
+/// does.
+template <class Call>
+auto uninterrupted(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
 }
 
 }  // namespace
@@ -83,7 +92,9 @@ bool RawClient::send(std::string_view bytes) {
   while (!bytes.empty()) {
     const auto sent = session_ != nullptr
                           ? SSL_write(session_, bytes.data(), static_cast<int>(bytes.size()))
-                          : ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+                          : uninterrupted([&] {
+                              return ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+                            });
     if (sent <= 0) return false;
     bytes.remove_prefix(static_cast<std::size_t>(sent));
   }
@@ -92,8 +103,9 @@ bool RawClient::send(std::string_view bytes) {
 
 bool RawClient::fill() {
   char piece[16384];
-  const auto got = session_ != nullptr ? SSL_read(session_, piece, sizeof piece)
-                                       : ::recv(socket_, piece, sizeof piece, 0);
+  const auto got = session_ != nullptr
+                       ? SSL_read(session_, piece, sizeof piece)
+                       : uninterrupted([&] { return ::recv(socket_, piece, sizeof piece, 0); });
   if (got < 0 && session_ == nullptr && errno == EAGAIN) {
     fail("nothing came for a long time");
   }
@@ -169,6 +181,12 @@ std::string RawClient::receive_rest() {
   while (fill()) {
   }
   return std::exchange(buffer_, {});
+}
+
+bool RawClient::is_closed() const {
+  char next = 0;
+  const auto got = ::recv(socket_, &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno != EAGAIN);
 }
 
 void RawClient::half_close() { shutdown(socket_, SHUT_WR); }

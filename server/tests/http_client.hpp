@@ -33,7 +33,7 @@ struct TlsClientOptions {
 };
 
 /// A client that sends the bytes it is told to, whole or in pieces, and reads what comes. Every
-/// wait ends in an exception after 20 seconds.
+/// wait ends in an exception after a minute.
 class RawClient {
  public:
   explicit RawClient(std::uint16_t port);
@@ -50,6 +50,9 @@ class RawClient {
   [[nodiscard]] RawResponse receive(bool to_head = false);
   /// All that comes until the connection ends.
   [[nodiscard]] std::string receive_rest();
+  /// Whether the other side has closed the connection, without TLS and as far as it is known by
+  /// now.
+  [[nodiscard]] bool is_closed() const;
   /// Waits until so many bytes are there; they stay to be received.
   [[nodiscard]] std::string peek(std::size_t bytes);
 

@@ -35,7 +35,7 @@ void CountingObserver::on_connections(std::ptrdiff_t change) noexcept {
 void CountingObserver::wait_for_connections(std::ptrdiff_t count) {
   std::unique_lock lock(mutex_);
   const bool came =
-      changed_.wait_for(lock, std::chrono::seconds{20}, [&] { return connections_ == count; });
+      changed_.wait_for(lock, std::chrono::seconds{60}, [&] { return connections_ == count; });
   if (!came) throw std::runtime_error("there are " + std::to_string(connections_) + " connections");
 }
 

@@ -33,7 +33,7 @@ class Arrivals {
   Item wait(std::size_t number = 0) {
     std::unique_lock lock(mutex_);
     const bool came =
-        changed_.wait_for(lock, std::chrono::seconds{20}, [&] { return items_.size() > number; });
+        changed_.wait_for(lock, std::chrono::seconds{60}, [&] { return items_.size() > number; });
     if (!came) throw std::runtime_error("it did not come");
     return items_[number];
   }

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 using HttpLife = HttpTest;
-constexpr Duration kLong = std::chrono::seconds{20};
+constexpr Duration kLong = std::chrono::seconds{60};
 
 TEST_F(HttpLife, RequestsUnderWayAreAnsweredBeforeItStops) {
   HttpServer& server = start();
@@ -195,7 +195,7 @@ TEST_F(HttpLife, AThousandIdleConnectionsCostLittle) {
   for (RawClient& client : clients) ASSERT_EQ(client.receive().status, 200);
   const std::size_t after = resident_bytes();
   // The clients of the test are in it, too.
-  EXPECT_TRUE(kIsSanitized || after - before < std::size_t{32} << 20) << after - before;
+  EXPECT_TRUE(kIsSanitized || after < before + (std::size_t{32} << 20)) << before << " " << after;
   for (RawClient& client : clients) {
     ASSERT_EQ(client.ask(get_text("/hello")).status, 200);
   }

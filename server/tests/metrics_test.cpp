@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -368,8 +369,15 @@ TEST_F(MetricsTest, CountsFromManyThreadsWithoutLosingOne) {
   EXPECT_EQ(requests, 2'000);
 }
 
-/// All that one request with one message makes the service count. The bound is loose, for busy
-/// machines and sanitizers; `NanosecondsOfARequest` in the report is the figure.
+/// What this thread has computed for so far, whatever else the machine does meanwhile.
+std::chrono::nanoseconds time_of_this_thread() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return std::chrono::seconds{used.tv_sec} + std::chrono::nanoseconds{used.tv_nsec};
+}
+
+/// All that one request with one message makes the service count. The bound is loose, for
+/// sanitizers; `NanosecondsOfARequest` in the report is the figure.
 TEST_F(MetricsTest, CountingARequestCostsLittle) {
   Observer& observer = main_->inbox();
   const Message one = message("1");
@@ -382,10 +390,9 @@ TEST_F(MetricsTest, CountingARequestCostsLittle) {
   turn();
   auto best = std::chrono::nanoseconds::max();
   for (int round = 0; round < 5; ++round) {
-    const auto started = std::chrono::steady_clock::now();
+    const auto started = time_of_this_thread();
     for (int i = 0; i < kTurns; ++i) turn();
-    best = std::min<std::chrono::nanoseconds>(
-        best, (std::chrono::steady_clock::now() - started) / kTurns);
+    best = std::min(best, (time_of_this_thread() - started) / kTurns);
   }
   RecordProperty("NanosecondsOfARequest", static_cast<int>(best.count()));
   EXPECT_LT(best, 20us);

@@ -52,7 +52,7 @@ class NoticeSenderTest : public ::testing::Test {
   [[nodiscard]] bool counted(const std::string& outcome) {
     const std::string line =
         "oncebox_dead_notices_total{outcome=\"" + outcome + "\",store=\"main\"} 1";
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{60};
     while (metrics_.expose().find(line) == std::string::npos) {
       if (std::chrono::steady_clock::now() > until) return false;
       std::this_thread::yield();
