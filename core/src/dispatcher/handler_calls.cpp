@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <random>
+#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +29,20 @@ struct HandlerCalls::Failure {
 };
 
 using detail::current_exception_type;
+
+namespace {
+
+// A store that fails at once would be asked at once again, and again: a release counts nothing, and
+// the message is the next to be claimed. So its worker rests; the lease is kept meanwhile.
+void rest_after_store_failure(const std::stop_token& stop) {
+  constexpr std::chrono::milliseconds kRest{200};
+  std::mutex mutex;
+  std::condition_variable_any stopped;
+  std::unique_lock lock(mutex);
+  stopped.wait_for(lock, stop, kRest, [] { return false; });
+}
+
+}  // namespace
 
 HandlerCalls::HandlerCalls(const Settings& settings, Logger& logger, const Clock& clock)
     : retries_(settings.retries),
@@ -109,6 +127,7 @@ HandlerCalls::Answer HandlerCalls::call_in_transaction(TransactionalHandler& han
     const Failure failure{Failure::Kind::interrupted, std::string(to_string(error.code())),
                           error.what()};
     log(LogLevel::error, "transaction of the handler failed, message released", context, &failure);
+    rest_after_store_failure(context.stop_token());
     return {Release{}, false, is_unknown};
   }
 }
