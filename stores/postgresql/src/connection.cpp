@@ -21,9 +21,11 @@ namespace oncebox::postgresql {
 const Statement kBeginTransaction{"", "BEGIN ISOLATION LEVEL READ COMMITTED"};
 const Statement kCommitTransaction{"", "COMMIT"};
 
-// What `kSettings` below says, but for timeouts of statements, and the defaults of the server.
+// What `kSettings` below says, but for timeouts of statements, and the defaults of the server. A
+// setting of our own ends with the transaction in which it was made, and so tells it from another.
 const Statement kSettingsOfOurs{"settings_of_ours", R"sql(
-SELECT set_config('plan_cache_mode', 'force_generic_plan', true),
+SELECT coalesce(current_setting('oncebox.transaction', true), '') = 'lent',
+       set_config('plan_cache_mode', 'force_generic_plan', true),
        set_config('enable_seqscan', 'off', true),
        set_config('enable_bitmapscan', 'off', true),
        set_config('enable_hashjoin', 'off', true),
@@ -31,7 +33,8 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', true),
        set_config('enable_sort', 'off', true),
        set_config('join_collapse_limit', '1', true))sql"};
 const Statement kSettingsOfOthers{"settings_of_others", R"sql(
-SELECT set_config('plan_cache_mode', 'auto', true),
+SELECT set_config('oncebox.transaction', 'lent', true),
+       set_config('plan_cache_mode', 'auto', true),
        set_config('enable_seqscan', 'on', true),
        set_config('enable_bitmapscan', 'on', true),
        set_config('enable_hashjoin', 'on', true),
@@ -223,6 +226,8 @@ void Connection::take_back() {
   }
   enter_pipeline();
 }
+  // Whatever wraps a connection may have set its own.
+  PQsetNoticeReceiver(connection, &Connection::note_warning, this);
 
 // The server leaves its end of the socket open until its process is gone, so that one can tell.
 void Connection::close_and_wait(Deadline deadline) noexcept {

@@ -29,7 +29,8 @@ struct Statement {
 };
 
 /// The settings of the session for the time in which somebody else's statements run, and ours again
-/// for the rest of the transaction.
+/// for the rest of the transaction. The latter answer a boolean first: whether it is the
+/// transaction in which the former were made.
 extern const Statement kSettingsOfOthers;
 extern const Statement kSettingsOfOurs;
 

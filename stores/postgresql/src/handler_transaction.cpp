@@ -1,11 +1,24 @@
 #include "handler_transaction.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "oncebox/error.hpp"
 #include "oncebox/postgresql/transaction.hpp"
+#include "sql_error.hpp"
 
 namespace oncebox::postgresql {
+
+namespace {
+
+void require_same_transaction(const Result& settings) {
+  if (settings.boolean(0, 0)) return;
+  throw Error(ErrorCode::conflict,
+              "the handler ended the transaction that it was given, and began another");
+}
+
+}  // namespace
 
 HandlerTransaction::HandlerTransaction(Connection& connection, const ConnectionPool& pool,
                                        Enqueue enqueue)
@@ -28,22 +41,36 @@ void HandlerTransaction::run(const TransactionalQueue::Work& work) {
     throw;
   }
   take_back();
+  // The handler may have passed over what it was told.
+  if (ended_by_) std::rethrow_exception(ended_by_);
 }
 
+// The handler may have taken longer than a call of ours may: what follows has its own time, also
+// when it is the end.
 void HandlerTransaction::take_back() {
+  own_.renew(pool_.deadline());
   if (std::exchange(lent_, nullptr) == nullptr) return;
   connection_.take_back();
 }
 
 postgresql::Transaction& HandlerTransaction::own() {
   own_.renew(pool_.deadline());
-  own_.before_next(kSettingsOfOurs);
+  own_.before_next(kSettingsOfOurs, &require_same_transaction);
   return own_;
 }
 
+// No constraint of ours waits for the commit. Elsewhere a row that is there already means that
+// somebody else was quicker; here the handler would write it again each time.
 void HandlerTransaction::commit() {
   own_.renew(pool_.deadline());
-  own_.commit();
+  try {
+    own_.commit();
+  } catch (const SqlError& error) {
+    if (!violates_constraint(error.sqlstate())) throw;
+    throw Error(ErrorCode::conflict,
+                fmt::format("what the handler wrote is refused at the commit: {} ({})",
+                            error.primary(), error.sqlstate()));
+  }
 }
 
 // The planner's settings stay those of the handler: what is new is found by a unique index anyway.
@@ -53,15 +80,18 @@ std::vector<EnqueueOutcome> HandlerTransaction::do_enqueue(QueueKind queue,
   if (lent_ == nullptr) {
     throw Error(ErrorCode::conflict, "the transaction of this handler is over");
   }
-  take_back();
-  own_.renew(pool_.deadline());
   try {
+    take_back();
     std::vector<EnqueueOutcome> outcomes = enqueue_(queue, messages, options, own_);
     lent_ = connection_.lend();
     return outcomes;
   } catch (...) {
     // The handler may go on, if only to find that a failed statement has ended the transaction.
-    if (!connection_.is_broken()) lent_ = connection_.lend();
+    if (connection_.is_broken()) {
+      ended_by_ = std::current_exception();
+    } else {
+      lent_ = connection_.lend();
+    }
     throw;
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <span>
 #include <vector>
@@ -28,6 +29,8 @@ class HandlerTransaction final : public oncebox::Transaction {
 
   /// For the store's own statements, after that.
   [[nodiscard]] postgresql::Transaction& own();
+  /// Throws `conflict` when what the handler wrote is refused now: by a constraint that is checked
+  /// at the commit.
   void commit();
 
   /// While it is lent.
@@ -43,6 +46,7 @@ class HandlerTransaction final : public oncebox::Transaction {
   const Enqueue enqueue_;
   postgresql::Transaction own_;
   pg_conn* lent_ = nullptr;
+  std::exception_ptr ended_by_;  ///< what made the connection useless while the handler ran
 };
 
 }  // namespace oncebox::postgresql

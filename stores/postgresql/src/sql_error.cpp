@@ -22,8 +22,8 @@ constexpr std::array kMappings{
     Mapping{"08", ErrorCode::unavailable, "the connection was lost; repeat the call"},
     Mapping{"22", ErrorCode::invalid_argument, "the server cannot keep such a value"},
     Mapping{"25006", ErrorCode::unavailable,
-            "the server is read-only, perhaps a standby; with several hosts use "
-            "target_session_attrs=read-write"},
+            "the caller's transaction is read-only, or the server, perhaps a standby; with several "
+            "hosts use target_session_attrs=read-write"},
     Mapping{"25P03", ErrorCode::unavailable, "repeat the call"},
     Mapping{"28", ErrorCode::invalid_argument, "check user and password of the connection"},
     Mapping{"3D000", ErrorCode::not_found, "create the database"},
@@ -45,9 +45,10 @@ constexpr std::array kMappings{
 }  // namespace
 
 void throw_sql_error(std::string_view sqlstate, std::string_view text) {
-  // A unique key is violated only by a row that somebody else has added since we looked.
+  // A unique key of ours is violated only by a row that somebody else has added since we looked.
   if (sqlstate == "40001" || sqlstate == "40P01" || sqlstate == "23505") {
-    throw LostAgainstAnother(fmt::format("PostgreSQL: {} ({}); repeat the call", text, sqlstate));
+    throw LostAgainstAnother(fmt::format("PostgreSQL: {} ({}); repeat the call", text, sqlstate),
+                             sqlstate, text);
   }
   if (sqlstate == "55P03") {
     throw LockTimeout(fmt::format("PostgreSQL: {} ({}); repeat the call", text, sqlstate));
@@ -66,5 +67,7 @@ bool ends_connection(std::string_view sqlstate) noexcept {
   return sqlstate == "25006" || sqlstate == "0A000" || sqlstate == "26000" || sqlstate == "42P05" ||
          sqlstate.starts_with("57P") || sqlstate.starts_with("08");
 }
+
+bool violates_constraint(std::string_view sqlstate) noexcept { return sqlstate.starts_with("23"); }
 
 }  // namespace oncebox::postgresql

@@ -23,12 +23,16 @@ class SqlError : public Error {
   std::string primary_;
 };
 
-/// A statement or transaction that lost against another one, a deadlock or a serialization failure.
-/// Nothing has changed, and repeating the whole transaction is what the database asks for. Handled
-/// inside the store, where it is not repeated for ever.
-class LostAgainstAnother : public Error {
+/// A statement or transaction that lost against another one: a deadlock, a serialization failure, a
+/// row that somebody else has added. Nothing has changed, and repeating the whole transaction is
+/// what the database asks for. Handled inside the store, where it is not repeated for ever.
+class LostAgainstAnother : public SqlError {
  public:
-  explicit LostAgainstAnother(const std::string& text) : Error(ErrorCode::unavailable, text) {}
+  /// Seen by us.
+  explicit LostAgainstAnother(const std::string& text) : LostAgainstAnother(text, "", text) {}
+  /// Told by the server.
+  LostAgainstAnother(const std::string& text, std::string_view sqlstate, std::string_view primary)
+      : SqlError(ErrorCode::unavailable, text, sqlstate, primary) {}
 };
 
 /// A lock was not to be had in the time that was set for it. Nothing has changed.
@@ -44,5 +48,8 @@ class LockTimeout : public Error {
 /// Whether an error with this code means that the connection should not be used any more, although
 /// it may still be open: the server is shutting down, or became a standby.
 [[nodiscard]] bool ends_connection(std::string_view sqlstate) noexcept;
+
+/// Whether a statement, or a commit, would break a constraint.
+[[nodiscard]] bool violates_constraint(std::string_view sqlstate) noexcept;
 
 }  // namespace oncebox::postgresql

@@ -47,14 +47,22 @@ Transaction::~Transaction() {
   }
 }
 
-std::vector<Command> Transaction::preceded(std::span<const Command> commands) {
-  std::vector<Command> all = std::exchange(before_next_, {});
+std::vector<Result> Transaction::exchange(std::span<const Command> commands, Exchange exchange) {
+  const std::vector<Preceding> before = std::exchange(before_next_, {});
+  std::vector<Command> all;
+  for (const Preceding& preceding : before) all.push_back(preceding.command);
   all.insert(all.end(), commands.begin(), commands.end());
-  return all;
+  is_open_ = true;
+  std::vector<Result> results = connection_.run_all(all, exchange, deadline_);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (before[i].check != nullptr) before[i].check(results[i]);
+  }
+  results.erase(results.begin(), results.begin() + std::ssize(before));
+  return results;
 }
 
-void Transaction::before_next(const Statement& statement) {
-  before_next_.push_back({&statement, &kNoParameters});
+void Transaction::before_next(const Statement& statement, Check check) {
+  before_next_.push_back({{&statement, &kNoParameters}, check});
 }
 
 Result Transaction::run(const Statement& statement, const Parameters& parameters) {
@@ -63,24 +71,18 @@ Result Transaction::run(const Statement& statement, const Parameters& parameters
 }
 
 std::vector<Result> Transaction::run_all(std::span<const Command> commands) {
-  const std::ptrdiff_t before = std::ssize(before_next_);
-  const std::vector<Command> all = preceded(commands);
-  is_open_ = true;
-  std::vector<Result> results = connection_.run_all(all, Exchange::changes_nothing, deadline_);
-  results.erase(results.begin(), results.begin() + before);
-  return results;
+  return exchange(commands, Exchange::changes_nothing);
 }
 
 std::vector<Result> Transaction::commit(std::span<const Command> last) {
   if (!is_open_ && last.empty()) return {};
-  const std::ptrdiff_t before = std::ssize(before_next_);
-  std::vector<Command> all = preceded(last);
+  const auto is_checked = [](const Preceding& preceding) { return preceding.check != nullptr; };
+  if (std::any_of(before_next_.begin(), before_next_.end(), is_checked)) run_all({});
+  std::vector<Command> all(last.begin(), last.end());
   all.push_back({&kCommitTransaction, &kNoParameters});
-  is_open_ = true;
-  std::vector<Result> results = connection_.run_all(all, Exchange::commits, deadline_);
+  std::vector<Result> results = exchange(all, Exchange::commits);
   is_open_ = false;
   results.pop_back();
-  results.erase(results.begin(), results.begin() + before);
   return results;
 }
 

@@ -26,8 +26,11 @@ class Transaction {
   Result run(const Statement& statement, const Parameters& parameters);
   std::vector<Result> run_all(std::span<const Command> commands);
 
-  /// Sends a statement without parameters ahead of the next commands, in the same exchange.
-  void before_next(const Statement& statement);
+  /// Looks at what a statement answers, and throws if it must not be so.
+  using Check = void (*)(const Result& result);
+  /// Sends a statement without parameters ahead of the next commands, in the same exchange. With a
+  /// check nothing is committed before it has passed.
+  void before_next(const Statement& statement, Check check = nullptr);
   /// When the next exchange gives up.
   void renew(Deadline deadline) noexcept { deadline_ = deadline; }
 
@@ -35,8 +38,13 @@ class Transaction {
   std::vector<Result> commit(std::span<const Command> last = {});
 
  private:
-  /// The commands with what is to be sent before them.
-  [[nodiscard]] std::vector<Command> preceded(std::span<const Command> commands);
+  struct Preceding {
+    Command command;
+    Check check;
+  };
+
+  /// Sends the commands with what is to be sent before them.
+  std::vector<Result> exchange(std::span<const Command> commands, Exchange exchange);
 
   enum class Begun { by_us, by_somebody_else };
   Transaction(Connection& connection, Deadline deadline, Begun begun);
@@ -44,7 +52,7 @@ class Transaction {
   Connection& connection_;
   Deadline deadline_;
   const Begun begun_;
-  std::vector<Command> before_next_;
+  std::vector<Preceding> before_next_;
   bool is_open_;
 };
 
