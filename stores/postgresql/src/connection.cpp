@@ -67,6 +67,16 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', {local}),
        set_config('statement_timeout', '{call_timeout}', {local}),
        set_config('idle_in_transaction_session_timeout', '{call_timeout}', {local}))sql";
 
+// For connections that are somebody else's: how long the server goes on with a statement, at most.
+constexpr std::string_view kLimit = R"sql(
+SELECT set_config('oncebox.statement_timeout', current_setting('statement_timeout'), true),
+       set_config('statement_timeout',
+                  CASE WHEN current_setting('statement_timeout')::interval
+                            BETWEEN interval '1 ms' AND interval '{ms} ms'
+                       THEN current_setting('statement_timeout') ELSE '{ms}' END, true))sql";
+const Statement kNoLimit{"", R"sql(
+SELECT set_config('statement_timeout', current_setting('oncebox.statement_timeout'), true))sql"};
+
 std::string trimmed(const char* text) {
   std::string line(text != nullptr ? text : "");
   while (!line.empty() && (line.back() == '\n' || line.back() == ' ')) line.pop_back();
@@ -193,10 +203,11 @@ Connection::Connection(pg_conn* borrowed)
   enter_pipeline();
 }
 
+// Also when it is of no use to us any more: its owner has to roll back. Refused when an answer is
+// still missing.
 Connection::~Connection() {
-  if (connection_ == nullptr || !connection_.get_deleter().is_borrowed || is_broken_) return;
-  PQexitPipelineMode(connection_.get());
-  PQsetnonblocking(connection_.get(), 0);
+  if (!is_borrowed() || PQstatus(connection_.get()) != CONNECTION_OK) return;
+  if (PQexitPipelineMode(connection_.get()) == 1) PQsetnonblocking(connection_.get(), 0);
 }
 
 void Connection::enter_pipeline() {
@@ -215,6 +226,8 @@ pg_conn* Connection::lend() {
 
 void Connection::take_back() {
   PGconn* const connection = connection_.get();
+  // Whatever wraps a connection may have set its own.
+  PQsetNoticeReceiver(connection, &Connection::note_warning, this);
   const PGTransactionStatusType status = PQtransactionStatus(connection);
   exchange_ = Exchange::changes_nothing;
   if (PQstatus(connection) != CONNECTION_OK) lose(trimmed(PQerrorMessage(connection)));
@@ -226,8 +239,6 @@ void Connection::take_back() {
   }
   enter_pipeline();
 }
-  // Whatever wraps a connection may have set its own.
-  PQsetNoticeReceiver(connection, &Connection::note_warning, this);
 
 // The server leaves its end of the socket open until its process is gone, so that one can tell.
 void Connection::close_and_wait(Deadline deadline) noexcept {
@@ -306,6 +317,11 @@ std::vector<Result> Connection::run_all(std::span<const Command> commands, Excha
   static const Parameters kNone;
   exchange_ = exchange;
   commit_is_doubtful_ = false;
+  if (is_borrowed()) {
+    const int left_ms = std::max(milliseconds_until(deadline), 1);
+    const Statement limit{"", fmt::format(fmt::runtime(kLimit), fmt::arg("ms", left_ms))};
+    return run_framed(limit, commands, kNoLimit, deadline + kSilence);
+  }
   const bool needs_settings = pooling_ == Pooling::transaction && is_idle();
   if (!needs_settings) {
     send(commands);
@@ -321,6 +337,20 @@ std::vector<Result> Connection::run_all(std::span<const Command> commands, Excha
   if (!is_begin) results.pop_back();
   results.erase(results.begin() + 1);
   if (!is_begin) results.erase(results.begin());
+  return results;
+}
+
+std::vector<Result> Connection::run_framed(const Statement& before,
+                                           std::span<const Command> commands,
+                                           const Statement& after, Deadline deadline) {
+  static const Parameters kNone;
+  std::vector<Command> framed{{&before, &kNone}};
+  framed.insert(framed.end(), commands.begin(), commands.end());
+  framed.push_back({&after, &kNone});
+  send(framed);
+  std::vector<Result> results = receive(framed, deadline);
+  results.pop_back();
+  results.erase(results.begin());
   return results;
 }
 

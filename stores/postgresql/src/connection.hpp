@@ -63,10 +63,12 @@ class Connection {
   Connection(const Options& options, Deadline deadline);
   /// The same within the time of a call.
   explicit Connection(const Options& options);
-  /// One that belongs to somebody else, who is inside a transaction and goes on with it: between
-  /// exchanges it is as he left it. Nothing is prepared on it, and no setting changed. Throws
-  /// `conflict` when he is in no such state.
+  /// One that belongs to somebody else, who is inside a transaction and goes on with it. Nothing is
+  /// prepared on it, and between exchanges every setting is his. At the deadline the server cancels
+  /// what is under way, so that the connection can be given back as it was; a server that does not
+  /// answer even then is given up `kSilence` later. Throws `conflict` when he is in no such state.
   explicit Connection(pg_conn* borrowed);
+  static constexpr std::chrono::seconds kSilence{10};
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -109,9 +111,13 @@ class Connection {
     std::string text;
   };
 
+  [[nodiscard]] bool is_borrowed() const { return connection_.get_deleter().is_borrowed; }
   void enter_pipeline();
   void connect(const Options& options, Deadline deadline);
   void set_up(const Options& options, Deadline deadline);
+  /// Sends the commands between two others, and answers the results of the commands.
+  std::vector<Result> run_framed(const Statement& before, std::span<const Command> commands,
+                                 const Statement& after, Deadline deadline);
   void send(std::span<const Command> commands);
   void queue(const Command& command);
   std::vector<Result> receive(std::span<const Command> commands, Deadline deadline);

@@ -17,11 +17,21 @@ namespace {
 // Every store hears it, also one of this process: none has it for a signature.
 constexpr std::string_view kAnnouncement = "joined";
 
+constexpr std::chrono::milliseconds kMaxCallTimeout = std::chrono::hours{24};
+
 }  // namespace
 
 struct JoinedTransaction::Impl {
   Impl(pg_conn* with, const JoinOptions& options)
-      : connection(with), names(options.schema, options.table_prefix), clock(options.clock) {}
+      : connection(with),
+        names(options.schema, options.table_prefix),
+        max_payload_bytes(options.max_payload_bytes),
+        call_timeout(options.call_timeout),
+        clock(options.clock) {
+    if (call_timeout <= std::chrono::milliseconds::zero() || call_timeout > kMaxCallTimeout) {
+      throw Error(ErrorCode::out_of_range, "call_timeout is more than nothing, and a day at most");
+    }
+  }
 
   struct Queue {
     Queue(const Names& names, QueueKind kind)
@@ -43,8 +53,8 @@ struct JoinedTransaction::Impl {
     const std::optional<TimePoint> now =
         clock != nullptr ? std::optional(clock->now()) : std::nullopt;
     Connection joined(connection);
-    postgresql::Transaction transaction = postgresql::Transaction::joined(
-        joined, std::chrono::steady_clock::now() + limits.call_timeout);
+    postgresql::Transaction transaction =
+        postgresql::Transaction::joined(joined, std::chrono::steady_clock::now() + call_timeout);
     RowBatch rows(transaction, queue.sql, names, queue.name, now);
     const Arrivals arrivals(messages, now);
     std::vector<EnqueueOutcome> outcomes =
@@ -54,9 +64,10 @@ struct JoinedTransaction::Impl {
     return outcomes;
   }
 
-  const Options limits{};  // those of a store, unless it was told others
   pg_conn* const connection;
   const Names names;
+  const std::size_t max_payload_bytes;
+  const std::chrono::milliseconds call_timeout;
   const Clock* const clock;
   std::optional<Queue> inbox;
   std::optional<Queue> outbox;
@@ -78,7 +89,7 @@ std::vector<EnqueueOutcome> JoinedTransaction::do_enqueue(QueueKind queue,
                                                           const EnqueueOptions& options) {
   std::size_t bytes = 0;
   for (const Message& message : messages) {
-    bytes = checked_sum(bytes, message.payload, impl_->limits.max_payload_bytes);
+    bytes = checked_sum(bytes, message.payload, impl_->max_payload_bytes);
   }
   return impl_->enqueue(impl_->queue_of(queue), messages, options);
 }
