@@ -153,22 +153,51 @@ std::vector<EnqueueOutcome> take_in(const Arrivals& arrivals, RowBatch& rows,
                       [&](const auto& known) { load_known(arrivals, rows, known, options); });
 }
 
+namespace {
+
+// Makes a transaction in which a part of a call was done one that can only be rolled back: its
+// owner may pass over our error, and must not commit the part.
+void spoil(Transaction& transaction) noexcept {
+  static const Statement kFail{"", "SELECT 1 / (pg_backend_pid() - pg_backend_pid())"};
+  try {
+    transaction.run(kFail, Parameters());
+  } catch (const std::exception&) {
+    // As intended.
+  }
+}
+
 // Locks that turn out to be missing are taken late, and so in another order than others take them:
 // if that makes two transactions wait for each other, the database ends one of them.
+void load_known_locking(const Arrivals& arrivals, RowBatch& rows,
+                        const std::vector<std::size_t>& known, const EnqueueOptions& options) {
+  try {
+    return load_known(arrivals, rows, known, options);
+  } catch (const PartitionsNotLocked& missing) {
+    rows.forget_rows();
+    rows.lock_partitions(missing.partitions);
+  }
+  try {
+    load_known(arrivals, rows, known, options);
+  } catch (const PartitionsNotLocked&) {
+    throw LostAgainstAnother("a message changed its partition while it was enqueued again");
+  }
+}
+
+}  // namespace
+
 std::vector<EnqueueOutcome> take_in_joined(const Arrivals& arrivals, RowBatch& rows,
                                            Transaction& transaction, const QueueSql& sql,
                                            const EnqueueOptions& options) {
   rows.lock_partitions(arrivals.partitions());
   const auto load = [&](const std::vector<std::size_t>& known) {
-    try {
-      load_known(arrivals, rows, known, options);
-    } catch (const PartitionsNotLocked& missing) {
-      rows.forget_rows();
-      rows.lock_partitions(missing.partitions);
-      load_known(arrivals, rows, known, options);
-    }
+    load_known_locking(arrivals, rows, known, options);
   };
-  return take_in_with(arrivals, rows, transaction, sql, options, sql.enqueue_late, load);
+  try {
+    return take_in_with(arrivals, rows, transaction, sql, options, sql.enqueue_late, load);
+  } catch (...) {
+    spoil(transaction);
+    throw;
+  }
 }
 
 std::size_t checked_sum(std::size_t bytes, const Payload& payload, std::size_t max_payload_bytes) {

@@ -274,7 +274,8 @@ QueueSql::QueueSql(const Names& names, std::string_view queue, bool flush_claims
   prepare(acknowledge, "acknowledge", kAcknowledge);
   prepare(extend, "extend", kExtend);
   prepare(lock_partitions, "lock_partitions",
-          "SELECT pg_advisory_xact_lock(number) FROM unnest($1::bigint[]) number");
+          "SELECT current_setting('transaction_isolation'), pg_advisory_xact_lock(number)"
+          "  FROM unnest($1::bigint[]) number");
   prepare(lock_keys, "lock_keys", kLockKeys);
   prepare(lock_ids, "lock_ids", kLockIds);
   prepare(read_keys, "read_keys", read_sql(kRowsByKey, ListPayloads::omit));

@@ -97,7 +97,7 @@ struct QueueSql {
   Statement extend;  ///< keys, deliveries or null, owners, milliseconds, now -> key, new end
 
   // Rows that are read, decided upon, and written back
-  Statement lock_partitions;  ///< bigint[], sorted
+  Statement lock_partitions;  ///< bigint[], sorted -> the isolation level, for each
   Statement lock_keys;        ///< uuid[] -> the ids that are now locked
   Statement lock_ids;         ///< bigint[] -> those that nobody else had locked
   Statement read_keys;        ///< uuid[] -> payload bytes, in a run, then `row_columns`

@@ -40,7 +40,12 @@ void RowBatch::lock_partitions(const std::set<std::string>& partitions) {
   }
   ArrayValue array(SqlType::bigint);
   for (const std::int64_t number : numbers) array.add(number);
-  transaction_.run(sql_.lock_partitions, Parameters().add(std::move(array)));
+  const Result locked = transaction_.run(sql_.lock_partitions, Parameters().add(std::move(array)));
+  if (locked.bytes(0, 0) != "read committed") {
+    throw Error(ErrorCode::conflict,
+                "a message with a partition key needs a transaction at READ COMMITTED: at a "
+                "stricter level it does not see what others have enqueued for that key");
+  }
   partitions_locked_.insert(partitions.begin(), partitions.end());
 }
 

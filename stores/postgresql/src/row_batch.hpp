@@ -59,7 +59,8 @@ class RowBatch {
   RowBatch(Transaction& transaction, const QueueSql& sql, const Names& names,
            std::string_view queue, std::optional<TimePoint> now);
 
-  /// Takes the locks of partitions, in their order, before any row is locked.
+  /// Takes the locks of partitions, in their order, before any row is locked. Throws `conflict` in
+  /// a transaction that does not see what was committed by those who had them before.
   void lock_partitions(const std::set<std::string>& partitions);
 
   /// The numbers that the items of this call may have: `first` and those behind it.
