@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <libpq-fe.h>
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "error_of.hpp"
 #include "oncebox/claim_offer.hpp"
 #include "oncebox/postgresql/postgresql_store.hpp"
+#include "oncebox/postgresql/transaction.hpp"
 #include "oncebox/testing/fake_clock.hpp"
 #include "oncebox/testing/shared_postgresql.hpp"
 #include "test_space.hpp"
@@ -123,6 +126,66 @@ TEST_F(PostgresqlFaultsTest, HandingOverWhoseCommitWasNotAnsweredAnswersNoOfferA
   EXPECT_TRUE(offer->withdraw()) << "it was given back";
   EXPECT_TRUE(claim(store, 10).empty());
   clock_.advance(30s);
+/// A handler in the store's transaction, which counts what it did to a message in a table, and
+/// sends another message.
+class PostgresqlHandlerFaultsTest : public PostgresqlFaultsTest {
+ protected:
+  PostgresqlHandlerFaultsTest() {
+    space_.run("CREATE TABLE {schema}.effect (id text)");
+    store_.inbox().enqueue(message("a"));
+    claimed_ = claim(store_, 1);
+  }
+
+  SettleOutcome handle() {
+    const auto work = [&](oncebox::Transaction& transaction) {
+      const std::string insert = "INSERT INTO " + space_.schema() + ".effect VALUES ('a')";
+      PQclear(PQexec(connection_of(transaction), insert.c_str()));
+      transaction.enqueue(QueueKind::outbox, message("sent"));
+    };
+    return store_.inbox().transactional()->acknowledge_with(delivery_of(claimed_.at(0)), work);
+  }
+  void expect_effects(std::int64_t count) {
+    EXPECT_EQ(space_.number("SELECT count(*) FROM {schema}.effect"), count);
+    EXPECT_EQ(store_.outbox().find(key("sent")).has_value(), count > 0);
+    EXPECT_EQ(store_.inbox().find(key("a"))->status, count > 0 ? Status::done : Status::processing);
+  }
+
+  PostgresqlStore store_{options(), clock_};
+  std::vector<ClaimedMessage> claimed_;
+};
+
+TEST_F(PostgresqlHandlerFaultsTest, CommitThatWasNotAnsweredHasHappenedAndAReleaseChangesNothing) {
+  RecordProperty("requirement", "PKT-09");
+  expect_outcome_unknown([&] { (void)handle(); });
+  expect_effects(1);
+  const Settlement release{.delivery = delivery_of(claimed_[0]), .verdict = Release{}};
+  EXPECT_EQ(store_.inbox().settle(release), SettleOutcome::lease_lost);
+  EXPECT_EQ(handle(), SettleOutcome::lease_lost);
+  expect_effects(1);
+  clock_.advance(1h);
+  EXPECT_TRUE(claim(store_, 1).empty());
+}
+
+TEST_F(PostgresqlHandlerFaultsTest, ConnectionThatIsCutAtAnyStepLeavesNothingAndTheNextOneAllOfIt) {
+  RecordProperty("requirement", "PKT-09");
+  int step = 0;
+  for (;; ++step) {
+    proxy_.cut_before(step);
+    std::optional<ErrorCode> code;
+    try {
+      EXPECT_EQ(handle(), SettleOutcome::settled);
+    } catch (const Error& error) {
+      code = error.code();
+    }
+    if (!proxy_.disarm()) break;
+    EXPECT_TRUE(code == ErrorCode::unavailable || code == ErrorCode::outcome_unknown)
+        << "at step " << step;
+    expect_effects(0);
+  }
+  EXPECT_GE(step, 5) << "begin, enqueue, write, acknowledge, commit";
+  expect_effects(1);
+}
+
   EXPECT_EQ(claim(store, 10).size(), 3U);
 }
 
