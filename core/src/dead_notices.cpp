@@ -137,8 +137,10 @@ class QueueDeaths {
       notices.push_back({look.store, std::string(look.queue), known.group, threshold});
     }
     if (notices.size() <= options_.max_notices) return notices;
-    const auto most = [](const DeadNotice& notice) { return notice.group.count; };
-    std::ranges::stable_sort(notices, std::ranges::greater{}, most);
+    std::ranges::sort(notices, [](const DeadNotice& a, const DeadNotice& b) {
+      const bool same = a.group.count == b.group.count;
+      return same ? a.group.id < b.group.id : a.group.count > b.group.count;
+    });
     const std::size_t more = notices.size() - options_.max_notices + forgotten_;
     notices.erase(notices.begin() + static_cast<std::ptrdiff_t>(options_.max_notices),
                   notices.end());

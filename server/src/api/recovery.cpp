@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <tuple>
 #include <utility>
 
 #include "api/api_routes.hpp"
@@ -75,7 +76,10 @@ WatchdogReport Recovery::report() const {
                                .since = *kept.behind_since,
                                .detail = "more is past its retention than housekeeping removes"});
   }
-  std::ranges::stable_sort(report.findings, {}, &Finding::store);
+  std::ranges::sort(report.findings, [](const Finding& a, const Finding& b) {
+    return std::tie(a.store, a.queue, a.code, a.topic) <
+           std::tie(b.store, b.queue, b.code, b.topic);
+  });
   return report;
 }
 
