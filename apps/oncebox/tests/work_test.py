@@ -106,6 +106,20 @@ class Work(ProgramTest):
 
     def test_long_and_broken_error_lines_are_kept_as_they_can_be(self):
         self.send("1")
+    def test_what_fails_in_an_outbox_is_not_given_up_by_attempts(self):
+        self.out("send", "--queue", "outbox", "--id", "1", "--topic", "t", "--data", "{}")
+        script = self.script("fail_12_times", 'echo . >> tries; [ "$(wc -l < tries)" -gt 12 ]')
+        process = self.work(
+            script, *("--queue outbox --retry-delay 1ms --max-retry-delay 1ms".split())
+        )
+        for _ in range(12):
+            self.assertIn("handler failed store=outbox", process.stderr.readline().decode())
+        while self.record("1", "--queue", "outbox")["status"] == "Processing":
+            pass
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(PATIENCE_S), 0)
+        self.assertEqual(self.record("1", "--queue", "outbox")["status"], "Done")
+
         script = self.script("shout", r"printf 'x%.0s' $(seq 5000) >&2; printf '\377' >&2; exit 65")
         self.drain(script)
         error = self.record("1")["lastError"]

@@ -9,6 +9,7 @@
 #include <iostream>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "child.hpp"
@@ -18,6 +19,7 @@
 #include "json_output.hpp"
 #include "oncebox/dispatcher.hpp"
 #include "oncebox/limits.hpp"
+#include "oncebox/outbox_dispatcher.hpp"
 #include "output.hpp"
 #include "printable.hpp"
 #include "record_view.hpp"
@@ -43,7 +45,9 @@ struct WorkOptions {
   Duration finish_within = defaults::kFinishWithin;
   Duration lease = defaults::kLease;
   Duration poll_interval = defaults::kPollInterval;
-  RetryPolicy retry = {};
+  std::optional<int> max_attempts = {};
+  std::optional<Duration> retry_delay = {};
+  std::optional<Duration> max_retry_delay = {};
   bool drain = false;
   LogLevel log_level = LogLevel::warning;
 };
@@ -253,6 +257,18 @@ void print_work_done(Console& console, const WorkOptions& options, const Running
   }
 }
 
+RetryPolicies retries_of(const WorkOptions& options) {
+  const bool is_outbox = options.store.queue == QueueChoice::outbox;
+  RetryPolicy policy = is_outbox ? outbox_retry_policy() : RetryPolicy{};
+  if (options.max_attempts) {
+    policy.max_attempts = *options.max_attempts;
+    policy.give_up_after.reset();  // whoever counts attempts wants no other end
+  }
+  if (options.retry_delay) policy.backoff = ExponentialBackoff{*options.retry_delay};
+  if (options.max_retry_delay) policy.max_delay = *options.max_retry_delay;
+  return RetryPolicies(policy);
+}
+
 ExitCode work(Console& console, WorkOptions& options) {
   if (!is_executable(options.command.front())) {
     throw Failure(ExitCode::usage, fmt::format("{} is no program that can be executed",
@@ -279,7 +295,7 @@ ExitCode work(Console& console, WorkOptions& options) {
                          .max_buffered = options.concurrency,
                          .lease = options.lease,
                          .poll_interval = options.poll_interval,
-                         .retries = RetryPolicies(options.retry),
+                         .retries = retries_of(options),
                          .no_handler = NoHandlerPolicy::ignore},
                         logger, observer, clock);
   dispatcher.start();
@@ -290,7 +306,6 @@ ExitCode work(Console& console, WorkOptions& options) {
 }
 
 std::vector<Option> work_options(WorkOptions& options) {
-  auto& backoff = std::get<ExponentialBackoff>(options.retry.backoff);
   return {
       {.names = "-t,--topic",
        .value = "TOPIC",
@@ -324,18 +339,18 @@ std::vector<Option> work_options(WorkOptions& options) {
       {.names = "--max-attempts",
        .value = "N",
        .text = "failures after which a message is dead",
-       .take = into(options.retry.max_attempts),
-       .initial = fmt::format("{}", options.retry.max_attempts)},
+       .take = into(options.max_attempts),
+       .initial = "10; with --queue outbox 20, and not before it is 3 days old"},
       {.names = "--retry-delay",
        .value = "DURATION",
        .text = "doubled with every failure to get the time until the next try",
-       .take = into(backoff.base),
-       .initial = format_duration(backoff.base)},
+       .take = into(options.retry_delay),
+       .initial = "1s"},
       {.names = "--max-retry-delay",
        .value = "DURATION",
        .text = "the longest time until the next try",
-       .take = into(options.retry.max_delay),
-       .initial = format_duration(options.retry.max_delay)},
+       .take = into(options.max_retry_delay),
+       .initial = "1m; with --queue outbox 5m"},
       {.names = "--lease",
        .value = "DURATION",
        .text = "how long after the death of this program others wait for its messages",
