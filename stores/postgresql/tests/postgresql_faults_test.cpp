@@ -101,31 +101,6 @@ TEST_F(PostgresqlFaultsTest, ClaimWhoseCommitWasNotAnsweredLapses) {
   EXPECT_EQ(claim(store, 1).size(), 1U);
 }
 
-class UnansweredOffer final : public ClaimOffer {
- public:
-  using ClaimOffer::ClaimOffer;
-
- private:
-  void on_answer(std::vector<ClaimedMessage> /*claimed*/) noexcept override {
-    ADD_FAILURE() << "nobody knows whether it was stored";
-  }
-};
-
-TEST_F(PostgresqlFaultsTest, HandingOverWhoseCommitWasNotAnsweredAnswersNoOfferAndLapses) {
-  RecordProperty("requirement", "IBX-102,R-23");
-  PostgresqlStore store(options(), clock_);
-  const std::vector<Message> batch{message("b"), message("c")};
-  const auto offer = std::make_shared<UnansweredOffer>(ClaimRequest{.owner = owner_});
-  store.inbox().offer(offer);
-  expect_outcome_unknown([&] { store.inbox().enqueue(message("a")); });
-  expect_outcome_unknown([&] { store.inbox().enqueue(batch); });
-  EXPECT_EQ(store.inbox().enqueue(message("a")).status, EnqueueStatus::duplicate);
-  for (const EnqueueOutcome& outcome : store.inbox().enqueue(batch)) {
-    EXPECT_EQ(outcome.status, EnqueueStatus::duplicate);
-  }
-  EXPECT_TRUE(offer->withdraw()) << "it was given back";
-  EXPECT_TRUE(claim(store, 10).empty());
-  clock_.advance(30s);
 /// A handler in the store's transaction, which counts what it did to a message in a table, and
 /// sends another message.
 class PostgresqlHandlerFaultsTest : public PostgresqlFaultsTest {
@@ -186,6 +161,31 @@ TEST_F(PostgresqlHandlerFaultsTest, ConnectionThatIsCutAtAnyStepLeavesNothingAnd
   expect_effects(1);
 }
 
+class UnansweredOffer final : public ClaimOffer {
+ public:
+  using ClaimOffer::ClaimOffer;
+
+ private:
+  void on_answer(std::vector<ClaimedMessage> /*claimed*/) noexcept override {
+    ADD_FAILURE() << "nobody knows whether it was stored";
+  }
+};
+
+TEST_F(PostgresqlFaultsTest, HandingOverWhoseCommitWasNotAnsweredAnswersNoOfferAndLapses) {
+  RecordProperty("requirement", "IBX-102,R-23");
+  PostgresqlStore store(options(), clock_);
+  const std::vector<Message> batch{message("b"), message("c")};
+  const auto offer = std::make_shared<UnansweredOffer>(ClaimRequest{.owner = owner_});
+  store.inbox().offer(offer);
+  expect_outcome_unknown([&] { store.inbox().enqueue(message("a")); });
+  expect_outcome_unknown([&] { store.inbox().enqueue(batch); });
+  EXPECT_EQ(store.inbox().enqueue(message("a")).status, EnqueueStatus::duplicate);
+  for (const EnqueueOutcome& outcome : store.inbox().enqueue(batch)) {
+    EXPECT_EQ(outcome.status, EnqueueStatus::duplicate);
+  }
+  EXPECT_TRUE(offer->withdraw()) << "it was given back";
+  EXPECT_TRUE(claim(store, 10).empty());
+  clock_.advance(30s);
   EXPECT_EQ(claim(store, 10).size(), 3U);
 }
 
