@@ -460,7 +460,8 @@ def key_calls():
 def service_calls():
     yield get(
         "/v1/stores", "listStores", "Operation", "read", "List the stores",
-        "The default one first, the others by name. Those on the page are asked how they are.",
+        "The default one first, the others by name, each as it was when it was last asked. One "
+        "that is asked for by its name is asked now.",
     ).with_parameters(STORES_PARAMETERS).answers(
         "Stores", {"stores": [
             {"name": "main", "default": True, "state": "Open", "health": "Healthy",
@@ -472,7 +473,8 @@ def service_calls():
         "/v1/stores/refresh", "refreshStores", "Operation", "operate",
         "Look for stores that have come or gone",
         "What is new is opened, what is gone is let go; those that are down are tried again. When "
-        "the list of stores cannot be had, the stores stay as they are.",
+        "the list of stores cannot be had, the stores stay as they are. Those who call this at the "
+        "same time share one look.",
     ).answers("RefreshedStores", {"added": ["acme"], "removed": [], "reopened": [], "down": []})
     samples = {"at": TIME, "queues": [
         {"store": "main", "queue": "inbox", "stats": {"total": COUNTS, "topics": []}}]}
