@@ -1,9 +1,9 @@
 #pragma once
 
 #include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -20,15 +20,17 @@ class Closing {
   Closing(const Closing&) = delete;
   Closing& operator=(const Closing&) = delete;
 
-  void let_go(std::shared_ptr<void> thing) {
+  /// Without memory it is closed right here.
+  void let_go(std::shared_ptr<void> thing) noexcept {
     const std::lock_guard lock(mutex_);
-    things_.push_back(std::move(thing));
-    if (std::exchange(is_running_, true)) return;
     try {
+      things_.push_back(std::move(thing));
+      if (is_running_) return;
       // The one before has left the lock for good: it is joined at once.
       thread_ = std::jthread([this] { run(); });
-    } catch (const std::system_error&) {
-      is_running_ = false;  // the next one takes it along, or the end
+      is_running_ = true;
+    } catch (const std::exception&) {
+      // What was noted, the next one takes along, or the end.
     }
   }
 

@@ -122,10 +122,15 @@ std::vector<Opening> StoreOpenings::conclude(const std::string& name, bool is_si
   server->second.is_silent = is_silent;
   if (--server->second.attempts == 0 && !is_silent) servers_.erase(server);
   if (!is_silent) return failed;
-  const auto of_server = std::stable_partition(
-      waiting_.begin(), waiting_.end(), [&](const Opening& other) { return other.server != name; });
-  failed.assign(std::make_move_iterator(of_server), std::make_move_iterator(waiting_.end()));
-  waiting_.erase(of_server, waiting_.end());
+  std::deque<Opening> others;
+  for (Opening& opening : waiting_) {
+    if (opening.server == name) {
+      failed.push_back(std::move(opening));
+    } else {
+      others.push_back(std::move(opening));
+    }
+  }
+  waiting_.swap(others);
   return failed;
 }
 

@@ -14,6 +14,7 @@
 #include <span>
 #include <stop_token>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "closing.hpp"
@@ -421,7 +422,8 @@ class StoreSet::Impl {
         }
       }
     }
-    std::ranges::stable_sort(closed, {}, [](const auto& one) { return one.first; });
+    std::ranges::sort(
+        closed, {}, [](const auto& one) { return std::tie(one.first, one.second.location.name); });
     std::vector<Opening> openings;
     openings.reserve(closed.size());
     for (auto& [tried_at, opening] : closed) openings.push_back(std::move(opening));
@@ -431,9 +433,15 @@ class StoreSet::Impl {
   /// Of an attempt to open a store.
   void on_end(const Opening& opening, Opened opened) {
     const std::string& name = opening.location.name;
-    if (!opened.store) return note_failure(opening, opened);
-    const auto member =
-        std::make_shared<MemberStore>(name, opening.server, std::move(opened.store));
+    MemberStorePtr member;
+    try {
+      if (opened.store) {
+        member = std::make_shared<MemberStore>(name, opening.server, std::move(opened.store));
+      }
+    } catch (const std::exception& failure) {
+      opened.failure = failure.what();
+    }
+    if (!member) return note_failure(opening, opened);
     {
       const std::lock_guard telling(listening_);
       if (!put(opening, member)) return;
