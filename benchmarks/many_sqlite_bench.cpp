@@ -37,7 +37,8 @@ std::unique_ptr<Store> open(const StoreLocation& location) {
 void measure_idle_stores(Report& report, std::size_t count) {
   BenchFolder folder;
   NullLogger logger;
-  StoreSet stores(make_locations(folder, count), open, {}, logger);
+  StoreSet stores(make_locations(folder, count), open, {.open_wait = std::chrono::minutes{10}},
+                  logger);
   measure_idle(report, fmt::format("sqlite/{}-idle-stores", count), stores,
                std::chrono::seconds{60});
 }
