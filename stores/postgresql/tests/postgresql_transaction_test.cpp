@@ -229,6 +229,20 @@ TEST_F(PostgresqlTransactionTest, AHandlerThatBeginsAnotherTransactionIsFoundOut
   EXPECT_EQ(handle(order, uses_a_savepoint), SettleOutcome::settled);
 }
 
+TEST_F(PostgresqlTransactionTest, WhereAPoolerMayStandBetweenItIsFoundOutAsWell) {
+  const ClaimedMessage order = claimed();
+  Options pooled = space_.options();
+  pooled.pooling = Pooling::transaction;
+  PostgresqlStore store(pooled);
+  const auto handle_with = [&](const std::string& sql) {
+    return store.inbox().transactional()->acknowledge_with(
+        delivery_of(order),
+        [&](PublicTransaction& transaction) { run_with_libpq(connection_of(transaction), sql); });
+  };
+  EXPECT_EQ(error_of([&] { (void)handle_with("COMMIT; BEGIN"); }).code(), ErrorCode::conflict);
+  EXPECT_EQ(handle_with("SELECT 1"), SettleOutcome::settled);
+}
+
 TEST_F(PostgresqlTransactionTest, WhatAHandlerIsToldAndPassesOverIsSaidAgain) {
   const ClaimedMessage order = claimed();
   const auto enqueue_anyway = [](PublicTransaction& transaction) {
