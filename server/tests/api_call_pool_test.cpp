@@ -266,7 +266,8 @@ TEST(CallLaneTest, LanesTakeTurns) {
   std::promise<void> running;
   std::string order;
   CallPool pool(1, 100);
-  pool.submit([&, gate = open.get_future().share()] {
+  CallLane first(pool, "db://one");
+  first.submit([&, gate = open.get_future().share()] {
     running.set_value();
     gate.wait();
   });
