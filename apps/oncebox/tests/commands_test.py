@@ -350,6 +350,25 @@ class StoreHealth(ProgramTest):
         self.assertEqual(report["findings"][0]["code"], "ReadyLate")
 
 
+class Cleanup(ProgramTest):
+    def test_only_what_is_finished_for_long_enough_is_removed(self):
+        for message_id, topic in [("d", "done"), ("x", "fail"), ("w", "waits")]:
+            self.send(message_id, topic=topic)
+        self.out("work", "--drain", "-t", "done", "--", "true")
+        self.out("work", "--drain", "-t", "fail", "--", self.script("fail", "exit 65"))
+        self.assertEqual(self.out("cleanup"), "removed 0 done, 0 dead, 0 keys\n")
+        self.assertEqual(
+            self.json("cleanup", "--done-after", "0s", "--dead-after", "0s", "--reason", "a test"),
+            {"doneRemoved": 1, "deadRemoved": 1, "keysRemoved": 0},
+        )
+        self.assertEqual([m["messageId"] for m in self.json_lines("list", "--all")], ["w"])
+        newest = self.json("audit", "list")["entries"][0]
+        self.assertEqual(
+            (newest["actor"], newest["action"], newest["reason"], newest["changed"]),
+            (USER, "Cleanup", "a test", 2),
+        )
+
+
 class KeysAndTheRest(ProgramTest):
     def test_keys_are_marked_shown_and_released(self):
         key = "shop:order/42 é"

@@ -9,6 +9,8 @@ import unittest
 
 from program import PATIENCE_S, ProgramTest, read_until
 
+STORE = '[[stores]]\nname = "{0}"\nurl = "sqlite:{0}.db"\n'
+
 
 def is_alive(pid):
     """Whether a process runs; one that has ended and waits for its parent does not."""
@@ -104,8 +106,6 @@ class Work(ProgramTest):
         record = self.record("1")
         self.assertEqual((record["status"], record["lastError"]), ("Dead", "exit code 3"))
 
-    def test_long_and_broken_error_lines_are_kept_as_they_can_be(self):
-        self.send("1")
     def test_what_fails_in_an_outbox_is_not_given_up_by_attempts(self):
         self.out("send", "--queue", "outbox", "--id", "1", "--topic", "t", "--data", "{}")
         script = self.script("fail_12_times", 'echo . >> tries; [ "$(wc -l < tries)" -gt 12 ]')
@@ -120,6 +120,8 @@ class Work(ProgramTest):
         self.assertEqual(process.wait(PATIENCE_S), 0)
         self.assertEqual(self.record("1", "--queue", "outbox")["status"], "Done")
 
+    def test_long_and_broken_error_lines_are_kept_as_they_can_be(self):
+        self.send("1")
         script = self.script("shout", r"printf 'x%.0s' $(seq 5000) >&2; printf '\377' >&2; exit 65")
         self.drain(script)
         error = self.record("1")["lastError"]
@@ -288,6 +290,30 @@ class Work(ProgramTest):
         os.write(go_on, b"go\n")
         process.terminate()
         self.assertEqual(process.wait(PATIENCE_S), 0)
+
+    def test_many_stores_are_worked_on_while_they_come_and_go(self):
+        handled = self.fifo("handled")
+        stores = self.write("stores.toml", STORE.format("acme"))
+        self.send("1", variables={"ONCEBOX_URL": "sqlite:acme.db"})
+        script = self.script("tell", 'echo "$ONCEBOX_STORE $ONCEBOX_MESSAGE_ID" > handled')
+        process = self.work(script, "--stores", "stores.toml", "--strategy", "round-robin")
+        self.assertEqual(read_until(handled, b"\n"), b"acme 1\n")
+        self.send("1", variables={"ONCEBOX_URL": "sqlite:nova.db"})
+        self.write("stores.new", STORE.format("acme") + STORE.format("nova"))
+        os.replace(self.folder / "stores.new", stores)
+        self.assertEqual(read_until(handled, b"\n"), b"nova 1\n")
+        self.send("2", variables={"ONCEBOX_URL": "sqlite:acme.db"})
+        self.assertEqual(read_until(handled, b"\n"), b"acme 2\n")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(PATIENCE_S), 0)
+        self.assertIn("done 3", process.stderr.read().decode())
+
+    def test_many_stores_exclude_what_is_for_one(self):
+        self.write("stores.toml", STORE.format("acme"))
+        for options in (["--drain"], ["--queue", "outbox"], ["--store", "acme"]):
+            with self.subTest(options=options):
+                self.err("work", "--stores", "stores.toml", *options, "--", "true", code=2)
+        self.err("work", "--stores", "nowhere.toml", "--", "true", code=69)
 
 
 if __name__ == "__main__":

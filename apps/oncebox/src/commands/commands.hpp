@@ -13,6 +13,7 @@ namespace oncebox::app {
 [[nodiscard]] Command list_command();
 [[nodiscard]] Command dead_command();
 [[nodiscard]] Command audit_command();
+[[nodiscard]] Command cleanup_command();
 [[nodiscard]] Command dead_groups_command();
 [[nodiscard]] Command stats_command();
 [[nodiscard]] Command health_command();

@@ -1,25 +1,24 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <csignal>
 #include <iostream>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 
-#include "child.hpp"
 #include "choices.hpp"
+#include "command_handler.hpp"
 #include "commands/commands.hpp"
 #include "failure.hpp"
 #include "json_output.hpp"
 #include "oncebox/dispatcher.hpp"
 #include "oncebox/limits.hpp"
 #include "oncebox/outbox_dispatcher.hpp"
+#include "oncebox/set_dispatcher.hpp"
+#include "oncebox/store_file.hpp"
 #include "output.hpp"
 #include "printable.hpp"
 #include "record_view.hpp"
@@ -30,13 +29,16 @@
 namespace oncebox::app {
 namespace {
 
-// What a command's exit code means; every other code means that it failed and is to be tried again.
-constexpr int kAck = 0;
-constexpr int kPermanentFailure = 65;
-constexpr int kTryAgain = 75;
+enum class Strategy { round_robin, drain_first, weighted_fair };
+
+constexpr Choice<Strategy> kStrategies[] = {{"round-robin", Strategy::round_robin},
+                                            {"drain-first", Strategy::drain_first},
+                                            {"weighted-fair", Strategy::weighted_fair}};
 
 struct WorkOptions {
   StoreOptions store = {};
+  std::string store_file = {};  ///< empty: one store
+  Strategy strategy = Strategy::weighted_fair;
   std::vector<std::string> topics = {};
   std::vector<std::string> command = {};
   std::size_t concurrency = defaults::kWorkers;
@@ -50,108 +52,6 @@ struct WorkOptions {
   std::optional<Duration> max_retry_delay = {};
   bool drain = false;
   LogLevel log_level = LogLevel::warning;
-};
-
-/// ONCEBOX_HEADER_CONTENTTYPE for contentType: what is no letter or digit becomes `_`.
-std::string header_variable(std::string_view name) {
-  std::string variable = "ONCEBOX_HEADER_";
-  for (const char character : name) {
-    const auto byte = static_cast<unsigned char>(character);
-    const bool is_plain = byte < 0x80 && std::isalnum(byte) != 0;
-    variable += is_plain ? static_cast<char>(std::toupper(byte)) : '_';
-  }
-  return variable;
-}
-
-constexpr std::string_view kMessageVariables[] = {
-    "ONCEBOX_SOURCE=",   "ONCEBOX_MESSAGE_ID=",    "ONCEBOX_TOPIC=", "ONCEBOX_ATTEMPT=",
-    "ONCEBOX_DELIVERY=", "ONCEBOX_PARTITION_KEY=", "ONCEBOX_HEADER_"};
-
-/// Our own environment without what would be taken for a field of the message.
-std::vector<std::string> base_environment() {
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string_view text = *variable;
-    const bool is_field =
-        std::any_of(std::begin(kMessageVariables), std::end(kMessageVariables),
-                    [&](std::string_view name) { return text.starts_with(name); });
-    if (!is_field) variables.emplace_back(text);
-  }
-  return variables;
-}
-
-/// Runs the command for one message after the other, from several threads at once.
-class CommandHandler final : public Handler {
- public:
-  explicit CommandHandler(const WorkOptions& options)
-      : options_(options), environment_(base_environment()) {}
-
-  void handle(const ClaimedMessage& claimed, HandlerContext& context) override {
-    const ChildRequest request{.command = options_.command,
-                               .environment = environment_for(claimed),
-                               .input = claimed.message.payload.bytes(),
-                               .timeout = options_.timeout,
-                               .grace = options_.grace};
-    const ChildResult result =
-        run_child(request, context.stop_token(), [this](std::string_view line) { pass_on(line); });
-    judge(result);
-  }
-
- private:
-  [[nodiscard]] std::vector<std::string> environment_for(const ClaimedMessage& claimed) const {
-    std::vector<std::string> variables = environment_;
-    const Message& message = claimed.message;
-    variables.push_back("ONCEBOX_SOURCE=" + message.key.source.str());
-    variables.push_back("ONCEBOX_MESSAGE_ID=" + message.key.message_id.str());
-    variables.push_back("ONCEBOX_TOPIC=" + message.topic.str());
-    variables.push_back(fmt::format("ONCEBOX_ATTEMPT={}", claimed.history.attempt + 1));
-    variables.push_back(
-        fmt::format("ONCEBOX_DELIVERY={}", static_cast<std::uint64_t>(claimed.delivery)));
-    if (message.partition_key) {
-      variables.push_back("ONCEBOX_PARTITION_KEY=" + message.partition_key->str());
-    }
-    for (const auto& [name, value] : message.headers) {
-      variables.push_back(header_variable(name) + "=" + value);
-    }
-    return variables;
-  }
-
-  /// Whole lines, so that those of several commands do not mix.
-  void pass_on(std::string_view line) {
-    const std::string text = std::string(line) + "\n";
-    const std::scoped_lock lock(mutex_);
-    // Where it cannot be written nobody can be told so.
-    (void)!write(STDERR_FILENO, text.data(), text.size());
-  }
-
-  /// Throws what the dispatcher takes for this end; returns when the message is done.
-  void judge(const ChildResult& result) const {
-    const std::string& said = result.last_error_line;
-    const auto with_reason = [&](const std::string& what) {
-      return said.empty() ? what : fmt::format("{}: {}", what, said);
-    };
-    switch (result.end) {
-      case ChildResult::End::stopped:
-        throw std::runtime_error("stopped");
-      case ChildResult::End::timed_out:
-        throw std::runtime_error(
-            with_reason(fmt::format("timed out after {}", format_duration(options_.timeout))));
-      case ChildResult::End::killed:
-        throw std::runtime_error(with_reason(fmt::format("killed by signal {}", result.signal)));
-      case ChildResult::End::exited:
-        break;
-    }
-    if (result.exit_code == kAck) return;
-    if (result.exit_code == kPermanentFailure) {
-      throw PermanentFailure(said.empty() ? "exit code 65" : said);
-    }
-    if (result.exit_code == kTryAgain && !said.empty()) throw std::runtime_error(said);
-    throw std::runtime_error(with_reason(fmt::format("exit code {}", result.exit_code)));
-  }
-
-  const WorkOptions& options_;
-  std::vector<std::string> environment_;
-  std::mutex mutex_;
 };
 
 /// Whether the dispatcher has found nothing to do since it last looked.
@@ -199,10 +99,12 @@ class FailureWatch {
 };
 
 /// Every command that runs needs some files of ours; without them messages would fail for nothing.
-void require_files_for(std::size_t concurrency) {
-  constexpr rlim_t kEach = 6;
+/// So does every store.
+void require_files_for(std::size_t concurrency, std::size_t stores) {
+  constexpr rlim_t kEachCommand = 6;
+  constexpr rlim_t kEachStore = 6;
   constexpr rlim_t kOthers = 64;
-  const rlim_t needed = kEach * concurrency + kOthers;
+  const rlim_t needed = kEachCommand * concurrency + kEachStore * stores + kOthers;
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   if (files.rlim_cur < needed) {
@@ -211,13 +113,15 @@ void require_files_for(std::size_t concurrency) {
   }
   if (files.rlim_cur < needed) {
     throw Failure(ExitCode::usage,
-                  fmt::format("{} commands at once need {} open files; raise the limit (ulimit -n) "
-                              "or lower --concurrency",
-                              concurrency, needed));
+                  fmt::format("{} commands at once and {} stores need {} open files; raise the "
+                              "limit (ulimit -n) or lower --concurrency",
+                              concurrency, stores, needed));
   }
 }
 
-void wait_for_the_end(Dispatcher& dispatcher, Signals& signals, const WorkOptions& options) {
+/// The dispatcher is that of one store, or of many.
+template <class AnyDispatcher>
+void wait_for_the_end(AnyDispatcher& dispatcher, Signals& signals, const WorkOptions& options) {
   if (!options.drain) {
     (void)signals.wait();
     return;
@@ -232,7 +136,8 @@ void wait_for_the_end(Dispatcher& dispatcher, Signals& signals, const WorkOption
 }
 
 /// Ends in order; a second signal interrupts what runs.
-StopResult stop_in_order(Dispatcher& dispatcher, Signals& signals, const WorkOptions& options) {
+template <class AnyDispatcher>
+StopResult stop_in_order(AnyDispatcher& dispatcher, Signals& signals, const WorkOptions& options) {
   const std::jthread second_signal([&](const std::stop_token& stopped) {
     while (!stopped.stop_requested()) {
       if (!signals.wait_for(Duration{50})) continue;
@@ -269,40 +174,109 @@ RetryPolicies retries_of(const WorkOptions& options) {
   return RetryPolicies(policy);
 }
 
-ExitCode work(Console& console, WorkOptions& options) {
-  if (!is_executable(options.command.front())) {
-    throw Failure(ExitCode::usage, fmt::format("{} is no program that can be executed",
-                                               printable(options.command.front())));
-  }
-  require_files_for(options.concurrency);
-  Signals signals({SIGINT, SIGTERM, SIGHUP});
-  const OpenStore store(options.store);
-  // A store that cannot be used is told now; later the dispatcher would try for ever.
-  (void)store.queue().next_due({});
-  Handlers handlers;
-  const auto handler = std::make_shared<CommandHandler>(options);
-  if (options.topics.empty()) options.topics.emplace_back("*");
-  for (const std::string& topic : options.topics) handlers.on(TopicPattern(topic), handler);
+DispatcherOptions dispatcher_options(const WorkOptions& options) {
+  return {.name = options.store.queue == QueueChoice::inbox ? "inbox" : "outbox",
+          .workers = options.concurrency,
+          .batch_size = std::min(defaults::kBatchSize, 2 * options.concurrency),
+          // A command takes long: what is not begun is better left to others.
+          .max_buffered = options.concurrency,
+          .lease = options.lease,
+          .poll_interval = options.poll_interval,
+          .retries = retries_of(options),
+          .no_handler = NoHandlerPolicy::ignore};
+}
 
-  const SystemClock clock;
-  TextLogger logger(std::cerr, clock, options.log_level);
-  Observer observer;
-  Dispatcher dispatcher(store.queue(), handlers,
-                        {.name = options.store.queue == QueueChoice::inbox ? "inbox" : "outbox",
-                         .workers = options.concurrency,
-                         .batch_size = std::min(defaults::kBatchSize, 2 * options.concurrency),
-                         // A command takes long: what is not begun is better left to others.
-                         .max_buffered = options.concurrency,
-                         .lease = options.lease,
-                         .poll_interval = options.poll_interval,
-                         .retries = retries_of(options),
-                         .no_handler = NoHandlerPolicy::ignore},
-                        logger, observer, clock);
+Handlers command_handlers(const WorkOptions& options) {
+  const auto handler = std::make_shared<CommandHandler>(
+      CommandHandlerOptions{.command = options.command,
+                            .timeout = options.timeout,
+                            .grace = options.grace,
+                            .tells_store = !options.store_file.empty()});
+  Handlers handlers;
+  if (options.topics.empty()) handlers.on(TopicPattern("*"), handler);
+  for (const std::string& topic : options.topics) handlers.on(TopicPattern(topic), handler);
+  return handlers;
+}
+
+/// Until a signal comes, or there is nothing left to do.
+template <class AnyDispatcher>
+ExitCode run_to_the_end(AnyDispatcher& dispatcher, Signals& signals, Console& console,
+                        const WorkOptions& options) {
   dispatcher.start();
   wait_for_the_end(dispatcher, signals, options);
   const StopResult left = stop_in_order(dispatcher, signals, options);
   print_work_done(console, options, dispatcher.stats());
   return left.complete() ? ExitCode::ok : ExitCode::failed;
+}
+
+ExitCode work_on_one(Console& console, Signals& signals, const WorkOptions& options) {
+  require_files_for(options.concurrency, 1);
+  const OpenStore store(options.store);
+  // A store that cannot be used is told now; later the dispatcher would try for ever.
+  (void)store.queue().next_due({});
+  const SystemClock clock;
+  TextLogger logger(std::cerr, clock, options.log_level);
+  Observer observer;
+  Dispatcher dispatcher(store.queue(), command_handlers(options), dispatcher_options(options),
+                        logger, observer, clock);
+  return run_to_the_end(dispatcher, signals, console, options);
+}
+
+std::unique_ptr<StoreSelection> selection_of(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::round_robin:
+      return round_robin();
+    case Strategy::drain_first:
+      return drain_first();
+    case Strategy::weighted_fair:
+      break;
+  }
+  return weighted_fair();
+}
+
+/// On every store of the file, for as long as it stands there.
+ExitCode work_on_many(Console& console, Signals& signals, const WorkOptions& options) {
+  const StoreFile file(options.store_file);
+  // What is wrong with it is told now.
+  require_files_for(options.concurrency, file.read().size());
+  const SystemClock clock;
+  TextLogger logger(std::cerr, clock, options.log_level);
+  StoreOpener opener;
+  StoreSet stores(
+      [&] { return file.read(); },
+      [&](const StoreLocation& location) { return opener.open(location.url, own_credentials()); },
+      {}, logger);
+  const StoreFileWatch watch(file, stores);
+  Observer observer;
+  SetDispatcher dispatcher(
+      stores, command_handlers(options), selection_of(options.strategy),
+      {.dispatcher = dispatcher_options(options)}, logger,
+      [&](std::string_view) -> Observer& { return observer; }, clock);
+  return run_to_the_end(dispatcher, signals, console, options);
+}
+
+/// With many stores some options of one make no sense.
+void require_for_many(const WorkOptions& options) {
+  if (options.store.queue == QueueChoice::outbox) {
+    throw Failure(ExitCode::usage, "--stores works on inboxes; leave out --queue outbox");
+  }
+  if (!options.store.store.empty() || !options.store.token_file.empty()) {
+    throw Failure(ExitCode::usage, "--stores names the stores; leave out --store and --token-file");
+  }
+  if (options.drain) {
+    throw Failure(ExitCode::usage, "--drain is for one store; run it with the --url of each");
+  }
+}
+
+ExitCode work(Console& console, const WorkOptions& options) {
+  if (!is_executable(options.command.front())) {
+    throw Failure(ExitCode::usage, fmt::format("{} is no program that can be executed",
+                                               printable(options.command.front())));
+  }
+  Signals signals({SIGINT, SIGTERM, SIGHUP});
+  if (options.store_file.empty()) return work_on_one(console, signals, options);
+  require_for_many(options);
+  return work_on_many(console, signals, options);
 }
 
 std::vector<Option> work_options(WorkOptions& options) {
@@ -312,6 +286,18 @@ std::vector<Option> work_options(WorkOptions& options) {
        .text = "only messages of this topic; order.* means all that begin with order.",
        .take = into(options.topics),
        .occurs = Occurs::repeatedly},
+      {.names = "--stores",
+       .value = "FILE",
+       .text = "work on every store that this file lists ([[stores]] with name and url), which is "
+               "read again when it changes; instead of --url",
+       .take = into(options.store_file),
+       .completes = Completes::file},
+      {.names = "--strategy",
+       .value = "STRATEGY",
+       .text = "which of many stores comes next",
+       .take = into(options.strategy, kStrategies),
+       .initial = "weighted-fair",
+       .choices = words_of(kStrategies)},
       {.names = "-c,--concurrency",
        .value = "N",
        .text = "commands that run at the same time",
@@ -384,7 +370,8 @@ Command work_command() {
           "The command gets the payload on its standard input, and in its environment "
           "ONCEBOX_SOURCE, ONCEBOX_MESSAGE_ID, ONCEBOX_TOPIC, ONCEBOX_ATTEMPT (1 at first), "
           "ONCEBOX_DELIVERY, ONCEBOX_PARTITION_KEY, and each header as ONCEBOX_HEADER_NAME in "
-          "capitals, with _ for what is no letter or digit.\n\n"
+          "capitals, with _ for what is no letter or digit. With --stores it also gets "
+          "ONCEBOX_STORE, the name of the store.\n\n"
           "Its exit code decides: 0 means that the message is done, 65 that it failed for good and "
           "is dead, 75 and every other code, a signal or a timeout that it failed and is tried "
           "again. The last line that it wrote to standard error is kept with the message as the "
@@ -400,7 +387,9 @@ Command work_command() {
       .examples = {{"oncebox work --topic 'mail.*' --concurrency 8 -- ./send-mail --verbose",
                     "Eight mails at a time"},
                    {"oncebox work --drain -- sh -c 'cat > \"inbox/$ONCEBOX_MESSAGE_ID\"'",
-                    "Store what is there in files, then end"}},
+                    "Store what is there in files, then end"},
+                   {"oncebox work --stores tenants.toml -- ./handle",
+                    "For every tenant's database, none of which starves another"}},
       .run = [options](Console& console) { return work(console, *options); }};
 }
 
