@@ -2,35 +2,37 @@ if(ONCEBOX_BUILD_TESTS)
   include(GoogleTest)
 endif()
 
-# oncebox_add_test(<name> SOURCES <file>... [LINK <target>...] [TIMEOUT <seconds>] [NO_SHUFFLE]
-#   [NEEDS_POSTGRESQL [ALSO_ON_POSTGRESQL_18]]
-#   [SANITIZED_FILTER <filter>] [THREADS_FILTER <filter>] [GROUPS <name>=<filter>...])
+# oncebox_add_test(<name> SOURCES <file>... [LINK <target>...] [TIMEOUT <seconds>]
+#   [SHARDS <count> | EACH_ALONE] [NEEDS_POSTGRESQL [ALSO_ON_POSTGRESQL_18]]
+#   [FILTER <filter>] [SANITIZED_FILTER <filter>] [THREADS_FILTER <filter>])
 #
-# Adds the GoogleTest executable test_<name>. Every test in it becomes a ctest test named
-# <prefix><name>.<Suite>.<Test>. In an ordinary build (no sanitizer) one more, <name>.shuffled, runs
-# all of them in one process in random order, which is what finds tests that lean on each other;
-# NO_SHUFFLE leaves it out.
+# Adds the GoogleTest executable test_<name> and the ctest test <prefix><name>, which runs its tests
+# in one process and in random order: that is quick, and finds tests that lean on each other. SHARDS
+# splits them among several ctest tests, <prefix><name>.1 and so on, for what takes long. EACH_ALONE
+# makes each a ctest test of its own, <prefix><name>.<Suite>.<Test>, for what has servers and
+# processes of its own.
 #
 # NEEDS_POSTGRESQL starts a server before them, for shared_postgresql_url() in oncebox::testing.
-# With ALSO_ON_POSTGRESQL_18 they run a second time, all in one process and in random order, on a
-# server of that version, as postgresql18.<name>.shuffled, if ONCEBOX_POSTGRESQL_18_BIN is set; the
-# first server is then spared that. Failing at every step is left to the first server.
+# With ALSO_ON_POSTGRESQL_18 they run a second time on a server of that version, as
+# postgresql18.<name>, if ONCEBOX_POSTGRESQL_18_BIN is set. Failing at every step is left to the
+# first server.
 #
-# GROUPS is for many short tests: each group is one ctest test, <name>.<group>, that runs the tests
-# of its filter in one process and in random order.
-#
-# SANITIZED_FILTER names the tests that a sanitizer build runs (as --gtest_filter does), and
-# THREADS_FILTER those that ThreadSanitizer runs: what has threads; otherwise all.
+# FILTER names the tests that are run (as --gtest_filter does) where not all of them are worth their
+# time. In a sanitizer build SANITIZED_FILTER takes its place, and THREADS_FILTER with
+# ThreadSanitizer: what has threads.
 function(oncebox_add_test name)
   if(NOT ONCEBOX_BUILD_TESTS)
     return()
   endif()
   cmake_parse_arguments(PARSE_ARGV 1 arg
-    "NO_SHUFFLE;NEEDS_POSTGRESQL;ALSO_ON_POSTGRESQL_18" "TIMEOUT;SANITIZED_FILTER;THREADS_FILTER"
-    "SOURCES;LINK;GROUPS")
+    "EACH_ALONE;NEEDS_POSTGRESQL;ALSO_ON_POSTGRESQL_18"
+    "TIMEOUT;SHARDS;FILTER;SANITIZED_FILTER;THREADS_FILTER" "SOURCES;LINK")
   _oncebox_require_parsed(oncebox_add_test "${arg_UNPARSED_ARGUMENTS}")
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
+    set(arg_TIMEOUT 300)
+  endif()
+  if(NOT arg_SHARDS)
+    set(arg_SHARDS 1)
   endif()
 
   set(target test_${name})
@@ -41,57 +43,60 @@ function(oncebox_add_test name)
   target_link_libraries(${target} PRIVATE ${arg_LINK} GTest::gtest_main)
   oncebox_reuse_precompiled(${target} test)
 
-  set(properties "")
+  set(filter "${arg_FILTER}")
+  if(ONCEBOX_SANITIZE STREQUAL "thread" AND arg_THREADS_FILTER)
+    set(filter "${arg_THREADS_FILTER}")
+  elseif(NOT ONCEBOX_SANITIZE STREQUAL "" AND arg_SANITIZED_FILTER)
+    set(filter "${arg_SANITIZED_FILTER}")
+  endif()
+  # What may take the longest begins first.
+  set(properties TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT})
   if(arg_NEEDS_POSTGRESQL)
-    _oncebox_postgresql_properties(postgresql properties)
+    _oncebox_postgresql_properties(postgresql postgresql_properties)
+    list(APPEND properties ${postgresql_properties})
     add_dependencies(${target} postgresql_fixture)
   endif()
-  if(arg_GROUPS AND ONCEBOX_SANITIZE STREQUAL "thread" AND arg_THREADS_FILTER)
-    set(arg_GROUPS "threads=${arg_THREADS_FILTER}")
-  elseif(arg_GROUPS AND NOT ONCEBOX_SANITIZE STREQUAL "" AND arg_SANITIZED_FILTER)
-    set(arg_GROUPS "sanitized=${arg_SANITIZED_FILTER}")
-  endif()
-  foreach(group IN LISTS arg_GROUPS)
-    string(REGEX MATCH "^([a-z0-9_]+)=(.+)$" matched "${group}")
-    set(test "${ONCEBOX_TEST_PREFIX}${name}.${CMAKE_MATCH_1}")
-    add_test(NAME ${test}
-      COMMAND ${target} --gtest_shuffle --gtest_brief=1 "--gtest_filter=${CMAKE_MATCH_2}")
-    set_tests_properties(${test} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST 1000 ${properties})
-  endforeach()
-  if(arg_GROUPS)
-    return()
-  endif()
-  set(filter "")
-  if(ONCEBOX_SANITIZE STREQUAL "thread" AND arg_THREADS_FILTER)
-    set(filter TEST_FILTER "${arg_THREADS_FILTER}")
-  elseif(NOT ONCEBOX_SANITIZE STREQUAL "" AND arg_SANITIZED_FILTER)
-    set(filter TEST_FILTER "${arg_SANITIZED_FILTER}")
-  endif()
-  gtest_discover_tests(${target}
-    TEST_PREFIX "${ONCEBOX_TEST_PREFIX}${name}."
-    DISCOVERY_MODE PRE_TEST
-    DISCOVERY_TIMEOUT 60
-    ${filter}
-    PROPERTIES TIMEOUT ${arg_TIMEOUT} ${properties})
-  if(NOT ONCEBOX_SANITIZE STREQUAL "" OR arg_NO_SHUFFLE)
-    return()
+  if(arg_EACH_ALONE)
+    gtest_discover_tests(${target}
+      TEST_PREFIX "${ONCEBOX_TEST_PREFIX}${name}."
+      DISCOVERY_MODE PRE_TEST
+      DISCOVERY_TIMEOUT 60
+      TEST_FILTER "${filter}"
+      PROPERTIES ${properties})
+  else()
+    _oncebox_add_shards(${name} ${name} ${arg_SHARDS} "${filter}" "${properties}")
   endif()
 
-  # The random tests of the models lean on nothing, and take long enough once.
-  set(filter "--gtest_filter=-*ModelConformance*")
-  set(shuffled "${ONCEBOX_TEST_PREFIX}${name}.shuffled")
   if(arg_ALSO_ON_POSTGRESQL_18 AND ONCEBOX_POSTGRESQL_18_BIN)
-    set(shuffled "${ONCEBOX_TEST_PREFIX}postgresql18.${name}.shuffled")
-    set(filter "--gtest_filter=-*AtomicityConformance*")
-    _oncebox_postgresql_properties(postgresql18 properties)
+    set(properties TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT})
+    _oncebox_postgresql_properties(postgresql18 postgresql_properties)
     # For the servers that they start themselves.
-    list(APPEND properties
+    list(APPEND properties ${postgresql_properties}
       ENVIRONMENT_MODIFICATION "ONCEBOX_POSTGRESQL_BIN=set:${ONCEBOX_POSTGRESQL_18_BIN}")
+    _oncebox_add_shards(postgresql18.${name} ${name} ${arg_SHARDS} "-*AtomicityConformance*"
+      "${properties}")
   endif()
-  add_test(NAME ${shuffled} COMMAND ${target} --gtest_shuffle --gtest_brief=1 ${filter})
-  math(EXPR shuffled_timeout "5 * ${arg_TIMEOUT}")
-  # They take the longest, so they begin first.
-  set_tests_properties(${shuffled} PROPERTIES TIMEOUT ${shuffled_timeout} COST 1000 ${properties})
+endfunction()
+
+# The ctest tests <prefix><test>, or <prefix><test>.1 to .<shards>, which run test_<name>.
+function(_oncebox_add_shards test name shards filter properties)
+  foreach(number RANGE 1 ${shards})
+    set(shard "${ONCEBOX_TEST_PREFIX}${test}")
+    if(shards GREATER 1)
+      string(APPEND shard ".${number}")
+    endif()
+    set(command test_${name} --gtest_shuffle --gtest_brief=1)
+    if(filter)
+      list(APPEND command "--gtest_filter=${filter}")
+    endif()
+    add_test(NAME ${shard} COMMAND ${command})
+    set_tests_properties(${shard} PROPERTIES ${properties})
+    if(shards GREATER 1)
+      math(EXPR index "${number} - 1")
+      set_property(TEST ${shard} APPEND PROPERTY ENVIRONMENT
+        "GTEST_TOTAL_SHARDS=${shards}" "GTEST_SHARD_INDEX=${index}")
+    endif()
+  endforeach()
 endfunction()
 
 # oncebox_add_compile_errors(<name> HEADER <file> SOURCES <file>...)
