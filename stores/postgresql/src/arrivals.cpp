@@ -155,10 +155,11 @@ std::vector<EnqueueOutcome> take_in(const Arrivals& arrivals, RowBatch& rows,
 
 namespace {
 
+const Statement kFail{"", "SELECT 1 / (pg_backend_pid() - pg_backend_pid())"};
+
 // Makes a transaction in which a part of a call was done one that can only be rolled back: its
 // owner may pass over our error, and must not commit the part.
 void spoil(Transaction& transaction) noexcept {
-  static const Statement kFail{"", "SELECT 1 / (pg_backend_pid() - pg_backend_pid())"};
   try {
     transaction.run(kFail, Parameters());
   } catch (const std::exception&) {

@@ -49,6 +49,8 @@ using std::chrono::milliseconds;
 
 constexpr int kOldestServer = 130'000;
 
+const Parameters kNoValues;
+
 // Our statements look rows up by an index and touch few of them. The planner cannot know that: the
 // statistics of a table that is empty at one moment and full at the next are always wrong. So we
 // tell it, and joins are made in the order in which they are written. Reports, which look at
@@ -314,7 +316,6 @@ Result Connection::run_text(const std::string& sql, Exchange exchange, Deadline 
 
 std::vector<Result> Connection::run_all(std::span<const Command> commands, Exchange exchange,
                                         Deadline deadline) {
-  static const Parameters kNone;
   exchange_ = exchange;
   commit_is_doubtful_ = false;
   if (is_borrowed()) {
@@ -329,9 +330,9 @@ std::vector<Result> Connection::run_all(std::span<const Command> commands, Excha
   }
   // A session of its own cannot be had, so the settings go with each transaction.
   const bool is_begin = commands.front().statement == &kBeginTransaction;
-  std::vector<Command> framed{{&kBeginTransaction, &kNone}, {&local_settings_, &kNone}};
+  std::vector<Command> framed{{&kBeginTransaction, &kNoValues}, {&local_settings_, &kNoValues}};
   framed.insert(framed.end(), commands.begin() + (is_begin ? 1 : 0), commands.end());
-  if (!is_begin) framed.push_back({&kCommitTransaction, &kNone});
+  if (!is_begin) framed.push_back({&kCommitTransaction, &kNoValues});
   send(framed);
   std::vector<Result> results = receive(framed, deadline);
   if (!is_begin) results.pop_back();
@@ -343,10 +344,9 @@ std::vector<Result> Connection::run_all(std::span<const Command> commands, Excha
 std::vector<Result> Connection::run_framed(const Statement& before,
                                            std::span<const Command> commands,
                                            const Statement& after, Deadline deadline) {
-  static const Parameters kNone;
-  std::vector<Command> framed{{&before, &kNone}};
+  std::vector<Command> framed{{&before, &kNoValues}};
   framed.insert(framed.end(), commands.begin(), commands.end());
-  framed.push_back({&after, &kNone});
+  framed.push_back({&after, &kNoValues});
   send(framed);
   std::vector<Result> results = receive(framed, deadline);
   results.pop_back();

@@ -42,8 +42,8 @@ enum class RowFormat { binary = 1, text = 0 };
 
 /// A statement with its values, borrowed for one exchange.
 struct Command {
-  const Statement* statement;
-  const Parameters* parameters;
+  const Statement* statement = nullptr;
+  const Parameters* parameters = nullptr;
   RowFormat rows = RowFormat::binary;
 };
 

@@ -50,6 +50,7 @@ Transaction::~Transaction() {
 std::vector<Result> Transaction::exchange(std::span<const Command> commands, Exchange exchange) {
   const std::vector<Preceding> before = std::exchange(before_next_, {});
   std::vector<Command> all;
+  all.reserve(before.size() + commands.size());
   for (const Preceding& preceding : before) all.push_back(preceding.command);
   all.insert(all.end(), commands.begin(), commands.end());
   is_open_ = true;

@@ -40,7 +40,7 @@ class Transaction {
  private:
   struct Preceding {
     Command command;
-    Check check;
+    Check check = nullptr;
   };
 
   /// Sends the commands with what is to be sent before them.

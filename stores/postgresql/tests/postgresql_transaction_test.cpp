@@ -512,6 +512,7 @@ TEST_F(PostgresqlTransactionTest, CallersOfOnePartitionAreHandledInTheOrderOfThe
     }
   };
   std::vector<std::jthread> callers;
+  callers.reserve(kCallers);
   for (int number = 0; number < kCallers; ++number) callers.emplace_back(call, number);
 
   const OwnerToken owner = OwnerToken::generate();
