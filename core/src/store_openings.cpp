@@ -109,10 +109,10 @@ void StoreOpenings::attempt(const Opening& opening) {
     opened.failure = detail::current_exception_text();
   }
   const std::string failure = opened.failure;
+  // Before anybody hears of it: what is asked for then is not answered by this attempt.
+  const std::vector<Opening> failed = conclude(opening.server, is_silent);
   on_end_(opening, std::move(opened));
-  for (const Opening& same : conclude(opening.server, is_silent)) {
-    on_end_(same, {.failure = failure, .was_tried = false});
-  }
+  for (const Opening& same : failed) on_end_(same, {.failure = failure, .was_tried = false});
 }
 
 std::vector<Opening> StoreOpenings::conclude(const std::string& name, bool is_silent) {

@@ -444,9 +444,10 @@ class StoreSet::Impl {
     if (!member) return note_failure(opening, opened);
     {
       const std::lock_guard telling(listening_);
-      if (!put(opening, member)) return;
+      if (!put(opening, member)) return closing_.let_go(std::move(member));
       tell([&](StoreSetListener& listener) { listener.on_opened(member); });
     }
+    member.reset();  // who waits for it may want it closed next, and not by this thread
     logger_.log(LogLevel::info, "store opened", {{"store", name}});
     const std::lock_guard lock(mutex_);
     if (Member* const same = member_of(opening)) end_wait(*same);
