@@ -6,10 +6,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 
 /// Blocking sockets on this machine, for the servers of the tests.
 namespace oncebox::testing {
@@ -52,6 +54,19 @@ inline bool send_all(int fd, std::string_view bytes) {
     bytes.remove_prefix(static_cast<std::size_t>(sent));
   }
   return true;
+}
+
+/// Ends a connection, and returns when the other end of it knows: a busy machine takes a while to
+/// tell it, and meanwhile somebody could still use the connection.
+inline void hang_up(int fd) {
+  shutdown(fd, SHUT_RDWR);
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds{60};
+  tcp_info state{};
+  socklen_t size = sizeof state;
+  while (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &state, &size) == 0 &&
+         state.tcpi_state == TCP_FIN_WAIT1 && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::yield();
+  }
 }
 
 /// Appends what comes next; false at the end.

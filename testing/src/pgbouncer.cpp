@@ -71,7 +71,7 @@ class PgBouncer::Impl {
     write(settings);
     configuration.close();
     folder_.run_well({program_, "-q", "-d", file});
-    if (!wait_until([this] { return answers(); }, 15s)) {
+    if (!wait_until([this] { return answers(); }, 60s)) {
       throw Error(ErrorCode::unavailable, "PgBouncer does not answer: " + log());
     }
   }

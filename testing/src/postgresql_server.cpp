@@ -161,7 +161,7 @@ class PostgresqlServer::Impl {
     execute("SELECT pg_reload_conf()", "postgres");
     const std::string state = fmt::format(
         "SELECT sync_state FROM pg_stat_replication WHERE application_name = '{}'", name);
-    if (!wait_until([&] { return execute(state, "postgres") == "sync"; }, 30s)) {
+    if (!wait_until([&] { return execute(state, "postgres") == "sync"; }, 60s)) {
       throw Error(ErrorCode::unavailable, "the standby does not follow: " + standby->log());
     }
     return standby;
@@ -192,7 +192,7 @@ class PostgresqlServer::Impl {
 
   void start() {
     if (running()) return;
-    const auto deadline = std::chrono::steady_clock::now() + 15s;
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
     for (;;) {
       forget_the_dead();
       const std::size_t log_size = log().size();
@@ -226,7 +226,7 @@ class PostgresqlServer::Impl {
     send(all, SIGKILL);
     paused_.clear();
     pid_ = 0;
-    if (!wait_until_gone(all, 30s)) {
+    if (!wait_until_gone(all, 60s)) {
       throw Error(ErrorCode::unavailable, "the PostgreSQL server is still there after SIGKILL");
     }
   }

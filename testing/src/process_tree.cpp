@@ -71,10 +71,10 @@ bool is_alive(int pid) {
 
 std::vector<int> stop_with_children(int pid) {
   send({pid}, SIGSTOP);
-  wait_until([pid] { return is_stopped(pid); }, 5s);
+  wait_until([pid] { return is_stopped(pid); }, 60s);
   std::vector<int> pids = children_of(pid);
   send(pids, SIGSTOP);
-  wait_until([&pids] { return std::ranges::all_of(pids, is_stopped); }, 5s);
+  wait_until([&pids] { return std::ranges::all_of(pids, is_stopped); }, 60s);
   pids.insert(pids.begin(), pid);
   return pids;
 }

@@ -86,7 +86,7 @@ class ScriptedServer::Impl {
 
   void cut_all() {
     const std::lock_guard lock(mutex_);
-    for (const Connection& connection : connections_) shutdown(connection.fd, SHUT_RDWR);
+    for (const Connection& connection : connections_) hang_up(connection.fd);
   }
 
   [[nodiscard]] std::vector<ReceivedRequest> requests() const {
@@ -100,7 +100,7 @@ class ScriptedServer::Impl {
   }
 
   [[nodiscard]] bool wait_for_requests(std::size_t count) const {
-    constexpr std::chrono::seconds kSoon{10};  // only a failing test waits as long
+    constexpr std::chrono::seconds kSoon{60};  // only a failing test waits as long
     std::unique_lock lock(mutex_);
     return received_.wait_for(lock, kSoon, [&] { return requests_.size() >= count; });
   }

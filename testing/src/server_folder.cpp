@@ -131,7 +131,7 @@ void ServerFolder::watch(const std::string& pid_file, const std::string& data_fo
   ChildProcess watcher({"sh", "-c", kWatcher, "sh", path_, pid_file, data_folder},
                        {.output_file = "/dev/null", .input = ends[0], .folder = "/"});
   close(ends[0]);
-  watcher.wait_for(std::chrono::seconds{10});
+  watcher.wait_for(std::chrono::seconds{60});
 }
 
 void give_to_server_user(const std::string& folder) {

@@ -66,14 +66,14 @@ class Connection {
     socket_path.copy(address.sun_path, socket_path.size());
     file_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (file_ < 0) refuse("cannot make a socket");
-    const timeval limit{.tv_sec = 30, .tv_usec = 0};
-    setsockopt(file_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    setsockopt(file_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
     if (connect(file_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
       const std::string reason = std::generic_category().message(errno);
       close(file_);
       refuse("cannot connect to " + socket_path + ": " + reason);
     }
+    const timeval limit{.tv_sec = 60, .tv_usec = 0};
+    setsockopt(file_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    setsockopt(file_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
   }
   ~Connection() { close(file_); }
   Connection(const Connection&) = delete;
@@ -86,6 +86,7 @@ class Connection {
     std::string_view rest = message;
     while (!rest.empty()) {
       const ssize_t sent = ::send(file_, rest.data(), rest.size(), MSG_NOSIGNAL);
+      if (sent < 0 && errno == EINTR) continue;
       if (sent <= 0) refuse("the server closed the connection");
       rest.remove_prefix(static_cast<std::size_t>(sent));
     }
@@ -108,6 +109,7 @@ class Connection {
     std::size_t filled = 0;
     while (filled < size) {
       const ssize_t got = recv(file_, text.data() + filled, size - filled, 0);
+      if (got < 0 && errno == EINTR) continue;
       if (got <= 0) refuse("the server closed the connection, or does not answer");
       filled += static_cast<std::size_t>(got);
     }

@@ -75,7 +75,7 @@ TEST(PostgresqlServer, AnswersNobodyWhilePaused) {
     ChildProcess client({"psql", "-X", "-q", "-c", "SET work_mem = '4MB'", server.url()});
     EXPECT_EQ(client.wait_for(200ms), std::nullopt);
     server.resume();
-    const auto status = client.wait_for(20s);
+    const auto status = client.wait_for(60s);
     EXPECT_TRUE(status && exited_well(*status)) << server.log();
 
     server.pause();

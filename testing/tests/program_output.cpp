@@ -16,7 +16,7 @@ std::string output_of(const std::vector<std::string>& command) {
   std::string output = (std::filesystem::temp_directory_path() / "oncebox-output-XXXXXX").string();
   close(mkostemp(output.data(), O_CLOEXEC));
   ChildProcess process(command, {.output_file = output});
-  process.wait_for(std::chrono::seconds{30});
+  process.wait_for(std::chrono::seconds{60});
   std::ifstream file(output);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   std::filesystem::remove(output);

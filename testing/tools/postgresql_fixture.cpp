@@ -114,7 +114,7 @@ int start(const FixtureFiles& files) {
   const bool written = keeper > 0 && write(file, pid.data(), pid.size()) > 0;
   const bool started =
       written &&
-      wait_until([&] { return std::filesystem::exists(files.url) || !is_alive(keeper); }, 90s);
+      wait_until([&] { return std::filesystem::exists(files.url) || !is_alive(keeper); }, 240s);
   if (started && std::filesystem::exists(files.url)) return EXIT_SUCCESS;
   fmt::print(stderr, "{}\n", read_text(files.problem));
   return EXIT_FAILURE;

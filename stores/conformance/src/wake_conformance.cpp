@@ -29,7 +29,7 @@ class Listener final : public WorkListener {
 
   /// Whether it was told since the last call, now or soon.
   [[nodiscard]] bool was_told() {
-    constexpr auto kSoon = 10s;  // only a failing test waits as long
+    constexpr auto kSoon = 60s;  // only a failing test waits as long
     std::unique_lock lock(mutex_);
     const bool told = changed_.wait_for(lock, kSoon, [this] { return told_; });
     told_ = false;

@@ -64,7 +64,7 @@ class Listener final : public WorkListener {
   }
 
   [[nodiscard]] bool was_told(int times) {
-    constexpr std::chrono::seconds kSoon{10};  // only a failing test waits as long
+    constexpr std::chrono::seconds kSoon{60};  // only a failing test waits as long
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, kSoon, [&] { return told_ >= times; });
   }

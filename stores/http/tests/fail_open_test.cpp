@@ -20,6 +20,8 @@ const LeaseId kLease = LeaseId::parse("0190a0b0-0000-7000-8000-000000000002");
 struct OpenStore {
   explicit OpenStore(const std::string& url)
       : store({.url = url,
+               .connect_timeout = 60s,
+               .call_timeout = 60s,
                .max_retries = 0,
                .on_unavailable = OnUnavailable::fail_open,
                .on_failed_open = [this](const FailedOpen& failed) {

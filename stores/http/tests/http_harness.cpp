@@ -17,6 +17,7 @@ namespace oncebox::http {
 namespace {
 
 constexpr std::size_t kMaxPayloadBytes = std::size_t{17} << 20;
+constexpr std::chrono::seconds kPatience{60};  // only a failing test waits as long
 
 server::ServerOptions server_options() {
   server::ServerOptions options;
@@ -38,7 +39,10 @@ class HttpHarness : public conformance::Harness {
  public:
   [[nodiscard]] std::shared_ptr<Store> open() override {
     if (!proxy_) start();
-    return std::make_shared<HttpStore>(Options{.url = proxy_->url(), .max_retries = 0});
+    return std::make_shared<HttpStore>(Options{.url = proxy_->url(),
+                                               .connect_timeout = kPatience,
+                                               .call_timeout = kPatience,
+                                               .max_retries = 0});
   }
   [[nodiscard]] TimePoint now() const override { return clock_.now(); }
   void advance(Duration by) override { clock_.advance(by); }

@@ -42,7 +42,10 @@ class HttpService : public ::testing::Test {
 
   /// `localhost`, for which the certificate is.
   [[nodiscard]] Options options(const std::string& scheme = "http") const {
-    return {.url = scheme + "://localhost:" + std::to_string(server_->port()), .max_retries = 0};
+    return {.url = scheme + "://localhost:" + std::to_string(server_->port()),
+            .connect_timeout = 60s,
+            .call_timeout = 60s,
+            .max_retries = 0};
   }
 
   void write_tokens(const std::string& lines) {
@@ -165,7 +168,7 @@ TEST_F(HttpService, ADispatcherHearsOfWorkWithoutPolling) {
   dispatcher.start();
   HttpStore senders(options());
   senders.inbox().enqueue(message("a"));
-  EXPECT_EQ(handled.get_future().wait_for(10s), std::future_status::ready);
+  EXPECT_EQ(handled.get_future().wait_for(60s), std::future_status::ready);
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ ScriptedServer::Script in_order(std::deque<Reaction> reactions) {
 }
 
 Options options_for(const ScriptedServer& server) {
-  return {.url = server.url(), .call_timeout = 10s, .retry_pause = 1ms};
+  return {.url = server.url(), .connect_timeout = 60s, .call_timeout = 60s, .retry_pause = 1ms};
 }
 
 Message message() { return {.key = kKey, .topic = "t"}; }

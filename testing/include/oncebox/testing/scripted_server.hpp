@@ -52,7 +52,7 @@ class ScriptedServer {
   [[nodiscard]] std::size_t connections() const;
   /// Waits until so many requests have come; false when they do not.
   [[nodiscard]] bool wait_for_requests(std::size_t count) const;
-  /// Closes every connection. New ones are taken.
+  /// Closes every connection; returns when the clients could know. New ones are taken.
   void cut_all();
 
  private:
