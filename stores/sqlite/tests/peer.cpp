@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   }
   sqlite3* database = nullptr;
   if (sqlite3_open(argv[1], &database) != SQLITE_OK) return 1;
-  sqlite3_busy_timeout(database, 10'000);
+  sqlite3_busy_timeout(database, 60'000);
   int code = run(database,
                  "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;"
                  "CREATE TABLE IF NOT EXISTS peer (turns INTEGER);"

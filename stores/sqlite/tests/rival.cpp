@@ -31,9 +31,11 @@ void enqueue_all(QueueStore& queue, std::size_t count) {
 }
 
 void handle_until_all_are_done(Store& store, std::size_t count) {
-  const OwnerToken owner = OwnerToken::generate();
+  // None of them lapses, however busy the machine is.
+  const ClaimRequest request{
+      .owner = OwnerToken::generate(), .lease = std::chrono::minutes{10}, .limit = kBatch};
   while (store.inbox_operator().stats().total().done < count) {
-    for (const ClaimedMessage& claimed : store.inbox().claim({.owner = owner, .limit = kBatch})) {
+    for (const ClaimedMessage& claimed : store.inbox().claim(request)) {
       fmt::print("handled {}\n", claimed.message.key.message_id.str());
       store.inbox().settle({.delivery = delivery_of(claimed)});
     }

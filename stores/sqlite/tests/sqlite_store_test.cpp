@@ -32,7 +32,7 @@ class SqliteStoreTest : public ::testing::Test {
  protected:
   [[nodiscard]] std::string path() const { return folder_.file("oncebox.db"); }
   [[nodiscard]] Options options(SchemaDeployment deployment = SchemaDeployment::on) const {
-    return {.path = path(), .schema_deployment = deployment};
+    return {.path = path(), .schema_deployment = deployment, .busy_timeout = 60s};
   }
 
   /// The error with which a store cannot be opened.
