@@ -33,7 +33,7 @@ class ConnectionAtCommit : public ::testing::Test {
     try {
       connection_.run_text("INSERT INTO " + space_.schema() + ".thing VALUES (1)",
                            Exchange::commits,
-                           std::chrono::steady_clock::now() + std::chrono::seconds{30});
+                           std::chrono::steady_clock::now() + std::chrono::seconds{60});
       return std::nullopt;
     } catch (const Error& error) {
       return error.code();

@@ -90,6 +90,19 @@ int port_of(int fd) {
   return ntohs(address.sin_port);
 }
 
+/// Returns when the other end knows: a busy machine takes a while to tell it, and meanwhile
+/// somebody could still use the connection.
+void hang_up(int fd) {
+  shutdown(fd, SHUT_RDWR);
+  const SteadyTime give_up = std::chrono::steady_clock::now() + std::chrono::seconds{60};
+  tcp_info state{};
+  socklen_t size = sizeof state;
+  while (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &state, &size) == 0 &&
+         state.tcpi_state == TCP_FIN_WAIT1 && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::yield();
+  }
+}
+
 std::uint32_t read_length(std::string_view bytes) {
   std::uint32_t number = 0;
   for (const char byte : bytes.substr(0, 4)) number = number << 8 | static_cast<std::uint8_t>(byte);
@@ -202,7 +215,7 @@ bool write_some(int fd, std::string& bytes) {
 }
 
 void write_all(int fd, std::string& bytes) {
-  constexpr int kPatienceMs = 1'000;
+  constexpr int kPatienceMs = 60'000;
   while (write_some(fd, bytes) && !bytes.empty()) {
     pollfd waiting{.fd = fd, .events = POLLOUT, .revents = 0};
     if (poll(&waiting, 1, kPatienceMs) <= 0) return;
@@ -244,8 +257,8 @@ class CuttingProxy::Impl {
     const std::lock_guard lock(mutex_);
     // Closing alone would not do while the thread waits for them.
     for (const Link& link : links_) {
-      shutdown(link.client.get(), SHUT_RDWR);
-      shutdown(link.server.get(), SHUT_RDWR);
+      hang_up(link.client.get());
+      hang_up(link.server.get());
     }
     links_.clear();
     wake();

@@ -42,6 +42,31 @@ class PostgresqlFaultsTest : public ::testing::Test {
     return store.inbox().claim({.owner = owner_, .limit = limit});
   }
 
+  /// Makes a call until it gets through: on a busy machine it may take longer than it may.
+  template <class Call>
+  static auto repeat_until_in_time(Call call) {
+    const auto give_up = steady_clock::now() + 60s;
+    for (;;) {
+      try {
+        return call();
+      } catch (const Error& error) {
+        if (!error.retryable() || steady_clock::now() > give_up) throw;
+      }
+    }
+  }
+
+  /// A store whose calls give up soon, and that has a connection.
+  std::unique_ptr<PostgresqlStore> impatient_store(const Options& options) {
+    Options impatient = options;
+    migrate(impatient);  // which takes longer than a call may
+    impatient.call_timeout = 300ms;
+    impatient.max_connections = 1;
+    auto store =
+        repeat_until_in_time([&] { return std::make_unique<PostgresqlStore>(impatient, clock_); });
+    repeat_until_in_time([&] { return store->inbox().enqueue(message("a")); });
+    return store;
+  }
+
   /// Makes a call whose commit takes effect and whose answer is lost.
   template <class Call>
   void expect_outcome_unknown(Call call) {
@@ -242,39 +267,37 @@ TEST_F(PostgresqlFaultsTest, BackendsThatAreTerminatedAreReplaced) {
 
 // Nothing in the store counts on its own time: what is measured here is that it gives up at all.
 TEST_F(PostgresqlFaultsTest, CallDoesNotWaitLongerThanItMay) {
-  Options impatient = options();
-  migrate(impatient);  // which takes longer than a call may
-  impatient.call_timeout = 300ms;
-  impatient.max_connections = 1;
-  PostgresqlStore store(impatient, clock_);
-  store.inbox().enqueue(message("a"));
+  const auto store = impatient_store(options());
   proxy_.freeze();
   const auto measure = [&](auto call) {
     const auto began = steady_clock::now();
     const ErrorCode code = error_of(call).code();
-    EXPECT_LT(steady_clock::now() - began, 10s);
+    EXPECT_LT(steady_clock::now() - began, 60s);
     return code;
   };
-  EXPECT_EQ(measure([&] { (void)store.inbox().find(key("a")); }), ErrorCode::timeout);
+  EXPECT_EQ(measure([&] { (void)store->inbox().find(key("a")); }), ErrorCode::timeout);
   // Now it has to connect anew, for which libpq takes two seconds.
-  const ErrorCode code = measure([&] { store.inbox().enqueue(message("b")); });
+  const ErrorCode code = measure([&] { store->inbox().enqueue(message("b")); });
   EXPECT_TRUE(code == ErrorCode::unavailable || code == ErrorCode::timeout) << to_string(code);
-  EXPECT_EQ(store.health().status, HealthStatus::unavailable);
+  EXPECT_EQ(store->health().status, HealthStatus::unavailable);
+  EXPECT_EQ(space_.number("SELECT count(*) FROM {schema}.oncebox_inbox_message"), 1);
   proxy_.thaw();
-  EXPECT_EQ(store.inbox().enqueue(message("b")).status, EnqueueStatus::accepted);
+  repeat_until_in_time([&] { return store->inbox().enqueue(message("b")); });
+  EXPECT_TRUE(repeat_until_in_time([&] { return store->inbox().find(key("b")); }));
 }
 
 TEST_F(PostgresqlFaultsTest, CommitThatIsNotAnsweredInTimeIsUnknown) {
   RecordProperty("requirement", "IBX-102");
-  Options impatient = options();
-  migrate(impatient);  // which takes longer than a call may
-  impatient.call_timeout = 300ms;
-  PostgresqlStore store(impatient, clock_);
-  store.inbox().enqueue(message("a"));
-  proxy_.freeze();
-  EXPECT_EQ(error_of([&] { store.inbox().enqueue(message("b")); }).code(),
-            ErrorCode::outcome_unknown);
-  proxy_.thaw();
+  const auto store = impatient_store(options());
+  // On a busy machine the time may be over before it is sent.
+  ErrorCode code = ErrorCode::timeout;
+  for (int n = 0; code == ErrorCode::timeout && n < 100; ++n) {
+    repeat_until_in_time([&] { return store->inbox().find(key("a")); });
+    proxy_.freeze();
+    code = error_of([&] { store->inbox().enqueue(message("b")); }).code();
+    proxy_.thaw();
+  }
+  EXPECT_EQ(code, ErrorCode::outcome_unknown);
 }
 
 TEST_F(PostgresqlFaultsTest, LateAnswersAreWaitedFor) {
@@ -285,17 +308,16 @@ TEST_F(PostgresqlFaultsTest, LateAnswersAreWaitedFor) {
 }
 
 TEST_F(PostgresqlFaultsTest, CallThatWaitsForALockGivesUpInTime) {
-  Options impatient = space_.options();
-  migrate(impatient);  // which takes longer than a call may
-  impatient.call_timeout = 300ms;
-  PostgresqlStore store(impatient, clock_);
-  store.keys().begin({.key = "a"});
+  const auto store = impatient_store(space_.options());
+  IdempotencyStore& keys = store->keys();
+  repeat_until_in_time([&] { return keys.begin({.key = "a"}); });
   space_.run("BEGIN");
   space_.run("SELECT FROM {schema}.oncebox_key FOR UPDATE");
-  const ErrorCode code = error_of([&] { store.keys().complete({.key = "a"}); }).code();
+  const ErrorCode code = error_of([&] { keys.complete({.key = "a"}); }).code();
   EXPECT_TRUE(code == ErrorCode::timeout || code == ErrorCode::outcome_unknown) << to_string(code);
   space_.run("ROLLBACK");
-  EXPECT_EQ(store.keys().complete({.key = "a"}), CompleteOutcome::processed);
+  EXPECT_EQ(repeat_until_in_time([&] { return keys.complete({.key = "a"}); }),
+            CompleteOutcome::processed);
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ Options deploying(std::string connection) {
   return {.connection = std::move(connection),
           .schema_deployment = SchemaDeployment::on,
           .max_connections = 4,
-          .call_timeout = 60s};
+          .call_timeout = 60s,
+          .connect_timeout = 60s};
 }
 
 Error opening_error(const std::string& connection) {
@@ -96,7 +97,7 @@ TEST(PostgresqlPassword, AppearsInNoErrorAndNoLogLine) {
 
   server.execute("ALTER ROLE oncebox PASSWORD 's3cret &word'");
   server.execute("GRANT CREATE ON DATABASE postgres TO oncebox");
-  PostgresqlStore store(deploying("postgresql://" + host + "/postgres?connect_timeout=2"));
+  PostgresqlStore store(deploying("postgresql://" + host + "/postgres?connect_timeout=60"));
   std::ostringstream lines;
   const SystemClock clock;
   {

@@ -27,7 +27,9 @@ class PostgresqlQueryDiscoveryTest : public ::testing::Test {
     for (std::size_t at = 0; (at = query.find("{tenant}")) != std::string::npos;) {
       query.replace(at, 8, table);
     }
-    return {.connection = space_.options().connection, .query = std::move(query)};
+    return {.connection = space_.options().connection,
+            .query = std::move(query),
+            .connect_timeout = std::chrono::seconds{60}};
   }
   [[nodiscard]] std::vector<StoreLocation> discover(const std::string& query) const {
     return discover_by_query(options(query))();
@@ -73,7 +75,7 @@ TEST_F(PostgresqlQueryDiscoveryTest, AConnectionIsClosedAgain) {
     const auto is_there = [&] {
       return space_.number("SELECT count(*) FROM pg_stat_activity WHERE pid = " + name.substr(4));
     };
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{60};
     while (is_there() > 0 && std::chrono::steady_clock::now() < until) {
     }
     EXPECT_EQ(is_there(), 0);

@@ -35,7 +35,8 @@ Options TestSpace::options() const {
           .schema = schema_,
           .schema_deployment = SchemaDeployment::on,
           .max_connections = 4,
-          .call_timeout = kPatience};
+          .call_timeout = kPatience,
+          .connect_timeout = kPatience};
 }
 
 Result TestSpace::run(const std::string& sql) {
