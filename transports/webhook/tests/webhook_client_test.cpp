@@ -19,13 +19,18 @@ using Kind = Reaction::Kind;
 
 class WebhookClientTest : public ::testing::Test {
  protected:
-  [[nodiscard]] WebhookAnswer post(const std::string& url, const WebhookClientOptions& options = {},
+  /// For what a busy machine takes long to do.
+  [[nodiscard]] static WebhookClientOptions patient() {
+    return {.connect_timeout = 60s, .timeout = 60s};
+  }
+  [[nodiscard]] WebhookAnswer post(const std::string& url,
+                                   const WebhookClientOptions& options = patient(),
                                    const std::stop_token& stop = {}) {
     WebhookClient client(options, clock_);
     return client.post({.url = url, .id = "a", .body = "{}"}, signer_, stop);
   }
   [[nodiscard]] WebhookAnswer answered(const Reaction& reaction,
-                                       const WebhookClientOptions& options = {}) {
+                                       const WebhookClientOptions& options = patient()) {
     ScriptedServer server([&](const ReceivedRequest&) { return reaction; });
     WebhookAnswer answer = post(server.url(), options);
     requests_ = server.requests();
@@ -68,7 +73,9 @@ TEST_F(WebhookClientTest, RetryAfterIsRead) {
 TEST_F(WebhookClientTest, LongAnswerIsNotReadToItsEnd) {
   // It has no end: without a limit this would wait for the timeout.
   const Reaction endless{.kind = Kind::stream, .status = 202, .body = std::string(10'000, 'x')};
-  EXPECT_EQ(answered(endless, {.max_answer_bytes = 1'000}).status, 202);
+  EXPECT_EQ(
+      answered(endless, {.connect_timeout = 60s, .timeout = 60s, .max_answer_bytes = 1'000}).status,
+      202);
 }
 
 TEST_F(WebhookClientTest, NobodyThereIsAFailureThatDoesNotNameTheAddress) {
@@ -88,8 +95,9 @@ TEST_F(WebhookClientTest, ReceiverThatHangsIsGivenUpAfterTheTimeout) {
 TEST_F(WebhookClientTest, StopEndsTheWait) {
   ScriptedServer server([](const ReceivedRequest&) { return Reaction{.kind = Kind::hang}; });
   std::stop_source stop;
-  auto answer = std::async(std::launch::async,
-                           [&] { return post(server.url(), {.timeout = 1h}, stop.get_token()); });
+  auto answer = std::async(std::launch::async, [&] {
+    return post(server.url(), {.connect_timeout = 60s, .timeout = 1h}, stop.get_token());
+  });
   ASSERT_TRUE(server.wait_for_requests(1));
   stop.request_stop();
   EXPECT_EQ(answer.get().status, 0);
@@ -97,7 +105,7 @@ TEST_F(WebhookClientTest, StopEndsTheWait) {
 
 TEST_F(WebhookClientTest, ConnectionIsKeptBetweenRequests) {
   ScriptedServer server([](const ReceivedRequest&) { return Reaction{}; });
-  WebhookClient client({}, clock_);
+  WebhookClient client(patient(), clock_);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(client.post({.url = server.url(), .id = "a", .body = "{}"}, signer_).status, 200);
   }
@@ -106,7 +114,7 @@ TEST_F(WebhookClientTest, ConnectionIsKeptBetweenRequests) {
 
 TEST_F(WebhookClientTest, BodyMayBeEmpty) {
   ScriptedServer server([](const ReceivedRequest&) { return Reaction{}; });
-  WebhookClient client({}, clock_);
+  WebhookClient client(patient(), clock_);
   EXPECT_EQ(client.post({.url = server.url(), .id = "a", .body = {}}, signer_).status, 200);
   EXPECT_EQ(server.requests().at(0).method, "POST");
   EXPECT_EQ(server.requests().at(0).body, "");
@@ -114,7 +122,7 @@ TEST_F(WebhookClientTest, BodyMayBeEmpty) {
 
 TEST_F(WebhookClientTest, FieldCannotForgeAnother) {
   ScriptedServer server([](const ReceivedRequest&) { return Reaction{}; });
-  WebhookClient client({}, clock_);
+  WebhookClient client(patient(), clock_);
   const WebhookRequest request{.url = server.url(),
                                .id = "a",
                                .body = "{}",
