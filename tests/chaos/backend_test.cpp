@@ -46,7 +46,8 @@ TEST_F(Backend, TerminationLosesNothingAndWorkGoesOn) {
   start_workers(server.url());
   const Instant since = instant_now();
   constexpr int kTerminations = 20;
-  for (int n = 0; n < kTerminations; ++n) {
+  constexpr int kMostTerminations = 200;  // on a busy machine they may strike nobody for a while
+  for (int n = 0; n < kTerminations || (failed_calls(since) == 0 && n < kMostTerminations); ++n) {
     server.execute(
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
         "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()");

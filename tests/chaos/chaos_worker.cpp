@@ -90,8 +90,19 @@ void wait_for_end_of_input() {
   }
 }
 
+// The first one makes the tables, which takes longer than a call may on a busy machine.
+std::unique_ptr<Store> open_until_it_is_there(const std::string& url) {
+  for (;;) {
+    try {
+      return open_store(url);
+    } catch (const Error& error) {
+      if (!error.retryable()) throw;
+    }
+  }
+}
+
 void work(const std::string& url, Ledger& ledger, const Assignment& assignment) {
-  const std::unique_ptr<Store> store = open_store(url);
+  const std::unique_ptr<Store> store = open_until_it_is_there(url);
   Worker worker(*store, ledger, kOptions);
   worker.start();
   constexpr unsigned kProducers = 2;

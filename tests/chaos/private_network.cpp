@@ -24,7 +24,7 @@ void run(const std::vector<std::string>& command) {
   std::string reason;
   try {
     testing::ChildProcess process(command);
-    const auto status = process.wait_for(std::chrono::seconds{30});
+    const auto status = process.wait_for(std::chrono::seconds{60});
     if (status && testing::exited_well(*status)) return;
   } catch (const std::exception& error) {
     reason = error.what();

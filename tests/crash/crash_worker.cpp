@@ -33,6 +33,11 @@ using namespace workers;
 constexpr std::size_t kMaxUnhandled = 200;
 constexpr WorkerOptions kOptions{.lease = Duration{400}, .slow_work = Duration{600}};
 
+// Another process may hold the lock for long on a busy machine.
+sqlite::Options store_options(const std::string& database) {
+  return {.path = database, .busy_timeout = std::chrono::seconds{60}};
+}
+
 struct Shift {
   std::string slot;
   unsigned run = 0;
@@ -64,7 +69,7 @@ void produce_in_order(Worker& worker, const Shift& shift) {
 }
 
 void work(const std::string& database, Ledger& ledger, const Shift& shift) {
-  sqlite::SqliteStore store({.path = database});
+  sqlite::SqliteStore store(store_options(database));
   Worker worker(store, ledger, kOptions);
   worker.start();
   constexpr unsigned kProducers = 3;
@@ -78,7 +83,7 @@ void work(const std::string& database, Ledger& ledger, const Shift& shift) {
 }
 
 void drain(const std::string& database, Ledger& ledger) {
-  sqlite::SqliteStore store({.path = database});
+  sqlite::SqliteStore store(store_options(database));
   Worker worker(store, ledger, kOptions);
   worker.start();
   worker.drain();
@@ -88,7 +93,7 @@ enum class WhenRefused { repeat, die };
 
 void feed(const std::string& database, Ledger& ledger, int count, WhenRefused when_refused) {
   constexpr int kMostTries = 100;
-  sqlite::SqliteStore store({.path = database});
+  sqlite::SqliteStore store(store_options(database));
   Worker worker(store, ledger, kOptions);
   for (int n = 1; n <= count; ++n) {
     for (int tries = 1;; ++tries) {
@@ -136,14 +141,14 @@ void work_on_full_disk(const std::string& disk, Ledger& ledger) {
   write_file(ballast, kBallastBytes);
 
   const std::string database = disk + "/oncebox.db";
-  sqlite::SqliteStore store({.path = database});
+  sqlite::SqliteStore store(store_options(database));
   Worker worker(store, ledger, kOptions);
   int n = offer_until_full(worker, 8'000, 1, 1);
   n = offer_until_full(worker, 1, 3, n);
   write_file(filler, 2 * kBallastBytes);
   note("full");
   if (store.inbox().find(key_of("filling-1")) && worker.unfinished() > 0) note("read");
-  sqlite::SqliteStore newcomer({.path = database});
+  sqlite::SqliteStore newcomer(store_options(database));
   if (newcomer.inbox().find(key_of("filling-1"))) note("read-by-another");
   worker.start();
   worker.progress().wait_until([&] { return worker.progress().failed(); });

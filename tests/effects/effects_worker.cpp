@@ -54,7 +54,11 @@ class Fate {
  public:
   Fate(std::string step, unsigned call) : step_(std::move(step)), call_(call) {}
 
-  void begin_call() { ++calls_; }
+  /// Nobody begins anything new while the end is near: however late that comes, work is left.
+  void begin_call() {
+    while (is_ending_) ::pause();
+    ++calls_;
+  }
   void reach(const std::string& step) const {
     if (step == step_ && calls_ >= call_) die();
   }
@@ -63,6 +67,7 @@ class Fate {
     if (!step_.starts_with("after-us:") || calls_ < call_) return;
     const std::chrono::microseconds time(std::stol(step_.substr(9)));
     std::call_once(ending_, [&] {
+      is_ending_ = true;
       const auto until = std::chrono::steady_clock::now() + time;
       killer_ = std::jthread([until] {
         while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
@@ -76,6 +81,7 @@ class Fate {
   const unsigned call_;
   std::atomic<unsigned> calls_ = 0;
   std::once_flag ending_;
+  std::atomic<bool> is_ending_ = false;
   std::jthread killer_;
 };
 

@@ -90,7 +90,7 @@ void Worker::work_on(const ClaimedMessage& claimed, const std::stop_token& stop)
   const Plan plan = plan_of(claimed.message.topic);
   if (plan == Plan::kills_its_worker) {
     // The others shall not share its fate.
-    progress_.wait_until([this] { return unfinished() == 1; });
+    progress_.wait_until([this] { return unfinished() <= 1; });
     die();
   }
   constexpr std::chrono::microseconds kQuick{500};
