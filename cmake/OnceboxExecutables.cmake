@@ -142,8 +142,8 @@ function(oncebox_add_postgresql_fixture name)
     add_test(NAME ${fixture}.${order}
       COMMAND postgresql_fixture ${order} "${PROJECT_BINARY_DIR}/servers/${name}")
   endforeach()
-  set_tests_properties(${fixture}.start PROPERTIES FIXTURES_SETUP ${fixture} TIMEOUT 120)
-  set_tests_properties(${fixture}.stop PROPERTIES FIXTURES_CLEANUP ${fixture} TIMEOUT 120)
+  set_tests_properties(${fixture}.start PROPERTIES FIXTURES_SETUP ${fixture} TIMEOUT 300)
+  set_tests_properties(${fixture}.stop PROPERTIES FIXTURES_CLEANUP ${fixture} TIMEOUT 300)
   if(arg_BIN)
     set_tests_properties(${fixture}.start PROPERTIES
       ENVIRONMENT "ONCEBOX_POSTGRESQL_BIN=${arg_BIN}")
@@ -200,7 +200,7 @@ function(oncebox_add_example name)
     -D "EXPECTED=${CMAKE_CURRENT_SOURCE_DIR}/${name}.out")
   set(script -P "${PROJECT_SOURCE_DIR}/cmake/run_and_compare.cmake")
   add_test(NAME ${test} COMMAND ${run} ${script})
-  set_tests_properties(${test} PROPERTIES TIMEOUT 60)
+  set_tests_properties(${test} PROPERTIES TIMEOUT 300)
   if(arg_ANY_STORE AND ONCEBOX_WITH_POSTGRESQL AND TARGET postgresql_fixture)
     add_test(NAME ${test}.postgresql
       COMMAND ${run}
@@ -208,6 +208,6 @@ function(oncebox_add_example name)
         -D "SCHEMA=example_${name}"
         ${script})
     _oncebox_postgresql_properties(postgresql properties)
-    set_tests_properties(${test}.postgresql PROPERTIES TIMEOUT 60 ${properties})
+    set_tests_properties(${test}.postgresql PROPERTIES TIMEOUT 300 ${properties})
   endif()
 endfunction()

@@ -30,7 +30,7 @@ def running_server(program, *arguments):
         try:
             yield RunningServer(wait_for_port(server, port_file, log), server.pid)
             server.terminate()
-            code = server.wait(timeout=60)
+            code = server.wait(timeout=240)
             if code != 0:
                 log.seek(0)
                 raise AssertionError(f"the server ended with {code}:\n{log.read()}")
@@ -41,7 +41,7 @@ def running_server(program, *arguments):
 
 
 def wait_for_port(server, port_file, log):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline and server.returncode is None:
         text = port_file.read_text() if port_file.exists() else ""
         if text.endswith("\n"):

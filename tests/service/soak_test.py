@@ -165,7 +165,9 @@ def main():
     messages = int(sys.argv[2]) if len(sys.argv) > 2 else 100
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    with running_server(sys.argv[1], "--set", "limits.request_timeout=2s") as server:
+    # However long it takes, those who do nothing are not closed for it.
+    with running_server(sys.argv[1], "--set", "limits.request_timeout=2s",
+                        "--set", "limits.idle_timeout=1h") as server:
         soak = Soak(server.port, messages)
         status, stats = asyncio.run(soak.run())
         resident = resident_kib(server.pid)
