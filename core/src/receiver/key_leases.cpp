@@ -28,8 +28,8 @@ KeyLeases::~KeyLeases() {
 // Nobody has to be woken: the thread looks again before this lease is due.
 void KeyLeases::add(Held& held) {
   const std::lock_guard lock(mutex_);
-  held.number = ++last_number_;
-  held_.emplace(held.number, &held);
+  held.number_ = ++last_number_;
+  held_.emplace(held.number_, &held);
   if (running_) return;
   try {
     thread_ = std::jthread([this] { run(); });  // one that has ended is joined here
@@ -42,12 +42,12 @@ void KeyLeases::add(Held& held) {
 
 void KeyLeases::set_ending(Held& held) {
   const std::lock_guard lock(mutex_);
-  held.ending = true;
+  held.ending_ = true;
 }
 
 void KeyLeases::remove(Held& held) {
   const std::lock_guard lock(mutex_);
-  held_.erase(held.number);
+  held_.erase(held.number_);
 }
 
 void KeyLeases::wake() {
@@ -91,16 +91,16 @@ Stopwatch::SteadyTime KeyLeases::renew_due(std::unique_lock<std::mutex>& lock) n
 std::vector<KeyLeases::Renewal> KeyLeases::take_due() {
   std::vector<Renewal> due;
   for (const auto& [number, held] : held_) {
-    if (held->since_try.elapsed() < round_) continue;
+    if (held->since_try_.elapsed() < round_) continue;
     due.push_back({number, {.key = held->key, .lease_id = held->lease_id, .lease = lease_}});
   }
-  for (const Renewal& renewal : due) held_.at(renewal.number)->since_try.restart();
+  for (const Renewal& renewal : due) held_.at(renewal.number)->since_try_.restart();
   return due;
 }
 
 Stopwatch::SteadyTime KeyLeases::next_due() const {
   auto next = std::chrono::steady_clock::now() + round_;
-  for (const auto& [number, held] : held_) next = std::min(next, held->since_try.at(round_));
+  for (const auto& [number, held] : held_) next = std::min(next, held->since_try_.at(round_));
   return next;
 }
 
@@ -136,29 +136,31 @@ void KeyLeases::warn_not_extended(std::size_t keys) noexcept {
 void KeyLeases::note(const std::vector<Renewal>& due,
                      const std::vector<KeyExtendOutcome>* outcomes) {
   for (std::size_t i = 0; i < due.size(); ++i) {
-    std::stop_source stop(std::nostopstate);  // requested outside the lock: it calls others
-    {
-      const std::lock_guard lock(mutex_);
-      const auto found = held_.find(due[i].number);
-      if (found == held_.end()) continue;
-      Held& held = *found->second;
-      if (!is_lost_by(held, outcomes != nullptr ? &(*outcomes)[i] : nullptr)) continue;
-      held.lost = true;
-      stop = held.stop;
-    }
+    std::stop_source stop = lost_by(due[i], outcomes != nullptr ? &(*outcomes)[i] : nullptr);
+    if (!stop.stop_possible()) continue;
     logger_.log(LogLevel::warning, "lease of a key lost",
                 {{"receiver", name_}, {"key", due[i].extension.key}});
-    stop.request_stop();
+    stop.request_stop();  // outside the lock: it calls others
   }
+}
+
+std::stop_source KeyLeases::lost_by(const Renewal& renewal, const KeyExtendOutcome* outcome) {
+  const std::lock_guard lock(mutex_);
+  const auto found = held_.find(renewal.number);
+  if (found == held_.end() || !is_lost_by(*found->second, outcome)) {
+    return std::stop_source(std::nostopstate);
+  }
+  found->second->lost = true;
+  return found->second->stop;
 }
 
 bool KeyLeases::is_lost_by(Held& held, const KeyExtendOutcome* outcome) const {
   if (outcome != nullptr && outcome->lease_until) {
-    held.since_success.restart();
+    held.since_success_.restart();
     return false;
   }
-  if (held.ending || held.lost) return false;
-  return outcome != nullptr || held.since_success.elapsed() >= lease_;
+  if (held.ending_ || held.lost) return false;
+  return outcome != nullptr || held.since_success_.elapsed() >= lease_;
 }
 
 }  // namespace oncebox::detail

@@ -25,7 +25,7 @@ class KeyLeases {
   /// A key that is held; stays where it is between `add` and `remove`.
   struct Held {
     Held(const IdempotencyKey& of, const LeaseId& id, const Clock& clock)
-        : key(of), lease_id(id), since_try(clock), since_success(clock) {}
+        : key(of), lease_id(id), since_try_(clock), since_success_(clock) {}
 
     const IdempotencyKey key;
     const LeaseId lease_id;
@@ -34,10 +34,10 @@ class KeyLeases {
 
    private:
     friend class KeyLeases;
-    Stopwatch since_try;
-    Stopwatch since_success;
-    std::uint64_t number = 0;
-    bool ending = false;
+    Stopwatch since_try_;
+    Stopwatch since_success_;
+    std::uint64_t number_ = 0;
+    bool ending_ = false;
   };
 
   /// All but the lease are borrowed.
@@ -56,7 +56,7 @@ class KeyLeases {
 
  private:
   struct Renewal {
-    std::uint64_t number;
+    std::uint64_t number = 0;
     KeyExtension extension;
   };
 
@@ -71,6 +71,9 @@ class KeyLeases {
   void warn_not_extended(std::size_t keys) noexcept;
   /// Without outcomes the store could not be reached.
   void note(const std::vector<Renewal>& due, const std::vector<KeyExtendOutcome>* outcomes);
+  /// How to ask the handler of a key to stop whose lease is lost with this outcome; nothing to stop
+  /// when it is not.
+  [[nodiscard]] std::stop_source lost_by(const Renewal& renewal, const KeyExtendOutcome* outcome);
   bool is_lost_by(Held& held, const KeyExtendOutcome* outcome) const;
 
   IdempotencyStore& keys_;
