@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 import unittest
 
 from program import PATIENCE_S, ProgramTest
@@ -54,6 +55,13 @@ class Served(ProgramTest):
         connection.close()
         return answer.status, content
 
+    def wait_until_ready(self):
+        """Answers what it says then. It waits less than a second for its store."""
+        give_up_at = time.monotonic() + PATIENCE_S
+        while (answer := self.ask("GET", "/readyz"))[0] != 200:
+            self.assertLess(time.monotonic(), give_up_at, answer)
+        return json.loads(answer[1])
+
     def end_of(self, process, code=0):
         self.assertEqual(process.wait(PATIENCE_S), code, self.log())
 
@@ -69,7 +77,7 @@ class Serve(Served):
         )
         self.port = int((self.folder / "port").read_text())
         self.assertEqual(self.ask("GET", "/healthz")[0], 200)
-        self.assertEqual(self.ask("GET", "/readyz")[0], 200)
+        self.wait_until_ready()
         self.assertTrue((self.folder / "oncebox.db").exists())
         process.send_signal(signal.SIGINT)
         self.end_of(process)

@@ -98,8 +98,7 @@ class WatchedFile(ManyStores):
         process = self.follow("--set", "discovery.default_store=acme")
         self.assertEqual(self.status("acme"), 200)
         self.assertEqual(self.status("late"), 503)
-        status, body = self.ask("GET", "/readyz")
-        self.assertEqual((status, json.loads(body)), (200, {"status": "degraded", "storesDown": 1}))
+        self.assertEqual(self.wait_until_ready(), {"status": "degraded", "storesDown": 1})
         self.assertEqual(self.stores()["late"]["state"], "down")
         self.wait_for_log(process, "store=late")
         (self.folder / "late").mkdir()
@@ -141,7 +140,7 @@ class WatchedFile(ManyStores):
     def test_without_a_default_every_path_needs_a_name(self):
         self.follow()
         self.assertEqual(self.ask("POST", "/v1/messages", MESSAGE)[0], 404)
-        self.assertEqual(self.ask("GET", "/readyz")[0], 200)
+        self.wait_until_ready()
         self.assertFalse((self.folder / "oncebox.db").exists(), "nobody asked for it")
 
 
