@@ -3,16 +3,19 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <thread>
 
 namespace {
 
 thread_local std::size_t allocations = 0;
-thread_local bool exempt = false;
 std::atomic<bool> fails_next = false;
+std::atomic<std::thread::id> spared;
 
 void* allocate(std::size_t size, std::size_t alignment) {
   ++allocations;
-  if (!exempt && fails_next.load() && fails_next.exchange(false)) throw std::bad_alloc();
+  if (fails_next && spared.load() != std::this_thread::get_id() && fails_next.exchange(false)) {
+    throw std::bad_alloc();
+  }
   const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
   void* const memory = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__
                            ? std::malloc(size == 0 ? 1 : size)
@@ -37,7 +40,7 @@ namespace oncebox {
 std::size_t allocations_of_this_thread() noexcept { return allocations; }
 
 void fail_next_allocation_of_others() noexcept {
-  exempt = true;
+  spared = std::this_thread::get_id();
   fails_next = true;
 }
 
