@@ -60,12 +60,15 @@ TEST_P(ReceiverLeaseTest, LeaseIsExtendedWhileTheHandlerRuns) {
 
 TEST_P(ReceiverLeaseTest, LostLeaseIsToldToTheHandlerAndItsLateSuccessIsNotStored) {
   RecordProperty("requirement", "PKT-05");
+  Gate other_began;  // before any extension, also one of a thread that starts late
+  probe_.on("extend", [&] { other_began.pass(); });
   Receiver receiver = builder(gated()).lease(60s).build();
   auto answer = receive(receiver, message_);
   ASSERT_TRUE(began_.wait_for(1));
   clock_.advance(60s);
   const BeginOutcome other = store_->keys().begin({.key = "accept-42", .owner = "another"});
   ASSERT_EQ(other.status, BeginStatus::acquired);
+  other_began.open();
   receiver.wake();
   told_.pass();
   EXPECT_TRUE(lost_);
