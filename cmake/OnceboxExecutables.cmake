@@ -57,12 +57,13 @@ function(oncebox_add_test name)
     add_dependencies(${target} postgresql_fixture)
   endif()
   if(arg_EACH_ALONE)
+    # Their processes keep the machine busy: beside others all of them would only be late.
     gtest_discover_tests(${target}
       TEST_PREFIX "${ONCEBOX_TEST_PREFIX}${name}."
       DISCOVERY_MODE PRE_TEST
       DISCOVERY_TIMEOUT 60
       TEST_FILTER "${filter}"
-      PROPERTIES ${properties})
+      PROPERTIES ${properties} PROCESSORS 2)
   else()
     _oncebox_add_shards(${name} ${name} ${arg_SHARDS} "${filter}" "${properties}")
   endif()
