@@ -1,9 +1,9 @@
 #include "store_openings.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <iterator>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "exception_text.hpp"
@@ -70,8 +70,8 @@ bool StoreOpenings::start_thread() {
     free->thread = std::jthread([this, &slot = *free] { run(slot); });
     free->is_running = true;
     return true;
-  } catch (const std::system_error&) {
-    return false;
+  } catch (const std::exception&) {
+    return false;  // no thread, or no memory for one
   }
 }
 

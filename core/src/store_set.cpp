@@ -268,16 +268,21 @@ class StoreSet::Impl {
         if (stop.stop_requested()) return;
         if (SteadyClock::now() < std::min(refresh_at, next_retry())) continue;
       }
-      if (SteadyClock::now() < refresh_at) {
-        open(Which::due, Await::nothing);
-        continue;
-      }
+      const bool is_retry = SteadyClock::now() < refresh_at;
       try {
-        refresh();
-      } catch (const std::exception&) {
-        // As above.
+        if (is_retry) {
+          open(Which::due, Await::nothing);
+        } else {
+          refresh();
+        }
+      } catch (const std::exception& failure) {
+        // What discovery throws is logged there; this is the machine's memory, or its threads.
+        if (is_retry) {
+          logger_.log(LogLevel::error, "stores cannot be tried again now",
+                      {{"reason", failure.what()}});
+        }
       }
-      refresh_at = next_refresh();
+      if (!is_retry) refresh_at = next_refresh();
     }
   }
 

@@ -62,19 +62,25 @@ void SetScheduler::on_opened(const MemberStorePtr& member) noexcept try {
   try {
     add_lane(member);
   } catch (...) {
-    log_put_off(*member);
     if (put_off_.empty()) put_off_until_ = SteadyClock::now() + kFirstPutOff;
     put_off_.push_back(member);
     care_.notify_one();
+    log_put_off(*member);
   }
 } catch (const std::exception& failure) {
   parts_.logger.log(LogLevel::error, "store cannot be worked on",
                     {{"store", member->name()}, {"reason", failure.what()}});
 }
 
-void SetScheduler::log_put_off(const MemberStore& member) const {
-  parts_.logger.log(LogLevel::error, "store cannot be worked on, will be tried again",
-                    {{"store", member.name()}, {"reason", detail::current_exception_text()}});
+// Called while an exception is handled, which may be that there is no memory.
+void SetScheduler::log_put_off(const MemberStore& member) const noexcept {
+  constexpr std::string_view kText = "store cannot be worked on, will be tried again";
+  try {
+    parts_.logger.log(LogLevel::error, kText,
+                      {{"store", member.name()}, {"reason", detail::current_exception_text()}});
+  } catch (const std::exception&) {
+    parts_.logger.log(LogLevel::error, kText, {{"store", member.name()}});
+  }
 }
 
 void SetScheduler::add_lane(const MemberStorePtr& member) {
@@ -267,8 +273,9 @@ void SetScheduler::make_hungry(const LanePtr& lane) {
   LaneState& state = lane->state;
   ++state.heard;
   if (is_stopping_ || state.is_removed || state.rests_until > SteadyClock::now()) return;
-  if (!std::exchange(state.is_hungry, true)) {
-    hungry_.insert(lane);
+  if (!state.is_hungry) {
+    hungry_.insert(lane);  // may throw: the rest only after it
+    state.is_hungry = true;
     ++lane->server->hungry;
   }
   lane->server->work.notify_one();

@@ -193,7 +193,7 @@ class SetScheduler final : public RoomHints,
   /// One store less is on this server.
   void leave(DatabaseServer& server);
   /// Because of the exception that is being handled.
-  void log_put_off(const MemberStore& member) const;
+  void log_put_off(const MemberStore& member) const noexcept;
 
   /// What the caretaker does: joins the threads of servers that are over, and tries again what
   /// could not be worked on.
