@@ -136,14 +136,15 @@ class QueueDeaths {
       known.told_at = look.now;
       notices.push_back({look.store, std::string(look.queue), known.group, threshold});
     }
-    if (notices.size() <= options_.max_notices) return notices;
+    const bool fits = notices.size() <= options_.max_notices && forgotten_ == 0;
+    if (notices.empty() || fits) return notices;
     std::ranges::sort(notices, [](const DeadNotice& a, const DeadNotice& b) {
       const bool same = a.group.count == b.group.count;
       return same ? a.group.id < b.group.id : a.group.count > b.group.count;
     });
-    const std::size_t more = notices.size() - options_.max_notices + forgotten_;
-    notices.erase(notices.begin() + static_cast<std::ptrdiff_t>(options_.max_notices),
-                  notices.end());
+    const std::size_t told = std::min(notices.size(), options_.max_notices);
+    const std::size_t more = notices.size() - told + forgotten_;
+    notices.erase(notices.begin() + static_cast<std::ptrdiff_t>(told), notices.end());
     notices.back().more_groups = more;
     return notices;
   }
