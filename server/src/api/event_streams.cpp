@@ -330,6 +330,8 @@ Duration EventStreams::take_answers(std::vector<QueueSample>& samples) {
       busy_.erase(answer.name);
     }
     note_health(answer.name, answer.health);
+    // It may have been given up meanwhile.
+    if (const ServedStorePtr store = answer.store.lock()) store->note_health(answer.health);
     std::ranges::move(answer.samples, std::back_inserter(samples));
   }
   return took;
