@@ -333,6 +333,7 @@ class Work(ProgramTest):
             with self.subTest(options=options):
                 self.err("work", "--stores", "stores.toml", *options, "--", "true", code=2)
         self.err("work", "--stores", "nowhere.toml", "--", "true", code=69)
+        self.err("work", "--strategy", "drain-first", "--", "true", code=2)
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ std::unique_ptr<StreamLogger> make_logger(const LogSettings& settings, const Clo
 void reload(server::Server& server, StreamLogger& logger, const ServeOptions& options) {
   try {
     logger.set_min_level(load_config(options.sources).config.log.level);
-  } catch (const Failure& failure) {
+  } catch (const std::exception& failure) {
     logger.log(LogLevel::error, "the configuration cannot be reloaded; the old one stays",
                {{"cause", failure.what()}});
   }
@@ -116,6 +116,8 @@ class Reloads {
     }
     asked_.notify_one();
   }
+  /// None begins any more.
+  void stop() { thread_.request_stop(); }
 
  private:
   /// False when it ends.
@@ -163,6 +165,7 @@ ExitCode serve(Console& console, const ServeOptions& options) {
 
   Reloads reloads(*server, *logger, options);
   while (signals.wait() == SIGHUP) reloads.ask();
+  reloads.stop();
   logger->log(LogLevel::info, "draining", {{"within_ms", config.drain_timeout}});
   const server::DrainResult result = drain(*server, signals, config.drain_timeout);
   logger->log(LogLevel::info, "stopped", {{"unanswered", result.unanswered}});

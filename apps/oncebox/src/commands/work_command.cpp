@@ -38,7 +38,7 @@ constexpr Choice<Strategy> kStrategies[] = {{"round-robin", Strategy::round_robi
 struct WorkOptions {
   StoreOptions store = {};
   std::string store_file = {};  ///< empty: one store
-  Strategy strategy = Strategy::weighted_fair;
+  std::optional<Strategy> strategy = {};
   std::vector<std::string> topics = {};
   std::vector<std::string> command = {};
   std::size_t concurrency = defaults::kWorkers;
@@ -222,8 +222,8 @@ ExitCode work_on_one(Console& console, Signals& signals, const WorkOptions& opti
   return run_to_the_end(dispatcher, signals, console, options);
 }
 
-std::unique_ptr<StoreSelection> selection_of(Strategy strategy) {
-  switch (strategy) {
+std::unique_ptr<StoreSelection> selection_of(const std::optional<Strategy>& strategy) {
+  switch (strategy.value_or(Strategy::weighted_fair)) {
     case Strategy::round_robin:
       return round_robin();
     case Strategy::drain_first:
@@ -274,7 +274,10 @@ ExitCode work(Console& console, const WorkOptions& options) {
                                                printable(options.command.front())));
   }
   Signals signals({SIGINT, SIGTERM, SIGHUP});
-  if (options.store_file.empty()) return work_on_one(console, signals, options);
+  if (options.store_file.empty()) {
+    if (options.strategy) throw Failure(ExitCode::usage, "--strategy is for --stores");
+    return work_on_one(console, signals, options);
+  }
   require_for_many(options);
   return work_on_many(console, signals, options);
 }
@@ -295,7 +298,10 @@ std::vector<Option> work_options(WorkOptions& options) {
       {.names = "--strategy",
        .value = "STRATEGY",
        .text = "which of many stores comes next",
-       .take = into(options.strategy, kStrategies),
+       .take =
+           [&options](const std::string& text) {
+             into(options.strategy.emplace(), kStrategies)(text);
+           },
        .initial = "weighted-fair",
        .choices = words_of(kStrategies)},
       {.names = "-c,--concurrency",
