@@ -462,6 +462,12 @@ TEST_F(PostgresqlTransactionTest, APartitionIsNotJoinedFromAnOlderSnapshot) {
     EXPECT_FALSE(store_.inbox().find(MessageKey{"shop", "after " + level}));
     EXPECT_TRUE(store_.inbox().find(MessageKey{"shop", level}));
   }
+  for (const std::string level : {"READ COMMITTED", "READ UNCOMMITTED"}) {
+    caller.run("BEGIN ISOLATION LEVEL " + level);
+    caller.joined().enqueue(QueueKind::inbox, in_partition("after " + level));
+    caller.run("COMMIT");
+    EXPECT_TRUE(store_.inbox().find(MessageKey{"shop", "after " + level}));
+  }
 }
 
 TEST_F(PostgresqlTransactionTest, AKnownMessageOfAPartitionIsNotJoinedFromAnOlderSnapshotEither) {
