@@ -3,7 +3,7 @@
 // by turns in one run.
 //
 // Conditions: SQLite with synchronous = FULL, payloads of about 200 bytes; 50 enqueues a second,
-// and a claim of up to 10 messages every 20 ms; 200,000 messages are past their retention, and
+// and a claim of up to 10 messages every 20 ms; a million messages are past their retention, and
 // housekeeping has the default batch and pauses. A call counts from when it was due, so that calls
 // held up by an earlier one count too.
 
@@ -32,7 +32,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::size_t kBacklog = 200'000;
+constexpr std::size_t kBacklog = 1'000'000;
 constexpr std::size_t kBatch = 5'000;
 constexpr int kRounds = 25;
 constexpr std::chrono::seconds kTurn{1};
