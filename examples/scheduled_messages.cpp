@@ -27,15 +27,15 @@ int main(int argc, char** argv) {
   inbox.enqueue({.key = {"shop", "password reset"}, .topic = "mail", .priority = 10});
   // However urgent, it waits until it is due. Meanwhile others are handled.
   inbox.enqueue(
-      {.key = {"shop", "reminder"}, .topic = "mail", .priority = 100, .due_at = now + 1s});
+      {.key = {"shop", "reminder"}, .topic = "mail", .priority = 100, .due_at = now + 3s});
   // It came too late: nobody wants this code any more.
   inbox.enqueue({.key = {"shop", "login code"}, .topic = "mail", .expires_at = now - 1s});
 
   std::counting_semaphore<> handled(0);
   Handlers handlers;
   handlers.on("mail", [&](const ClaimedMessage& claimed, HandlerContext&) {
-    const bool waited = claimed.message.due_at.has_value() && SystemClock::current() >= now + 1s;
-    std::cout << claimed.message.key.message_id << (waited ? ", a second later" : "") << '\n';
+    const bool waited = claimed.message.due_at.has_value() && SystemClock::current() >= now + 3s;
+    std::cout << claimed.message.key.message_id << (waited ? ", three seconds later" : "") << '\n';
     handled.release();
   });
   // One worker, so that the order shows. With several, messages begin in this order.
