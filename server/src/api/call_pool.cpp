@@ -65,6 +65,7 @@ void CallPool::discard() {
       dropped.push_back(std::move(lane->first));
       lane->last = nullptr;
       lane->queued = 0;
+      lane->queued_bounded = 0;
     }
     waiting_.clear();
     queued_ = 0;
@@ -92,15 +93,19 @@ void CallPool::push(const LanePtr& lane, std::unique_ptr<Queued> call) {
     if (!is_bounded) return;
     throw Error(ErrorCode::unavailable, "the server is stopping");
   }
-  const std::size_t places = max_queued_ - (lane->queued > 0 ? max_queued_ / kKeptPlaces : 0);
-  if (is_bounded && queued_ >= places) {
+  // Work of the server's own is not what keeps a client from the last places.
+  const std::size_t kept = lane->queued_bounded > 0 ? max_queued_ / kKeptPlaces : 0;
+  if (is_bounded && queued_ >= max_queued_ - kept) {
     throw Error(ErrorCode::overloaded, "too many calls wait for the store");
   }
   Queued* const added = call.get();
   (lane->last == nullptr ? lane->first : lane->last->next) = std::move(call);
   lane->last = added;
   if (lane->queued++ == 0) waiting_.push_back(lane);
-  if (is_bounded) ++queued_;
+  if (is_bounded) {
+    ++queued_;
+    ++lane->queued_bounded;
+  }
   ended.splice(ended.end(), ended_);
   if (may_begin(*lane)) let_another_work();
 }
@@ -140,7 +145,10 @@ std::unique_ptr<CallPool::Queued> CallPool::take(std::list<LanePtr>::iterator pl
   Lane& lane = **place;
   std::unique_ptr<Queued> call = std::move(lane.first);
   lane.first = std::move(call->next);
-  if (call->bound == Bound::max_queued) --queued_;
+  if (call->bound == Bound::max_queued) {
+    --queued_;
+    --lane.queued_bounded;
+  }
   if (--lane.queued > 0) {
     waiting_.splice(waiting_.end(), waiting_, place);
   } else {

@@ -87,6 +87,7 @@ class CallPool {
     std::shared_ptr<Server> server;
     std::size_t running = 0;
     std::size_t queued = 0;
+    std::size_t queued_bounded = 0;  ///< those among them that clients asked for
     std::unique_ptr<Queued> first = {};
     Queued* last = nullptr;
   };
