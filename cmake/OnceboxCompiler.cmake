@@ -71,6 +71,10 @@ function(oncebox_target_defaults target)
     # A field left out of a designated initialiser takes its default: that is how options are used.
     -Wno-missing-field-initializers
     $<$<BOOL:${ONCEBOX_WERROR}>:-Werror>)
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    # Holds the code to what oncebox/detail/mutex.hpp says of locks.
+    target_compile_options(${target} PRIVATE -Wthread-safety)
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE
       -Wduplicated-branches

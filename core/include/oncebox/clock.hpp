@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,22 @@ inline constexpr TimePoint kMinTime{};
 inline constexpr TimePoint kMaxTime{std::chrono::sys_days{std::chrono::year{9999} / 12 / 31} +
                                     std::chrono::days{1} - Duration{1}};
 
+/// A time that never goes back: for intervals, deadlines and pauses in one process.
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+/// Tells who waits that the time of a clock was moved by hand.
+class ClockMoves {
+ public:
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    virtual void on_moved() noexcept = 0;
+  };
+  virtual ~ClockMoves() = default;
+  /// Tells it of every move, as long as somebody holds it.
+  virtual void add(const std::shared_ptr<Listener>& listener) = 0;
+};
+
 /// Where the time comes from. Injected everywhere, so that no test waits for a lease to lapse.
 /// Implementations are safe to call from any thread.
 class Clock {
@@ -25,6 +42,11 @@ class Clock {
   /// A time that may lie some milliseconds back, but is read quicker where there is such a clock:
   /// for what only people read, and for what lasts long.
   [[nodiscard]] virtual TimePoint recent() const { return now(); }
+  /// What schedules are made of. Deadlines that are handed to a database, a socket or the operating
+  /// system are real: those read the machine's own steady clock.
+  [[nodiscard]] virtual SteadyTime steady() const { return std::chrono::steady_clock::now(); }
+  /// Null where time moves by itself.
+  [[nodiscard]] virtual ClockMoves* moves() const noexcept { return nullptr; }
 };
 
 /// The machine's own clock.
