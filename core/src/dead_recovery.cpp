@@ -15,8 +15,6 @@ namespace {
 
 /// Messages that one transaction revives or purges at most.
 constexpr std::size_t kMaxSlice = 1'000;
-constexpr double kMinPerSecond = 0.001;
-constexpr double kMaxPerSecond = 1'000'000;
 
 MessageFilter filter_of(const DeadQuery& which) {
   require_in_range("limit", which.limit, 1, DeadQuery::kMaxLimit);
@@ -89,17 +87,9 @@ std::size_t slice_of(const RevivalPace& pace) {
   return static_cast<std::size_t>(std::clamp(whole_second, 1.0, double{kMaxSlice}));
 }
 
-[[noreturn]] void refuse_length() {
-  throw Error(ErrorCode::out_of_range,
-              "so many messages would take more than a year at this rate; revive fewer, or faster");
-}
-
 /// When the next is due after so many.
 Duration due_after(std::size_t messages, const ReviveOptions& options, const RevivalPace& pace) {
-  if (!pace.per_second) return options.delay;
-  const Duration due = options.delay + pace.length(messages + 1);
-  if (due > limits::kMaxDelay) refuse_length();
-  return due;
+  return options.delay + pace.length(messages + 1, options.delay);
 }
 
 /// Repeats `step`, which answers how many it changed and 0 at the end.
@@ -126,20 +116,6 @@ std::size_t count_of(const std::vector<ReviveOutcome>& outcomes) {
 }
 
 }  // namespace
-
-Duration RevivalPace::length(std::size_t messages) const {
-  if (!per_second) return Duration{0};
-  if (!(*per_second >= kMinPerSecond && *per_second <= kMaxPerSecond)) {
-    throw Error(ErrorCode::out_of_range,
-                "the rate must be from 0.001 to 1000000 messages a second");
-  }
-  if (messages < 2) return Duration{0};
-  const double milliseconds = std::ceil(static_cast<double>(messages - 1) * 1'000 / *per_second);
-  if (milliseconds > static_cast<double>(limits::kMaxDelay.count())) {
-    refuse_length();
-  }
-  return Duration{static_cast<Duration::rep>(milliseconds)};
-}
 
 RevivalResult revive_dead(QueueOperator& queue, const DeadQuery& which,
                           const ReviveOptions& options, const RevivalPace& pace,

@@ -2,7 +2,7 @@
 #include <cctype>
 
 #include "oncebox/content_hash.hpp"
-#include "oncebox/dead_groups.hpp"
+#include "oncebox/dead_group.hpp"
 
 namespace oncebox {
 

@@ -8,9 +8,6 @@
 
 namespace oncebox {
 
-RetryAfter::RetryAfter(Duration delay, const std::string& reason)
-    : std::runtime_error(reason), delay_(std::clamp(delay, Duration{1}, limits::kMaxDelay)) {}
-
 namespace detail {
 
 void throw_undecodable() { throw PermanentFailure("the payload cannot be decoded"); }

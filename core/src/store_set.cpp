@@ -31,7 +31,6 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using SteadyTime = SteadyClock::time_point;
 
-constexpr std::size_t kMaxStoreNameBytes = 64;
 constexpr std::size_t kMaxParallelOpens = 64;
 constexpr Duration kMaxInterval = std::chrono::days{1};
 
@@ -82,16 +81,6 @@ Duration longer(Duration backoff, Duration first, Duration last) {
 }
 
 }  // namespace
-
-void require_store_name(std::string_view name) {
-  const auto fits = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_';
-  };
-  if (!name.empty() && name.size() <= kMaxStoreNameBytes && std::ranges::all_of(name, fits)) return;
-  throw Error(ErrorCode::invalid_argument,
-              "the name of a store is 1 to 64 letters, digits, '-' and '_'");
-}
 
 MemberStore::MemberStore(std::string name, std::string server, std::unique_ptr<Store> store)
     : name_(std::move(name)), server_(std::move(server)), store_(std::move(store)) {}

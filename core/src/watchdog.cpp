@@ -29,7 +29,6 @@ constexpr Duration kFirstLookWithin = std::chrono::seconds{5};
 /// A look that takes so many times as long as a slow one hangs.
 constexpr int kHangs = 4;
 constexpr int kBadLooks = 2;
-constexpr std::size_t kReasonsShown = 3;
 /// No store can have this name.
 constexpr const char* kOverdue = " looks that hang";
 
@@ -137,37 +136,6 @@ void WatchdogOptions::validate() const {
   require_in_range("poison_deaths", poison_deaths, 1, 1'000'000);
   require_in_range("poison_percent", poison_percent, 1, 100);
   require_in_range("threads", threads, 1, kMaxWatchThreads);
-}
-
-std::string_view to_string(FindingCode code) noexcept {
-  switch (code) {
-    case FindingCode::lease_stuck:
-      return "lease_stuck";
-    case FindingCode::ready_late:
-      return "ready_late";
-    case FindingCode::store_lagging:
-      return "store_lagging";
-    case FindingCode::topic_poison:
-      return "topic_poison";
-  }
-  return "unknown";
-}
-
-std::string WatchdogReport::detail() const {
-  std::vector<std::string> reasons;
-  for (const WatchedHealth& one : stores) {
-    if (one.health.status == HealthStatus::healthy) continue;
-    reasons.push_back(fmt::format("store {}: {}", one.store, one.health.detail));
-  }
-  for (const Finding& finding : findings) {
-    reasons.push_back(fmt::format("{}{}{}: {}", finding.store, finding.queue.empty() ? "" : "/",
-                                  finding.queue, finding.detail));
-  }
-  const std::size_t shown = std::min(reasons.size(), kReasonsShown);
-  std::string text;
-  for (std::size_t i = 0; i < shown; ++i) text += (i == 0 ? "" : "; ") + reasons[i];
-  if (reasons.size() > shown) text += fmt::format("; and {} more", reasons.size() - shown);
-  return text;
 }
 
 class Watchdog::Impl {

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "oncebox/store_set.hpp"
+#include "oncebox/store_location.hpp"
 
 /// From the text of a file to its stores. Throws `invalid_argument`, naming line and key at most:
 /// every value may be a secret.

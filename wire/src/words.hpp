@@ -12,7 +12,7 @@
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_types.hpp"
 #include "oncebox/store.hpp"
-#include "oncebox/watchdog.hpp"
+#include "oncebox/watch_report.hpp"
 
 /// The words by which enums go over the wire: the one place where they are spelled.
 namespace oncebox::wire {

@@ -7,6 +7,7 @@
 
 #include "oncebox/clock.hpp"
 #include "oncebox/dead_groups.hpp"
+#include "oncebox/dead_query.hpp"
 #include "oncebox/message.hpp"
 #include "oncebox/queue_operator.hpp"
 
@@ -14,34 +15,6 @@
 /// transaction each. Nothing of it needs a thread or outlives the call, so a crash leaves what was
 /// done so far and nothing else. Works on every store; also over HTTP.
 namespace oncebox {
-
-/// Which dead messages are meant: those of the group, if one is given, that match the filter.
-struct DeadQuery {
-  static constexpr std::size_t kMaxLimit = 10'000'000;
-
-  std::optional<DeadGroupId> group = {};
-  MessageFilter filter = {};   ///< a status must not be named
-  std::size_t limit = 10'000;  ///< the oldest first
-};
-
-/// How revived messages come back: `per_second` of them, the first after the delay of the options.
-/// They are revived at once, with due times that are spread at this rate; those of up to a second
-/// may be due together. Never faster; slower by what the calls take. Nothing: all at once.
-struct RevivalPace {
-  std::optional<double> per_second = {};
-
-  /// How long the revival of so many lasts, from the first until the last is due. Throws
-  /// `out_of_range` for a rate that is not from 0.001 to 1,000,000, and when it would take more
-  /// than `limits::kMaxDelay`.
-  [[nodiscard]] Duration length(std::size_t messages) const;
-};
-
-struct RevivalResult {
-  std::size_t count = 0;
-  Duration lasts{0};  ///< from now until the last of them is due
-
-  friend bool operator==(const RevivalResult&, const RevivalResult&) = default;
-};
 
 /// Revives them. Throws what the store throws; when some were revived before, as `outcome_unknown`
 /// with their number.

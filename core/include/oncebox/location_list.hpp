@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "oncebox/store_set.hpp"
+#include "oncebox/store_location.hpp"
 
 namespace oncebox {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "oncebox/store_set.hpp"
+#include "oncebox/store_location.hpp"
 
 namespace oncebox {
 

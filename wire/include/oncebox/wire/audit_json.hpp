@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "oncebox/audit_trail.hpp"
-#include "oncebox/dead_groups.hpp"
+#include "oncebox/dead_group.hpp"
 #include "oncebox/wire/operator_json.hpp"
 
 /// The bodies and queries of the audit trail, and what its entries say. Rules as in

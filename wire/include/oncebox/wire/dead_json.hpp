@@ -3,8 +3,8 @@
 #include <span>
 #include <string>
 
-#include "oncebox/dead_groups.hpp"
-#include "oncebox/dead_notices.hpp"
+#include "oncebox/dead_group.hpp"
+#include "oncebox/dead_notice.hpp"
 #include "oncebox/wire/operator_json.hpp"
 
 /// Groups of dead messages. Rules as in message_json.hpp.

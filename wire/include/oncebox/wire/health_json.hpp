@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "oncebox/watchdog.hpp"
+#include "oncebox/watch_report.hpp"
 
 namespace oncebox::wire {
 

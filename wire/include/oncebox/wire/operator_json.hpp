@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "oncebox/dead_groups.hpp"
-#include "oncebox/dead_recovery.hpp"
+#include "oncebox/dead_group.hpp"
+#include "oncebox/dead_query.hpp"
 #include "oncebox/queue_operator.hpp"
 
 /// The bodies of what an operator does with a queue. Rules as in message_json.hpp.

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "oncebox/http/http_store.hpp"
-#include "oncebox/store_set.hpp"
-#include "oncebox/watchdog.hpp"
+#include "oncebox/store_location.hpp"
+#include "oncebox/watch_report.hpp"
 
 namespace oncebox::http {
 

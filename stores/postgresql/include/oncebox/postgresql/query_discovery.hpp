@@ -4,7 +4,7 @@
 #include <string>
 
 #include "oncebox/postgresql/postgresql_store.hpp"
-#include "oncebox/store_set.hpp"
+#include "oncebox/store_location.hpp"
 
 namespace oncebox::postgresql {
 

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <string>
 
-#include "oncebox/store_set.hpp"
+#include "oncebox/store_location.hpp"
 
 namespace oncebox::sqlite {
 
