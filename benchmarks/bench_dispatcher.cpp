@@ -9,7 +9,7 @@
 
 #include "bench_messages.hpp"
 #include "figure.hpp"
-#include "oncebox/dispatcher.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
 
 namespace oncebox::bench {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bench_messages.hpp"
-#include "oncebox/set_dispatcher.hpp"
+#include "oncebox/dispatch/set_dispatcher.hpp"
 #include "process_usage.hpp"
 
 namespace oncebox::bench {

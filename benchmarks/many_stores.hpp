@@ -7,8 +7,8 @@
 #include <string>
 
 #include "figure.hpp"
-#include "oncebox/store_selection.hpp"
-#include "oncebox/store_set.hpp"
+#include "oncebox/dispatch/store_selection.hpp"
+#include "oncebox/fleet/store_set.hpp"
 
 /// What one dispatcher over many stores costs and does, whatever the stores are.
 namespace oncebox::bench {

@@ -15,9 +15,9 @@
 #include "bench_folder.hpp"
 #include "bench_messages.hpp"
 #include "figure.hpp"
+#include "oncebox/dispatch/outbox_dispatcher.hpp"
+#include "oncebox/dispatch/publisher.hpp"
 #include "oncebox/memory/memory_store.hpp"
-#include "oncebox/outbox_dispatcher.hpp"
-#include "oncebox/publisher.hpp"
 #include "oncebox/sqlite/sqlite_store.hpp"
 
 namespace oncebox::bench {

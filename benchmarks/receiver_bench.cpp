@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "figure.hpp"
-#include "oncebox/idempotent_receiver.hpp"
 #include "oncebox/memory/memory_store.hpp"
+#include "oncebox/receive/idempotent_receiver.hpp"
 
 namespace {
 

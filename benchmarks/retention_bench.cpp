@@ -22,10 +22,10 @@
 #include "bench_folder.hpp"
 #include "bench_messages.hpp"
 #include "figure.hpp"
-#include "oncebox/housekeeping.hpp"
+#include "oncebox/operate/housekeeping.hpp"
+#include "oncebox/operate/watchdog.hpp"
 #include "oncebox/sqlite/sqlite_store.hpp"
 #include "oncebox/testing/fake_clock.hpp"
-#include "oncebox/watchdog.hpp"
 
 namespace oncebox::bench {
 namespace {

@@ -23,7 +23,7 @@
 #include "bench_messages.hpp"
 #include "bench_postgresql.hpp"
 #include "figure.hpp"
-#include "oncebox/dispatcher.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/outbox.hpp"
 #include "oncebox/postgresql/transaction.hpp"
 #include "oncebox/sqlite/sqlite_store.hpp"

@@ -2,6 +2,9 @@ if(ONCEBOX_BUILD_TESTS)
   include(GoogleTest)
 endif()
 
+# What the tests of several modules share.
+set(ONCEBOX_TEST_SUPPORT "${PROJECT_SOURCE_DIR}/tests/support")
+
 # oncebox_add_test(<name> SOURCES <file>... [LINK <target>...] [TIMEOUT <seconds>]
 #   [SHARDS <count> | EACH_ALONE] [NEEDS_POSTGRESQL [ALSO_ON_POSTGRESQL_18]]
 #   [FILTER <filter>] [SANITIZED_FILTER <filter>] [THREADS_FILTER <filter>])
@@ -40,6 +43,10 @@ function(oncebox_add_test name)
   oncebox_test_defaults(${target})
   # Tests may name their helpers as they like.
   set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+  target_include_directories(${target} PRIVATE "${ONCEBOX_TEST_SUPPORT}")
+  if(IS_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/src")
+    target_include_directories(${target} PRIVATE src)
+  endif()
   target_link_libraries(${target} PRIVATE ${arg_LINK} GTest::gtest_main)
   oncebox_reuse_precompiled(${target} test)
 
@@ -100,32 +107,36 @@ function(_oncebox_add_shards test name shards filter properties)
   endforeach()
 endfunction()
 
-# oncebox_add_compile_errors(<name> HEADER <file> SOURCES <file>...)
+# oncebox_add_compile_errors(<name> HEADER <file> MODULE <target> SOURCES <file>...)
 #
 # Compiles each source as the ctest test <prefix><name>.<source>, which fails unless the compiler
 # says what stands above the source, "// error: …", and nothing else; without such a comment it has
-# to compile. HEADER is what all of them include, and compiled once. Not in sanitizer builds.
+# to compile. HEADER, a header of MODULE, is what all of them include, and compiled once. Not in
+# sanitizer builds.
 function(oncebox_add_compile_errors name)
   if(NOT ONCEBOX_BUILD_TESTS OR NOT ONCEBOX_SANITIZE STREQUAL "")
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "HEADER" "SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "HEADER;MODULE" "SOURCES")
   _oncebox_require_parsed(oncebox_add_compile_errors "${arg_UNPARSED_ARGUMENTS}")
 
   # The compiler takes the precompiled form of an included file from beside it.
   set(header "${CMAKE_CURRENT_BINARY_DIR}/${name}/header.hpp")
   file(CONFIGURE OUTPUT "${header}" CONTENT "#include \"${arg_HEADER}\"\n")
-  set(compile "${CMAKE_CXX_COMPILER}" -std=c++20 -I "${CMAKE_CURRENT_SOURCE_DIR}/include")
+  set(folders "$<TARGET_PROPERTY:${arg_MODULE},INCLUDE_DIRECTORIES>")
+  set(compile "${CMAKE_CXX_COMPILER}" -std=c++20 "-I$<JOIN:${folders},;-I>")
   set(prefix "${ONCEBOX_TEST_PREFIX}${name}")
   add_test(NAME ${prefix}.header
-    COMMAND ${compile} -x c++-header "${header}" -o "${header}.gch")
+    COMMAND ${compile} -x c++-header "${header}" -o "${header}.gch"
+    COMMAND_EXPAND_LISTS)
   set_tests_properties(${prefix}.header PROPERTIES TIMEOUT 120 FIXTURES_SETUP ${prefix}.header)
   foreach(source IN LISTS arg_SOURCES)
     cmake_path(GET source STEM stem)
     add_test(NAME ${prefix}.${stem}
       COMMAND "${CMAKE_COMMAND}" -D "SOURCE=${CMAKE_CURRENT_SOURCE_DIR}/${source}"
         -P "${PROJECT_SOURCE_DIR}/cmake/expect_compile_error.cmake"
-        -- ${compile} -fsyntax-only -include "${header}")
+        -- ${compile} -fsyntax-only -include "${header}"
+      COMMAND_EXPAND_LISTS)
     set_tests_properties(${prefix}.${stem} PROPERTIES
       TIMEOUT 120 FIXTURES_REQUIRED ${prefix}.header)
   endforeach()

@@ -8,7 +8,8 @@ endif()
 
 # oncebox_add_module(<name>
 #   SOURCES <file>...          sources, listed one by one
-#   HEADERS <file>...          public headers below include/
+#   [HEADERS <file>...]        public headers below include/
+#   [INTERNAL_HEADERS <file>...] headers below internal/, for other modules and not installed
 #   [PUBLIC_LINK <target>...]  what the public headers include
 #   [PRIVATE_LINK <target>...] what only the sources include and a static consumer must link
 #   [BUILD_LINK <target>...])  header-only libraries that only the sources include
@@ -16,7 +17,7 @@ endif()
 # Adds the library oncebox_<name> with the alias oncebox::<name>, and installs and exports it.
 function(oncebox_add_module name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" ""
-    "SOURCES;HEADERS;PUBLIC_LINK;PRIVATE_LINK;BUILD_LINK")
+    "SOURCES;HEADERS;INTERNAL_HEADERS;PUBLIC_LINK;PRIVATE_LINK;BUILD_LINK")
   _oncebox_require_parsed(oncebox_add_module "${arg_UNPARSED_ARGUMENTS}")
 
   set(target oncebox_${name})
@@ -25,8 +26,13 @@ function(oncebox_add_module name)
   oncebox_target_defaults(${target})
 
   target_sources(${target}
-    PRIVATE ${arg_SOURCES}
+    PRIVATE ${arg_SOURCES} ${arg_INTERNAL_HEADERS}
     PUBLIC FILE_SET HEADERS BASE_DIRS include FILES ${arg_HEADERS})
+  target_include_directories(${target} PRIVATE src)
+  if(arg_INTERNAL_HEADERS)
+    target_include_directories(${target} PUBLIC
+      "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/internal>")
+  endif()
   target_link_libraries(${target} PUBLIC ${arg_PUBLIC_LINK} PRIVATE ${arg_PRIVATE_LINK})
   foreach(library IN LISTS arg_BUILD_LINK)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:${library}>)
@@ -38,7 +44,7 @@ function(oncebox_add_module name)
     EXPORT_NAME ${name}
     VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-  if(TARGET oncebox_verify_headers)
+  if(TARGET oncebox_verify_headers AND arg_HEADERS)
     set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
     add_dependencies(oncebox_verify_headers ${target}_verify_interface_header_sets)
   endif()

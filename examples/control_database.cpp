@@ -9,8 +9,8 @@
 #include "example_folder.hpp"
 #include "oncebox/discover_by_query.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/fleet/store_set.hpp"
 #include "oncebox/open_store.hpp"
-#include "oncebox/store_set.hpp"
 
 using namespace oncebox;
 

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "example_store.hpp"
-#include "oncebox/dead_notices.hpp"
-#include "oncebox/dead_recovery.hpp"
-#include "oncebox/housekeeping.hpp"
-#include "oncebox/watchdog.hpp"
+#include "oncebox/operate/dead_notices.hpp"
+#include "oncebox/operate/dead_recovery.hpp"
+#include "oncebox/operate/housekeeping.hpp"
+#include "oncebox/operate/watchdog.hpp"
 
 using namespace oncebox;
 

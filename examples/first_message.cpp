@@ -5,7 +5,7 @@
 #include <iostream>
 #include <semaphore>
 
-#include "oncebox/dispatcher.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/inbox.hpp"
 #include "oncebox/open_store.hpp"
 

@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "oncebox/idempotent_http.hpp"
 #include "oncebox/memory/memory_store.hpp"
+#include "oncebox/receive/idempotent_http.hpp"
 
 namespace {
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "example_store.hpp"
-#include "oncebox/idempotent_receiver.hpp"
-#include "oncebox/inbox_processor.hpp"
+#include "oncebox/receive/idempotent_receiver.hpp"
+#include "oncebox/receive/inbox_processor.hpp"
 
 namespace {
 

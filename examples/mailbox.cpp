@@ -7,9 +7,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "oncebox/inbox_processor.hpp"
-#include "oncebox/mailbox.hpp"
 #include "oncebox/memory/memory_store.hpp"
+#include "oncebox/receive/inbox_processor.hpp"
+#include "oncebox/receive/mailbox.hpp"
 
 namespace {
 

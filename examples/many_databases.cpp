@@ -3,9 +3,9 @@
 #include <iostream>
 #include <vector>
 
-#include "oncebox/inbox_router.hpp"
+#include "oncebox/fleet/inbox_router.hpp"
+#include "oncebox/fleet/store_set.hpp"
 #include "oncebox/open_store.hpp"
-#include "oncebox/store_set.hpp"
 
 using namespace oncebox;
 

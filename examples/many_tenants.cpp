@@ -6,8 +6,8 @@
 #include <optional>
 #include <span>
 
+#include "oncebox/dispatch/set_dispatcher.hpp"
 #include "oncebox/open_store.hpp"
-#include "oncebox/set_dispatcher.hpp"
 
 using namespace oncebox;
 

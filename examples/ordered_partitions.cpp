@@ -11,7 +11,7 @@
 #include <string>
 
 #include "example_store.hpp"
-#include "oncebox/dispatcher.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/inbox.hpp"
 
 namespace {

@@ -9,10 +9,10 @@
 #include <stdexcept>
 
 #include "example_store.hpp"
-#include "oncebox/dispatcher.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
+#include "oncebox/dispatch/outbox_dispatcher.hpp"
 #include "oncebox/inbox.hpp"
 #include "oncebox/outbox.hpp"
-#include "oncebox/outbox_dispatcher.hpp"
 
 using namespace std::chrono_literals;
 

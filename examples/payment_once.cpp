@@ -10,7 +10,7 @@
 
 #include "example_database.hpp"
 #include "example_folder.hpp"
-#include "oncebox/dispatcher.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/inbox.hpp"
 #include "oncebox/open_store.hpp"
 #include "oncebox/outbox.hpp"

@@ -11,10 +11,10 @@
 #include <string_view>
 
 #include "example_store.hpp"
-#include "oncebox/dispatcher.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
+#include "oncebox/dispatch/outbox_dispatcher.hpp"
 #include "oncebox/inbox.hpp"
-#include "oncebox/outbox_dispatcher.hpp"
-#include "oncebox/reliability_pipeline.hpp"
+#include "oncebox/receive/reliability_pipeline.hpp"
 
 using namespace std::chrono_literals;
 

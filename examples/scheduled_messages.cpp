@@ -7,7 +7,7 @@
 #include <semaphore>
 
 #include "example_store.hpp"
-#include "oncebox/dispatcher.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/inbox.hpp"
 
 namespace {

@@ -9,10 +9,10 @@
 
 #include "example_database.hpp"
 #include "example_folder.hpp"
+#include "oncebox/dispatch/outbox_dispatcher.hpp"
 #include "oncebox/inbox.hpp"
 #include "oncebox/open_store.hpp"
 #include "oncebox/outbox.hpp"
-#include "oncebox/outbox_dispatcher.hpp"
 #include "oncebox/sqlite/transaction.hpp"
 
 using namespace std::chrono_literals;

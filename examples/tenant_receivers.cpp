@@ -8,9 +8,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "oncebox/inbox_processor_router.hpp"
+#include "oncebox/dispatch/set_dispatcher.hpp"
 #include "oncebox/open_store.hpp"
-#include "oncebox/set_dispatcher.hpp"
+#include "oncebox/receive/inbox_processor_router.hpp"
 
 using namespace std::chrono_literals;
 

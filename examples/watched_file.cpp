@@ -6,9 +6,9 @@
 #include <semaphore>
 
 #include "example_folder.hpp"
+#include "oncebox/fleet/store_set.hpp"
 #include "oncebox/open_store.hpp"
 #include "oncebox/store_file.hpp"
-#include "oncebox/store_set.hpp"
 
 using namespace oncebox;
 

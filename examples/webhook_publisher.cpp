@@ -5,9 +5,9 @@
 #include <semaphore>
 #include <stdexcept>
 
+#include "oncebox/dispatch/outbox_dispatcher.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/outbox.hpp"
-#include "oncebox/outbox_dispatcher.hpp"
 #include "oncebox/testing/fake_clock.hpp"
 #include "oncebox/testing/scripted_server.hpp"
 #include "oncebox/webhook/webhook_publisher.hpp"

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "example_store.hpp"
-#include "oncebox/dispatcher.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/inbox.hpp"
 
 using namespace std::chrono_literals;

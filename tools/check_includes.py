@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Checks that dependencies between modules point down only.
 
-A module is a folder with include/oncebox/ in it. MAY_INCLUDE says which modules its headers and
-sources may include; tests may include more. A public header includes only the standard library and
-oncebox/, so that a user never needs a client library's headers.
+A module is a folder with include/oncebox/ in it, or internal/oncebox/ for headers that are not
+installed. MAY_INCLUDE says which modules its headers and sources may include; tests may include
+more. A public header includes only the standard library and oncebox/, so that a user never needs a
+client library's headers, and no internal header, which no user has.
 """
 
 import fnmatch
@@ -11,27 +12,36 @@ import re
 
 import project_files
 
+# What a user's program is made of.
+LIBRARY = ["core", "fleet", "dispatch", "receive", "operate"]
+
 # The first matching line counts. A module may always include itself.
 MAY_INCLUDE = [
     ("core", []),
+    ("engine", ["core"]),
+    ("fleet", ["core", "engine"]),
+    ("dispatch", ["core", "engine", "fleet"]),
+    ("receive", ["core", "engine", "fleet", "dispatch"]),
+    ("operate", ["core", "engine", "fleet"]),
+    ("oncebox", ["core", "fleet", "dispatch", "receive", "operate", "stores/open"]),
     ("wire", ["core"]),
-    ("discovery", ["core"]),
+    ("discovery", ["core", "fleet"]),
     ("testing", ["core"]),
     ("stores/sql", ["core"]),
-    ("stores/conformance", ["core", "testing"]),
+    ("stores/conformance", ["core", "dispatch", "testing"]),
     ("stores/open", ["core", "stores/*"]),
     ("stores/http", ["core", "wire"]),
     ("stores/*", ["core", "stores/sql"]),
-    ("transports/webhook", ["core", "wire"]),
-    ("transports/*", ["core"]),
-    ("server", ["core", "wire", "transports/webhook"]),
-    ("apps/*", ["core", "wire", "server", "discovery", "stores/*", "transports/*"]),
-    ("examples", ["core", "testing", "discovery", "stores/*", "transports/*"]),
-    ("benchmarks", ["core", "testing", "stores/*", "transports/*"]),
+    ("transports/webhook", ["core", "dispatch", "wire"]),
+    ("transports/*", ["core", "dispatch"]),
+    ("server", ["core", "engine", "fleet", "operate", "wire", "transports/webhook"]),
+    ("apps/*", LIBRARY + ["wire", "server", "discovery", "stores/*", "transports/*"]),
+    ("examples", LIBRARY + ["oncebox", "testing", "discovery", "stores/*", "transports/*"]),
+    ("benchmarks", LIBRARY + ["testing", "stores/*", "transports/*"]),
 ]
 
 # What the tests of a store may include on top; the tests of other modules may include any module.
-TESTS_OF_A_STORE_MAY_ALSO_INCLUDE = ["testing", "stores/conformance"]
+TESTS_OF_A_STORE_MAY_ALSO_INCLUDE = ["dispatch", "testing", "stores/conformance"]
 STORES_TESTED_WITH_OTHERS = {"stores/open", "stores/http"}
 
 # Made of GoogleTest, and never installed.
@@ -42,14 +52,19 @@ STANDARD_HEADER = re.compile(r"[a-z_0-9]+")
 
 
 def find_modules(root):
-    """Maps every public header (as it is included) to its module, and lists the modules."""
+    """Maps every header that others may include to its module; and those that are internal."""
     owners = {}
+    internal = set()
     for header in project_files.find_files(root, ".hpp"):
         parts = header.relative_to(root).parts
         for depth in range(1, len(parts) - 2):
-            if parts[depth : depth + 2] == ("include", "oncebox"):
-                owners["/".join(parts[depth + 1 :])] = "/".join(parts[:depth])
-    return owners, sorted(set(owners.values()))
+            kind, name = parts[depth : depth + 2]
+            if kind in ("include", "internal") and name == "oncebox":
+                included = "/".join(parts[depth + 1 :])
+                owners[included] = "/".join(parts[:depth])
+                if kind == "internal":
+                    internal.add(included)
+    return owners, internal
 
 
 def module_of(path, modules):
@@ -80,7 +95,8 @@ def allowed_modules(module, is_test):
     return None
 
 
-def check_file(path, text, owners, modules):
+def check_file(path, text, owners, internal):
+    modules = sorted(set(owners.values()))
     module = module_of(path, modules)
     in_module = path[len(module) + 1 :]
     is_test = module == "tests" or in_module.startswith("tests/")
@@ -101,6 +117,8 @@ def check_file(path, text, owners, modules):
                 yield f"{where}: {included} is for tests only"
             elif owner != module and not matches(owner, allowed):
                 yield f"{where}: {module} must not include {included} of {owner}"
+            elif is_public and included in internal:
+                yield f"{where}: a public header must not include {included}, which is internal"
         elif ".." in included.split("/"):
             yield f"{where}: {included} leaves its folder; include by module path"
         elif is_public and module not in TEST_ONLY_MODULES:
@@ -113,10 +131,10 @@ def check_file(path, text, owners, modules):
 
 def check(root):
     """Yields every include that breaks the direction of dependencies."""
-    owners, modules = find_modules(root)
+    owners, internal = find_modules(root)
     for file in project_files.find_files(root, ".hpp", ".cpp"):
         path = file.relative_to(root).as_posix()
-        yield from check_file(path, file.read_text(encoding="utf-8"), owners, modules)
+        yield from check_file(path, file.read_text(encoding="utf-8"), owners, internal)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-#include "oncebox/claim_offer.hpp"
+#include "oncebox/driver/claim_offer.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "oncebox/key_state.hpp"
+#include "oncebox/driver/key_state.hpp"
 
 #include <algorithm>
 #include <utility>

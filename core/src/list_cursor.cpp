@@ -1,4 +1,4 @@
-#include "oncebox/list_cursor.hpp"
+#include "oncebox/driver/list_cursor.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "oncebox/location_list.hpp"
+#include "oncebox/internal/location_list.hpp"
 
 #include <fmt/format.h>
 

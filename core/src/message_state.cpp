@@ -1,4 +1,4 @@
-#include "oncebox/message_state.hpp"
+#include "oncebox/driver/message_state.hpp"
 
 #include <fmt/format.h>
 

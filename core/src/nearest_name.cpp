@@ -1,4 +1,4 @@
-#include "oncebox/nearest_name.hpp"
+#include "oncebox/internal/nearest_name.hpp"
 
 #include <numeric>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "oncebox/work_listener.hpp"
+#include "oncebox/driver/work_listener.hpp"
 
 #include <utility>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "expect_error.hpp"
-#include "oncebox/dead_groups.hpp"
+#include "oncebox/operate/dead_groups.hpp"
 
 namespace oncebox {
 namespace {

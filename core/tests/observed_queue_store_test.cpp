@@ -1,4 +1,4 @@
-#include "oncebox/observed_queue_store.hpp"
+#include "oncebox/driver/observed_queue_store.hpp"
 
 #include <gtest/gtest.h>
 

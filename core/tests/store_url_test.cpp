@@ -1,4 +1,4 @@
-#include "oncebox/store_url.hpp"
+#include "oncebox/driver/store_url.hpp"
 
 #include <gtest/gtest.h>
 

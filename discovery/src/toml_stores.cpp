@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "oncebox/error.hpp"
-#include "oncebox/location_list.hpp"
+#include "oncebox/internal/location_list.hpp"
 #include "store_list.hpp"
 
 namespace oncebox {

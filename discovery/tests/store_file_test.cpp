@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "expect_error.hpp"
-#include "oncebox/location_list.hpp"
+#include "oncebox/internal/location_list.hpp"
 #include "oncebox/testing/temporary_folder.hpp"
 
 namespace oncebox {

@@ -6,8 +6,8 @@
 #include <chrono>
 
 #include "oncebox/error.hpp"
+#include "oncebox/fleet/store_set.hpp"
 #include "oncebox/limits.hpp"
-#include "oncebox/store_set.hpp"
 #include "oncebox/topic_pattern.hpp"
 #include "oncebox/webhook/webhook_signer.hpp"
 #include "webhooks/webhooks.hpp"

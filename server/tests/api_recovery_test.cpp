@@ -4,7 +4,7 @@
 
 #include "api_fixture.hpp"
 #include "faulty_store.hpp"
-#include "oncebox/dead_groups.hpp"
+#include "oncebox/operate/dead_groups.hpp"
 
 namespace oncebox::server {
 namespace {

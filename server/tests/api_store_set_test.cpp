@@ -8,8 +8,8 @@
 
 #include "api_fixture.hpp"
 #include "faulty_store.hpp"
-#include "oncebox/forwarding_store.hpp"
-#include "oncebox/store_set.hpp"
+#include "oncebox/driver/forwarding_store.hpp"
+#include "oncebox/fleet/store_set.hpp"
 
 namespace oncebox::server {
 namespace {

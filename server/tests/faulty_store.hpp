@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "oncebox/forwarding_store.hpp"
+#include "oncebox/driver/forwarding_store.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/testing/fault_injecting_queue_store.hpp"
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <thread>
 
-#include "oncebox/dispatcher.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/open_store.hpp"
 #include "oncebox/outbox.hpp"
 #include "oncebox/postgresql/transaction.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "ledger.hpp"
-#include "oncebox/dispatcher.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/inbox.hpp"
 #include "oncebox/store.hpp"
 #include "recording_queue.hpp"

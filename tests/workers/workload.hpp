@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "oncebox/dispatcher.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/message.hpp"
 
 /// What the worker processes are given to do. Everything follows from a message's id, so that the

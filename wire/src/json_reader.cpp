@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "oncebox/nearest_name.hpp"
+#include "oncebox/internal/nearest_name.hpp"
 
 namespace oncebox::wire {
 

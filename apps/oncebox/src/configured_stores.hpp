@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "config/config.hpp"
+#include "oncebox/fleet/store_set.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/store_file.hpp"
-#include "oncebox/store_set.hpp"
 
 namespace oncebox::app {
 

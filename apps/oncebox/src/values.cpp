@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "oncebox/error.hpp"
-#include "oncebox/nearest_name.hpp"
+#include "oncebox/internal/nearest_name.hpp"
 
 namespace oncebox::app {
 namespace {

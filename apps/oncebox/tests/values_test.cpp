@@ -5,7 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "oncebox/error.hpp"
-#include "oncebox/nearest_name.hpp"
+#include "oncebox/internal/nearest_name.hpp"
 
 namespace oncebox::app {
 namespace {

@@ -5,11 +5,11 @@
 #include <span>
 #include <vector>
 
-#include "oncebox/claim_offer.hpp"
+#include "oncebox/driver/claim_offer.hpp"
+#include "oncebox/driver/work_listener.hpp"
 #include "oncebox/message.hpp"
 #include "oncebox/queue_types.hpp"
 #include "oncebox/transaction.hpp"
-#include "oncebox/work_listener.hpp"
 
 namespace oncebox {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "oncebox/store_set.hpp"
+#include "oncebox/fleet/store_set.hpp"
 
 namespace oncebox {
 

@@ -7,9 +7,9 @@
 #include "api/hosted_store.hpp"
 #include "http/router.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/fleet/store_set.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/server/server_options.hpp"
-#include "oncebox/store_set.hpp"
 
 namespace oncebox::server {
 

@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/fleet/store_set.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/store.hpp"
-#include "oncebox/store_set.hpp"
 
 /// Answers that only this service gives, as JSON: those that clients of a store need too are in
 /// oncebox::wire.

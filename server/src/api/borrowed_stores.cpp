@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "oncebox/driver/forwarding_store.hpp"
 #include "oncebox/error.hpp"
-#include "oncebox/forwarding_store.hpp"
 
 namespace oncebox::server {
 

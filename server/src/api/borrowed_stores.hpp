@@ -3,9 +3,9 @@
 #include <memory>
 #include <vector>
 
+#include "oncebox/fleet/store_set.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/server/server.hpp"
-#include "oncebox/store_set.hpp"
 
 namespace oncebox::server {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "api/audit_calls.hpp"
-#include "oncebox/dead_recovery.hpp"
+#include "oncebox/operate/dead_recovery.hpp"
 
 namespace oncebox::server {
 

@@ -6,7 +6,7 @@
 
 #include "api/served_stores.hpp"
 #include "oncebox/audit_trail.hpp"
-#include "oncebox/dead_groups.hpp"
+#include "oncebox/operate/dead_groups.hpp"
 #include "oncebox/wire/operator_json.hpp"
 
 /// Calls about groups of dead messages, and revivals at a rate.

@@ -7,13 +7,13 @@
 
 #include "observe/metrics.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/driver/observed_queue_store.hpp"
+#include "oncebox/fleet/store_set.hpp"
 #include "oncebox/group_commit.hpp"
 #include "oncebox/idempotency_store.hpp"
 #include "oncebox/inbox.hpp"
 #include "oncebox/log.hpp"
-#include "oncebox/observed_queue_store.hpp"
 #include "oncebox/server/server_options.hpp"
-#include "oncebox/store_set.hpp"
 
 namespace oncebox::server {
 

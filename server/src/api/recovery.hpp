@@ -5,9 +5,9 @@
 
 #include "api/served_stores.hpp"
 #include "http/router.hpp"
-#include "oncebox/dead_notices.hpp"
-#include "oncebox/housekeeping.hpp"
-#include "oncebox/watchdog.hpp"
+#include "oncebox/operate/dead_notices.hpp"
+#include "oncebox/operate/housekeeping.hpp"
+#include "oncebox/operate/watchdog.hpp"
 #include "webhooks/notice_sender.hpp"
 
 namespace oncebox::server {

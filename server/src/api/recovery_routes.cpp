@@ -1,7 +1,7 @@
 #include "api/api_routes.hpp"
 #include "api/dead_calls.hpp"
-#include "oncebox/dead_groups.hpp"
 #include "oncebox/limits.hpp"
+#include "oncebox/operate/dead_groups.hpp"
 #include "oncebox/wire/dead_json.hpp"
 
 /// What helps to find out what failed.

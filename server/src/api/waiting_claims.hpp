@@ -15,10 +15,10 @@
 #include "api/paused_topics.hpp"
 #include "api/timer_queue.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/driver/work_listener.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/queue_store.hpp"
 #include "oncebox/wire/queue_json.hpp"
-#include "oncebox/work_listener.hpp"
 
 namespace oncebox::server {
 

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <utility>
 
-#include "oncebox/housekeeping.hpp"
-#include "oncebox/watchdog.hpp"
+#include "oncebox/operate/housekeeping.hpp"
+#include "oncebox/operate/watchdog.hpp"
 
 namespace oncebox::server {
 

@@ -10,8 +10,8 @@
 
 #include "observe/recovery_metrics.hpp"
 #include "oncebox/clock.hpp"
-#include "oncebox/dead_notices.hpp"
 #include "oncebox/log.hpp"
+#include "oncebox/operate/dead_notices.hpp"
 #include "oncebox/server/notice_options.hpp"
 
 namespace oncebox::server {

@@ -13,7 +13,7 @@
 #include <stdexcept>
 
 #include "oncebox/conformance/transactional_harness.hpp"
-#include "oncebox/dispatcher.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/error.hpp"
 
 namespace oncebox::conformance {

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "http_client.hpp"
+#include "oncebox/driver/work_listener.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_store.hpp"
-#include "oncebox/work_listener.hpp"
 
 namespace oncebox::http {
 

@@ -6,7 +6,7 @@
 
 #include "expect_error.hpp"
 #include "http_client.hpp"
-#include "oncebox/dispatcher.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/http/http_store.hpp"
 #include "oncebox/inbox.hpp"
 #include "oncebox/memory/memory_store.hpp"

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "oncebox/driver/list_cursor.hpp"
 #include "oncebox/error.hpp"
-#include "oncebox/list_cursor.hpp"
 
 namespace oncebox::memory {
 

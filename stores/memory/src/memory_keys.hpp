@@ -12,8 +12,8 @@
 
 #include "hash_index.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/driver/key_state.hpp"
 #include "oncebox/idempotency_store.hpp"
-#include "oncebox/key_state.hpp"
 #include "oncebox/memory/memory_store.hpp"
 
 namespace oncebox::memory {

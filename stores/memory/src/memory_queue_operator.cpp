@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "memory_queue.hpp"
+#include "oncebox/driver/list_cursor.hpp"
 #include "oncebox/limits.hpp"
-#include "oncebox/list_cursor.hpp"
 
 namespace oncebox::memory {
 

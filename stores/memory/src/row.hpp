@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "hash_index.hpp"
-#include "oncebox/message_state.hpp"
+#include "oncebox/driver/message_state.hpp"
 
 /// The data of a memory queue. Rows stand in several ordered indexes at once; the links are part of
 /// the row, so that moving a row from one index to another allocates nothing and cannot fail.

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include "oncebox/driver/store_url.hpp"
 #include "oncebox/error.hpp"
-#include "oncebox/store_url.hpp"
 #include "url_parameters.hpp"
 #ifdef ONCEBOX_WITH_POSTGRESQL
 #include "oncebox/postgresql/query_discovery.hpp"

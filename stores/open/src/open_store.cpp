@@ -5,9 +5,9 @@
 #include <map>
 #include <mutex>
 
+#include "oncebox/driver/store_url.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/memory/memory_store.hpp"
-#include "oncebox/store_url.hpp"
 #include "url_parameters.hpp"
 #ifdef ONCEBOX_WITH_HTTP
 #include "oncebox/http/http_store.hpp"

@@ -2,8 +2,8 @@
 
 #include <string_view>
 
+#include "oncebox/driver/store_url.hpp"
 #include "oncebox/error.hpp"
-#include "oncebox/store_url.hpp"
 #ifdef ONCEBOX_WITH_POSTGRESQL
 #include "oncebox/postgresql/postgresql_store.hpp"
 #endif

@@ -7,8 +7,8 @@
 #include <set>
 #include <string>
 
+#include "oncebox/dispatch/set_dispatcher.hpp"
 #include "oncebox/open_store.hpp"
-#include "oncebox/set_dispatcher.hpp"
 #include "oncebox/testing/postgresql_server.hpp"
 #include "oncebox/testing/temporary_folder.hpp"
 

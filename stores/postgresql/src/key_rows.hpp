@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "names.hpp"
+#include "oncebox/driver/key_state.hpp"
 #include "oncebox/idempotency_store.hpp"
-#include "oncebox/key_state.hpp"
 #include "oncebox/sql/storage_key.hpp"
 #include "transaction.hpp"
 

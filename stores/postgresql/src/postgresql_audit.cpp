@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "oncebox/list_cursor.hpp"
+#include "oncebox/driver/list_cursor.hpp"
 #include "oncebox/sql/audit_words.hpp"
 #include "queue_sql.hpp"
 #include "transaction.hpp"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "filter_sql.hpp"
-#include "oncebox/list_cursor.hpp"
+#include "oncebox/driver/list_cursor.hpp"
 #include "oncebox/sql/storage_key.hpp"
 #include "postgresql_queue.hpp"
 #include "queue_report.hpp"

@@ -7,7 +7,7 @@
 
 #include "connection.hpp"
 #include "oncebox/error.hpp"
-#include "oncebox/location_list.hpp"
+#include "oncebox/internal/location_list.hpp"
 #include "sql_error.hpp"
 
 namespace oncebox::postgresql {

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "oncebox/claim_offer.hpp"
-#include "oncebox/dispatcher.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
+#include "oncebox/driver/claim_offer.hpp"
 #include "oncebox/inbox.hpp"
 #include "oncebox/postgresql/postgresql_store.hpp"
 #include "oncebox/testing/fake_clock.hpp"

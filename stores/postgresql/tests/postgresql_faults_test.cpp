@@ -14,7 +14,7 @@
 
 #include "cutting_proxy.hpp"
 #include "error_of.hpp"
-#include "oncebox/claim_offer.hpp"
+#include "oncebox/driver/claim_offer.hpp"
 #include "oncebox/postgresql/postgresql_store.hpp"
 #include "oncebox/postgresql/transaction.hpp"
 #include "oncebox/testing/fake_clock.hpp"

@@ -18,7 +18,7 @@
 #include "error_of.hpp"
 #include "handler_transaction.hpp"
 #include "oncebox/conformance/transactional_harness.hpp"
-#include "oncebox/dispatcher.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/postgresql/postgresql_store.hpp"
 #include "oncebox/testing/fake_clock.hpp"

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "connection.hpp"
-#include "oncebox/message_state.hpp"
+#include "oncebox/driver/message_state.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/sql/stored_message.hpp"
 #include "stage.hpp"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "oncebox/list_cursor.hpp"
+#include "oncebox/driver/list_cursor.hpp"
 #include "oncebox/sql/audit_words.hpp"
 
 namespace oncebox::sqlite {

@@ -9,8 +9,8 @@
 
 #include "connection.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/driver/key_state.hpp"
 #include "oncebox/idempotency_store.hpp"
-#include "oncebox/key_state.hpp"
 #include "oncebox/sql/storage_key.hpp"
 #include "reader_pool.hpp"
 #include "writer.hpp"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "filter_sql.hpp"
-#include "oncebox/list_cursor.hpp"
+#include "oncebox/driver/list_cursor.hpp"
 #include "queue_report.hpp"
 #include "sqlite_queue.hpp"
 

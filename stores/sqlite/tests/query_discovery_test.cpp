@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "connection.hpp"
-#include "oncebox/location_list.hpp"
+#include "oncebox/internal/location_list.hpp"
 #include "oncebox/testing/temporary_folder.hpp"
 
 namespace oncebox::sqlite {

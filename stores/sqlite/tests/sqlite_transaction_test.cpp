@@ -14,7 +14,7 @@
 #include "connection.hpp"
 #include "faulty_disk.hpp"
 #include "oncebox/conformance/transactional_harness.hpp"
-#include "oncebox/dispatcher.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/inbox.hpp"
 #include "oncebox/outbox.hpp"

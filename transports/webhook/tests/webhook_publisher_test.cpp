@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "expect_error.hpp"
+#include "oncebox/dispatch/outbox_dispatcher.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/outbox.hpp"
-#include "oncebox/outbox_dispatcher.hpp"
 #include "oncebox/testing/fake_clock.hpp"
 #include "oncebox/testing/scripted_server.hpp"
 #include "watched.hpp"

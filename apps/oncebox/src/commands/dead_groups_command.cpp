@@ -4,7 +4,7 @@
 
 #include "commands/commands.hpp"
 #include "filter_options.hpp"
-#include "oncebox/dead_groups.hpp"
+#include "oncebox/operate/dead_groups.hpp"
 #include "oncebox/wire/dead_json.hpp"
 #include "output.hpp"
 #include "record_view.hpp"

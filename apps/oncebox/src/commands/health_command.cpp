@@ -8,7 +8,7 @@
 #include "oncebox/http/server_stores.hpp"
 #include "oncebox/http_options.hpp"
 #endif
-#include "oncebox/watchdog.hpp"
+#include "oncebox/operate/watchdog.hpp"
 #include "oncebox/wire/health_json.hpp"
 #include "output.hpp"
 #include "printable.hpp"

@@ -4,9 +4,9 @@
 
 #include "commands/commands.hpp"
 #include "json_output.hpp"
+#include "oncebox/driver/store_url.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/open_store.hpp"
-#include "oncebox/store_url.hpp"
 #include "output.hpp"
 #include "store_options.hpp"
 

@@ -14,9 +14,9 @@
 #include "config/config_keys.hpp"
 #include "files.hpp"
 #include "oncebox/discover_by_query.hpp"
+#include "oncebox/driver/store_url.hpp"
 #include "oncebox/error.hpp"
-#include "oncebox/nearest_name.hpp"
-#include "oncebox/store_url.hpp"
+#include "oncebox/internal/nearest_name.hpp"
 #include "printable.hpp"
 
 namespace oncebox::app {

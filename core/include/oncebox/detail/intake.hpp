@@ -10,10 +10,10 @@
 
 #include "oncebox/clock.hpp"
 #include "oncebox/content_hash.hpp"
+#include "oncebox/driver/observed_queue_store.hpp"
 #include "oncebox/group_commit.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/message.hpp"
-#include "oncebox/observed_queue_store.hpp"
 #include "oncebox/observer.hpp"
 #include "oncebox/queue_store.hpp"
 #include "oncebox/queue_types.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "oncebox/clock.hpp"
-#include "oncebox/dead_notices.hpp"
+#include "oncebox/operate/dead_notices.hpp"
 
 namespace oncebox::server {
 

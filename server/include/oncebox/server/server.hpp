@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/fleet/store_set.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/server/server_options.hpp"
 #include "oncebox/store.hpp"
-#include "oncebox/store_set.hpp"
 
 namespace oncebox::server {
 

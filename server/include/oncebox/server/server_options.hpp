@@ -11,10 +11,10 @@
 
 #include "oncebox/clock.hpp"
 #include "oncebox/defaults.hpp"
+#include "oncebox/operate/watchdog.hpp"
 #include "oncebox/queue_types.hpp"
 #include "oncebox/server/notice_options.hpp"
 #include "oncebox/server/webhook_options.hpp"
-#include "oncebox/watchdog.hpp"
 
 namespace oncebox::server {
 

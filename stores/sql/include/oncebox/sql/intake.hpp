@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "oncebox/message_state.hpp"
+#include "oncebox/driver/message_state.hpp"
 #include "oncebox/queue_types.hpp"
 #include "oncebox/sql/stored_message.hpp"
 

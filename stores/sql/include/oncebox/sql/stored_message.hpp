@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "oncebox/message_state.hpp"
+#include "oncebox/driver/message_state.hpp"
 #include "oncebox/queue_operator.hpp"
 
 namespace oncebox::sql {

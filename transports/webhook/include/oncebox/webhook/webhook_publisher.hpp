@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "oncebox/clock.hpp"
-#include "oncebox/handlers.hpp"
-#include "oncebox/outbox_dispatcher.hpp"
-#include "oncebox/publisher.hpp"
+#include "oncebox/dispatch/handlers.hpp"
+#include "oncebox/dispatch/outbox_dispatcher.hpp"
+#include "oncebox/dispatch/publisher.hpp"
 #include "oncebox/topic_pattern.hpp"
 #include "oncebox/webhook/webhook_client.hpp"
 

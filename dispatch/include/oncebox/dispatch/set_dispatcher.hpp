@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
+#include "oncebox/dispatch/handlers.hpp"
+#include "oncebox/dispatch/running_stats.hpp"
+#include "oncebox/dispatch/store_selection.hpp"
+#include "oncebox/fleet/store_set.hpp"
+#include "oncebox/log.hpp"
+#include "oncebox/observer.hpp"
+#include "oncebox/topic_pattern.hpp"
+
+namespace oncebox {
+
+struct SetDispatcherOptions {
+  /// As for one store, with these differences: `name` is not used, as every line carries the name
+  /// of its store; `max_buffered` and `buffer_bytes` are for all stores together, and the first can
+  /// be exceeded by a batch for each call under way. Intervals are those of each store.
+  DispatcherOptions dispatcher = {.max_buffered = 4 * defaults::kBatchSize};
+  /// How soon to look again at an idle store that tells of work by itself; the others are polled.
+  Duration notified_poll_interval = defaults::kNotifiedPollInterval;
+  /// Calls under way at a time to each database server, whatever the number of stores on it: so
+  /// many connections it needs of this dispatcher. Files, and stores in memory, count as one
+  /// server.
+  std::size_t calls_per_server = 4;
+
+  /// Throws `out_of_range`, naming the option.
+  void validate() const;
+};
+
+/// A `Dispatcher` over all stores of a set: one pool of workers, and a few threads for each
+/// database server, whatever the number of stores. Stores that come are worked on, and those that
+/// go are finished with: nothing more is claimed, what no handler has begun is released, what runs
+/// is settled, and then the store is let go. The threads of a server go with its last store.
+///
+/// **Which store.** A `StoreSelection` decides, among the stores that may have something to claim:
+/// one that was found empty is not asked again before it tells of work, a message is due, or the
+/// next poll.
+///
+/// **Failures.** A store that fails is left alone for a while, ever longer, and stands in nobody's
+/// way; a server that hangs takes up its own threads only. A store that cannot be worked on for
+/// lack of threads or memory is logged and tried again.
+///
+/// What a `Dispatcher` promises of messages, handlers, threads and logs holds for every store. Keys
+/// of different stores are different messages. A handler learns the store from its context.
+class SetDispatcher {
+ public:
+  /// Handlers and options are copied; everything else is borrowed and must outlive this object.
+  /// Throws as `SetDispatcherOptions::validate` does.
+  SetDispatcher(StoreSet& stores, const Handlers& handlers,
+                std::unique_ptr<StoreSelection> selection, const SetDispatcherOptions& options,
+                Logger& logger, ObserverOfStore observer, const Clock& clock);
+
+  /// As that of `Dispatcher`.
+  ~SetDispatcher();
+  SetDispatcher(const SetDispatcher&) = delete;
+  SetDispatcher& operator=(const SetDispatcher&) = delete;
+
+  /// These are as those of `Dispatcher`.
+  void start();
+  StopResult stop(const StopOptions& options = {});
+  StopResult stop_now() { return stop({.finish_within = Duration::zero()}); }
+  void pause();
+  void resume();
+  void pause(const TopicPattern& pattern);
+  void resume(const TopicPattern& pattern);
+  /// Looks for work in every store.
+  void wake() noexcept;
+
+  /// Of all stores together.
+  [[nodiscard]] RunningStats stats() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace oncebox

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstddef>
+
+#include "oncebox/dispatch/dispatcher.hpp"
+
+namespace oncebox::dispatcher {
+
+/// The options, checked, with nothing left open but `reap_interval`.
+[[nodiscard]] DispatcherOptions effective(DispatcherOptions options);
+
+/// What of one store waits, runs, and gathers for the next settlements, at most.
+[[nodiscard]] std::size_t in_flight_capacity(const DispatcherOptions& options);
+
+}  // namespace oncebox::dispatcher

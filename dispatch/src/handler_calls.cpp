@@ -1,0 +1,230 @@
+#include "handler_calls.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+#include <stop_token>
+#include <string_view>
+#include <vector>
+
+#include "oncebox/engine/exception_text.hpp"
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+
+namespace oncebox::dispatcher {
+
+/// What a handler threw.
+struct HandlerCalls::Failure {
+  enum class Kind { transient, permanent, interrupted };
+
+  Kind kind = Kind::transient;
+  std::string type;
+  std::string text;
+  std::optional<Duration> delay = {};  ///< what the handler asks for
+  bool delay_is_a_floor = false;       ///< the policy's holds where it is longer
+};
+
+using detail::current_exception_type;
+
+namespace {
+
+// A store that fails at once would be asked at once again, and again: a release counts nothing, and
+// the message is the next to be claimed. So its worker rests; the lease is kept meanwhile.
+void rest_after_store_failure(const std::stop_token& stop) {
+  constexpr std::chrono::milliseconds kRest{200};
+  std::mutex mutex;
+  std::condition_variable_any stopped;
+  std::unique_lock lock(mutex);
+  stopped.wait_for(lock, stop, kRest, [] { return false; });
+}
+
+}  // namespace
+
+HandlerCalls::HandlerCalls(const Settings& settings, Logger& logger, const Clock& clock)
+    : retries_(settings.retries),
+      no_handler_(settings.no_handler),
+      counts_lapses_(!settings.max_deliveries && !settings.retries.most_attempts()),
+      logger_(logger),
+      clock_(clock),
+      entropy_state_(std::random_device{}()) {}
+
+template <class Handle>
+HandlerCalls::Answer HandlerCalls::guarded(HandlerContext& context, Handle handle) noexcept {
+  if (logger_.enabled(LogLevel::info)) log(LogLevel::info, "handler called", context, nullptr);
+  using Kind = Failure::Kind;
+  try {
+    Failure failure;
+    try {
+      return handle();
+    } catch (const PermanentFailure& permanent) {
+      failure = {Kind::permanent, current_exception_type(), permanent.what()};
+    } catch (const RetryNotBefore& retry) {
+      failure = {Kind::transient, "oncebox::RetryAfter", retry.what(), retry.delay(), true};
+    } catch (const RetryAfter& retry) {
+      failure = {Kind::transient, current_exception_type(), retry.what(), retry.delay()};
+    } catch (const std::exception& other) {
+      const bool stopped = context.stop_token().stop_requested();
+      failure = {stopped ? Kind::interrupted : Kind::transient, current_exception_type(),
+                 other.what()};
+    } catch (...) {
+      const bool stopped = context.stop_token().stop_requested();
+      failure = {stopped ? Kind::interrupted : Kind::transient, current_exception_type(),
+                 "an exception that is not a std::exception"};
+    }
+    return {verdict_of(failure, context)};
+  } catch (...) {
+    // No memory even to say what went wrong.
+    return {Abandon{}};
+  }
+}
+
+HandlerCalls::Answer HandlerCalls::call(Handler& handler, HandlerContext& context) noexcept {
+  return guarded(context, [&]() -> Answer {
+    handler.handle(context.message(), context);
+    return {Ack{}};
+  });
+}
+
+HandlerCalls::Answer HandlerCalls::call(TransactionalHandler& handler,
+                                        TransactionalQueue* transactions,
+                                        HandlerContext& context) noexcept {
+  return guarded(context, [&]() -> Answer {
+    if (transactions == nullptr) {
+      throw Error(ErrorCode::unsupported,
+                  "the handler wants a transaction, but the store of this message has none");
+    }
+    return call_in_transaction(handler, *transactions, context);
+  });
+}
+
+// What the handler throws goes on to the caller. A failure of the store is none of the handler's:
+// the message is released, to be tried again without counting an attempt. After a lost answer to
+// the commit, too: then the release has an effect only if nothing was committed.
+HandlerCalls::Answer HandlerCalls::call_in_transaction(TransactionalHandler& handler,
+                                                       TransactionalQueue& transactions,
+                                                       HandlerContext& context) {
+  bool handler_threw = false;
+  const auto work = [&](Transaction& transaction) {
+    handler_threw = true;
+    handler.handle(context.message(), transaction, context);
+    handler_threw = false;
+  };
+  try {
+    const SettleOutcome outcome =
+        transactions.acknowledge_with(delivery_of(context.message()), work);
+    if (outcome == SettleOutcome::settled) return {Ack{}, true, true};
+    const Failure failure{Failure::Kind::interrupted, "", std::string(to_string(outcome))};
+    log(LogLevel::warning, "handler's work rolled back, message released", context, &failure);
+    return {Release{}};
+  } catch (const Error& error) {
+    const bool is_unknown = error.code() == ErrorCode::outcome_unknown;
+    // What no repetition mends counts as a failure, so that it ends.
+    if (handler_threw || !(error.retryable() || is_unknown)) throw;
+    const Failure failure{Failure::Kind::interrupted, std::string(to_string(error.code())),
+                          error.what()};
+    log(LogLevel::error, "transaction of the handler failed, message released", context, &failure);
+    rest_after_store_failure(context.stop_token());
+    return {Release{}, false, is_unknown};
+  }
+}
+
+Verdict HandlerCalls::verdict_of(const Failure& failure, const HandlerContext& context) {
+  using Kind = Failure::Kind;
+  const ClaimedMessage& message = context.message();
+  if (failure.kind == Kind::interrupted) {
+    log(LogLevel::warning, "handler interrupted, message released", context, &failure);
+    return Release{};
+  }
+  std::string error = clip_text(failure.text, limits::kMaxErrorBytes);
+  if (error.empty()) error = failure.type;
+  if (failure.kind == Kind::permanent) {
+    log(LogLevel::error, "handler failed for good, message is dead", context, &failure);
+    return Fail{std::move(error)};
+  }
+  const std::optional<Duration> delay = next_delay(message);
+  if (!delay) {
+    log(LogLevel::error, "handler failed for the last time, message is dead", context, &failure);
+    return Fail{std::move(error)};
+  }
+  log(LogLevel::error, "handler failed", context, &failure);
+  const Duration asked = failure.delay.value_or(*delay);
+  return Abandon{std::move(error), failure.delay_is_a_floor ? std::max(asked, *delay) : asked};
+}
+
+std::optional<Duration> HandlerCalls::next_delay(const ClaimedMessage& message) {
+  const MessageHistory& history = message.history;
+  const RetryPolicy& policy = retries_.for_topic(message.message.topic);
+  const TimePoint since =
+      std::max(history.first_seen_at, message.message.due_at.value_or(history.first_seen_at));
+  return policy.after_failure(history.attempt, clock_.now() - since, entropy());
+}
+
+Verdict HandlerCalls::refuse(const ClaimedMessage& message, std::string_view store) noexcept {
+  log(LogLevel::warning, "no handler for topic", HandlerContext(message, {}, nullptr, store),
+      nullptr);
+  try {
+    const std::string error = "no handler for topic " + message.message.topic.str();
+    if (no_handler_ == NoHandlerPolicy::fail) return Fail{error};
+    const std::optional<Duration> delay = next_delay(message);
+    if (!delay) return Fail{error};
+    return Abandon{error, delay};
+  } catch (...) {
+    return Abandon{};
+  }
+}
+
+std::optional<Verdict> HandlerCalls::bury(const ClaimedMessage& message,
+                                          std::string_view store) noexcept {
+  const int lapses = message.history.lapses;
+  if (!counts_lapses_ || lapses == 0) return std::nullopt;
+  const RetryPolicy& policy = retries_.for_topic(message.message.topic);
+  if (lapses / 2 < policy.max_attempts) return std::nullopt;
+  log(LogLevel::error, "lease expired too often, message is dead",
+      HandlerContext(message, {}, nullptr, store), nullptr);
+  try {
+    return Fail{fmt::format("lease expired {} times", lapses)};
+  } catch (...) {
+    return std::nullopt;
+  }
+}
+
+void HandlerCalls::log(LogLevel level, std::string_view text, const HandlerContext& context,
+                       const Failure* failure) noexcept {
+  if (!logger_.enabled(level)) return;
+  const ClaimedMessage& claimed = context.message();
+  const Message& message = claimed.message;
+  try {
+    std::vector<LogField> fields{{"store", context.store()},
+                                 {"topic", message.topic},
+                                 {"source", message.key.source},
+                                 {"message_id", message.key.message_id},
+                                 {"attempt", claimed.history.attempt + 1}};
+    const auto add = [&](std::string_view name, std::optional<std::string_view> value) {
+      if (value) fields.emplace_back(name, *value);
+    };
+    add("correlation_id", message.headers.correlation_id());
+    add("causation_id", message.headers.causation_id());
+    if (message.partition_key) fields.emplace_back("partition", *message.partition_key);
+    if (failure != nullptr) {
+      fields.emplace_back("type", failure->type);
+      fields.emplace_back("error", failure->text);
+    }
+    logger_.write(level, text, fields);
+  } catch (const std::bad_alloc&) {
+    // A line is not worth a verdict.
+  }
+}
+
+// splitmix64: quick, and good enough to spread retries.
+std::uint64_t HandlerCalls::entropy() noexcept {
+  std::uint64_t x = entropy_state_.fetch_add(0x9e3779b97f4a7c15, std::memory_order_relaxed);
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+}  // namespace oncebox::dispatcher

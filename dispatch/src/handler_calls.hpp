@@ -1,0 +1,82 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/dispatch/no_handler_policy.hpp"
+#include "oncebox/handler.hpp"
+#include "oncebox/log.hpp"
+#include "oncebox/queue_types.hpp"
+#include "oncebox/retry_policy.hpp"
+#include "oncebox/transaction.hpp"
+
+namespace oncebox::dispatcher {
+
+/// What the `RetryAfter` of a publisher becomes: the delay of the policy holds where it is longer.
+/// A receiver that always says "in a second" would else use up the attempts of a message in no
+/// time.
+class RetryNotBefore final : public RetryAfter {
+ public:
+  using RetryAfter::RetryAfter;
+};
+
+/// The border around handlers: calls one and turns whatever it does into a verdict. Safe from any
+/// thread.
+class HandlerCalls {
+ public:
+  struct Settings {
+    const RetryPolicies& retries;
+    NoHandlerPolicy no_handler;
+    std::optional<int> max_deliveries;  ///< as the options have it, before `effective`
+  };
+
+  /// Everything is borrowed.
+  HandlerCalls(const Settings& settings, Logger& logger, const Clock& clock);
+
+  struct Answer {
+    Verdict verdict;
+    bool is_recorded = false;      ///< committed together with what the handler did
+    bool may_be_recorded = false;  ///< the answer to the commit was lost
+  };
+
+  [[nodiscard]] Answer call(Handler& handler, HandlerContext& context) noexcept;
+  /// `transactions` is null when the store of the message has none.
+  [[nodiscard]] Answer call(TransactionalHandler& handler, TransactionalQueue* transactions,
+                            HandlerContext& context) noexcept;
+
+  /// For a message that nobody handles.
+  [[nodiscard]] Verdict refuse(const ClaimedMessage& message, std::string_view store) noexcept;
+
+  /// For a message whose workers died too often, where the store does not see to it: its
+  /// failures end by age, and the store would count them, too. Nothing: it may be handled.
+  [[nodiscard]] std::optional<Verdict> bury(const ClaimedMessage& message,
+                                            std::string_view store) noexcept;
+
+ private:
+  struct Failure;
+
+  /// The verdict on whatever `handle` throws.
+  template <class Handle>
+  [[nodiscard]] Answer guarded(HandlerContext& context, Handle handle) noexcept;
+  [[nodiscard]] Answer call_in_transaction(TransactionalHandler& handler,
+                                           TransactionalQueue& transactions,
+                                           HandlerContext& context);
+  [[nodiscard]] Verdict verdict_of(const Failure& failure, const HandlerContext& context);
+  /// Nothing: this failure was the last one.
+  [[nodiscard]] std::optional<Duration> next_delay(const ClaimedMessage& message);
+  void log(LogLevel level, std::string_view text, const HandlerContext& context,
+           const Failure* failure) noexcept;
+  std::uint64_t entropy() noexcept;
+
+  const RetryPolicies& retries_;
+  const NoHandlerPolicy no_handler_;
+  const bool counts_lapses_;
+  Logger& logger_;
+  const Clock& clock_;
+  std::atomic<std::uint64_t> entropy_state_;
+};
+
+}  // namespace oncebox::dispatcher

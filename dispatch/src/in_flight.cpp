@@ -1,0 +1,186 @@
+#include "in_flight.hpp"
+
+#include <bit>
+#include <utility>
+
+namespace oncebox::dispatcher {
+
+InFlightTable::InFlightTable(std::size_t capacity)
+    : capacity_(capacity), buckets_(std::bit_ceil(2 * capacity)) {
+  unused_.reserve(capacity);
+}
+
+InFlight* InFlightTable::find(const MessageKey& key, std::size_t hash) const noexcept {
+  InFlight* message = buckets_[hash & (buckets_.size() - 1)];
+  while (message != nullptr && (message->hash != hash || message->claimed->message.key != key)) {
+    message = message->next_in_bucket;
+  }
+  return message;
+}
+
+void InFlightTable::insert(InFlight& message) noexcept {
+  InFlight*& bucket = buckets_[message.hash & (buckets_.size() - 1)];
+  message.next_in_bucket = std::exchange(bucket, &message);
+}
+
+void InFlightTable::erase(InFlight& message) noexcept {
+  InFlight** link = &buckets_[message.hash & (buckets_.size() - 1)];
+  while (*link != &message) link = &(*link)->next_in_bucket;
+  *link = message.next_in_bucket;
+}
+
+void InFlightTable::make_unused(std::size_t count) {
+  while (unused_.size() < count) unused_.push_back(&all_.emplace_back());
+}
+
+std::vector<InFlight*> InFlightTable::admit(std::vector<ClaimedMessage>&& claimed,
+                                            TimePoint lease_until) {
+  std::vector<InFlight*> admitted;
+  admitted.reserve(claimed.size());
+  const std::lock_guard lock(mutex_);
+  make_unused(claimed.size());  // before anything changes: from here on nothing can fail
+  for (ClaimedMessage& message : claimed) {
+    const std::size_t hash = std::hash<MessageKey>{}(message.message.key);
+    if (InFlight* known = find(message.message.key, hash); known != nullptr) {
+      known->newer = {message.delivery, message.history.content_version};
+      const int known_version = known->claimed->history.content_version;
+      // What no handler has begun with need not be begun with: there is something newer.
+      if (known->stage == InFlight::Stage::buffered &&
+          known->newer->content_version != known_version) {
+        known->lease_lost = true;
+      }
+      known->renewed_in_round = round_;
+      known->lease_until = lease_until;
+      admitted.push_back(nullptr);
+      continue;
+    }
+    InFlight& added = *unused_.back();
+    unused_.pop_back();
+    added.bytes = message.message.payload.size();
+    added.claimed.emplace(std::move(message));
+    added.hash = hash;
+    added.stage.store(InFlight::Stage::buffered, std::memory_order_relaxed);
+    added.lease_lost.store(false, std::memory_order_relaxed);
+    added.lease_until.store(lease_until, std::memory_order_relaxed);
+    added.is_recorded = false;
+    added.may_be_recorded = false;
+    added.renewed_in_round = round_;
+    insert(added);
+    size_.fetch_add(1);
+    admitted.push_back(&added);
+  }
+  return admitted;
+}
+
+void InFlightTable::address(std::span<InFlight* const> messages,
+                            std::vector<Settlement>& settlements) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const InFlight& message = *messages[i];
+    const ClaimedMessage& claimed = *message.claimed;
+    // An element of the batch before is overwritten: its texts need no new memory.
+    if (i == settlements.size()) settlements.push_back({delivery_of(claimed), Ack{}});
+    Settlement& settlement = settlements[i];
+    settlement.delivery.key = claimed.message.key;
+    settlement.delivery.owner = claimed.owner;
+    settlement.delivery.number = claimed.delivery;
+    settlement.verdict = message.verdict;
+    if (!message.newer) continue;
+    settlement.delivery.number = message.newer->number;
+    const bool same_content = message.newer->content_version == claimed.history.content_version;
+    if (!same_content || message.may_be_recorded) settlement.verdict = Release{};
+  }
+}
+
+std::vector<InFlight*> InFlightTable::release(std::span<InFlight* const> messages,
+                                              std::span<const Settlement> settlements) {
+  std::vector<InFlight*> again;
+  again.reserve(messages.size());  // nothing may fail half-way
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    InFlight& message = *messages[i];
+    if (message.newer && message.newer->number != settlements[i].delivery.number) {
+      again.push_back(&message);
+      continue;
+    }
+    erase(message);
+    message.claimed.reset();
+    message.newer.reset();
+    message.origin = nullptr;
+    message.route = nullptr;
+    message.verdict = Ack{};
+    unused_.push_back(&message);
+    size_.fetch_sub(1);
+  }
+  wake_if_quiet();
+  return again;
+}
+
+std::vector<Renewal> InFlightTable::due_for_renewal(unsigned rounds, Duration lease,
+                                                    std::vector<LeaseExtension>& extensions) {
+  std::vector<Renewal> due;
+  const std::lock_guard lock(mutex_);
+  round_ += rounds;
+  for (InFlight* message : buckets_) {
+    for (; message != nullptr; message = message->next_in_bucket) {
+      if (message->lease_lost && !message->newer) continue;
+      if (round_ - message->renewed_in_round < 2) continue;
+      Delivery delivery = delivery_of(*message->claimed);
+      if (message->newer) delivery.number = message->newer->number;
+      due.push_back({message, *delivery.number});
+      extensions.push_back({std::move(delivery), lease});
+    }
+  }
+  return due;
+}
+
+std::vector<std::size_t> InFlightTable::renewed(std::span<const Renewal> renewals,
+                                                std::span<const ExtendOutcome> outcomes,
+                                                TimePoint lease_until) {
+  std::vector<std::size_t> lost;
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < renewals.size(); ++i) {
+    InFlight& message = *renewals[i].message;
+    // Meanwhile it may have ended, been used for another message, or come again. Numbers are given
+    // once, so the same number is the same delivery.
+    if (!message.claimed) continue;
+    const DeliveryNumber newest = message.newer ? message.newer->number : message.claimed->delivery;
+    if (newest != renewals[i].number) continue;
+    if (outcomes[i].locked_until) {
+      message.renewed_in_round = round_;
+      message.lease_until = lease_until;
+    } else if (message.stage != InFlight::Stage::finished) {
+      // A finished one was perhaps settled just now; if not, its settlement will tell.
+      message.lease_lost = true;
+      lost.push_back(i);
+    }
+  }
+  return lost;
+}
+
+void InFlightTable::hold() noexcept {
+  const std::lock_guard lock(mutex_);
+  ++holds_;
+}
+
+void InFlightTable::unhold() noexcept {
+  const std::lock_guard lock(mutex_);
+  --holds_;
+  wake_if_quiet();
+}
+
+void InFlightTable::wake_if_quiet() noexcept {
+  if (size_ == 0 && holds_ == 0) quiet_.notify_all();
+}
+
+bool InFlightTable::wait_quiet_until(SteadyTime deadline) {
+  std::unique_lock lock(mutex_);
+  return quiet_.wait_until(lock, deadline, [&] { return size_ == 0 && holds_ == 0; });
+}
+
+bool InFlightTable::is_quiet() const {
+  const std::lock_guard lock(mutex_);
+  return size_ == 0 && holds_ == 0;
+}
+
+}  // namespace oncebox::dispatcher

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "oncebox/message.hpp"
+#include "oncebox/observer.hpp"
+#include "oncebox/queue_types.hpp"
+#include "oncebox/transaction.hpp"
+#include "routes.hpp"
+#include "wake_signal.hpp"
+
+namespace oncebox::dispatcher {
+
+class Settler;
+
+/// Where a message came from, and where its verdict goes.
+struct Origin {
+  std::string_view store;
+  Settler& settler;
+  Observer& observer;
+  TransactionalQueue* transactions = nullptr;  ///< null: the store has none
+  /// What this is part of, for who goes on after the verdict is given; empty: outlives the workers.
+  std::weak_ptr<void> whole = {};
+  std::atomic<std::size_t> waiting = 0;  ///< for a worker; counted by a `FairReadyQueue`
+};
+
+/// A message from its claim until its verdict is recorded. It is passed from the claim loop through
+/// a worker to the settler, and only the one who has it touches it, except where said otherwise.
+struct InFlight {
+  enum class Stage { buffered, running, finished };
+
+  /// A later delivery of the same message, whose lease is kept until the first one has ended.
+  struct Newer {
+    DeliveryNumber number;
+    int content_version;
+  };
+
+  std::optional<ClaimedMessage> claimed;
+  Origin* origin = nullptr;
+  Route* route = nullptr;  ///< null: nobody handles it
+  double place = 0;        ///< in a `FairReadyQueue`: lower goes first
+  std::size_t bytes = 0;   ///< of its payload, while that is in memory
+  Verdict verdict;
+  bool is_recorded = false;      ///< the verdict was committed with what the handler did
+  bool may_be_recorded = false;  ///< the store has, or may have, taken the verdict
+  InFlight* next_finished = nullptr;
+
+  // Any thread may look at these.
+  std::atomic<Stage> stage = Stage::buffered;
+  std::atomic<bool> lease_lost = false;
+  std::atomic<TimePoint> lease_until = TimePoint{};  ///< by the clock of this process
+
+  // Guarded by the table.
+  std::optional<Newer> newer;
+  unsigned renewed_in_round = 0;
+  InFlight* next_in_bucket = nullptr;
+  std::size_t hash = 0;
+};
+
+/// A lease that is to be extended, and where it came from.
+struct Renewal {
+  InFlight* message = nullptr;
+  DeliveryNumber number{};
+};
+
+/// Every message in flight, by its key. So a handler never runs twice at once for one message, even
+/// when its lease lapsed and the message was claimed again: the later delivery waits, and the
+/// verdict of the first run settles it if the content is the same. Safe from any thread.
+class InFlightTable {
+ public:
+  explicit InFlightTable(std::size_t capacity);
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_.load(); }
+  [[nodiscard]] std::size_t free() const noexcept { return capacity_ - size_.load(); }
+
+  /// Takes in what was claimed, at most as many as are free. The answer has one entry for each; a
+  /// null one stands for a message that is in flight already.
+  std::vector<InFlight*> admit(std::vector<ClaimedMessage>&& claimed, TimePoint lease_until);
+
+  /// Writes what to tell the store of these into the first elements of `settlements`, which grows
+  /// as needed. A verdict goes to the newest delivery. But one that has other content, or that may
+  /// have come because the verdict was recorded, is released instead, to be run on its own.
+  void address(std::span<InFlight* const> messages, std::vector<Settlement>& settlements);
+
+  /// Lets go of settled ones, which were settled as in `settlements`. Answers those that came again
+  /// meanwhile and have to be settled again.
+  std::vector<InFlight*> release(std::span<InFlight* const> messages,
+                                 std::span<const Settlement> settlements);
+
+  /// Begins a new round of lease extensions, `rounds` after the last one, and answers those that
+  /// were neither claimed nor extended in this round or the one before.
+  std::vector<Renewal> due_for_renewal(unsigned rounds, Duration lease,
+                                       std::vector<LeaseExtension>& extensions);
+
+  /// Notes how the extensions went. Answers the places of those that wait or run and were lost.
+  std::vector<std::size_t> renewed(std::span<const Renewal> renewals,
+                                   std::span<const ExtendOutcome> outcomes, TimePoint lease_until);
+
+  /// While somebody holds the table it is not quiet, even when it is empty.
+  void hold() noexcept;
+  void unhold() noexcept;
+  /// Waits until it is empty and nobody holds it; false when the deadline passed first.
+  bool wait_quiet_until(SteadyTime deadline);
+  [[nodiscard]] bool is_quiet() const;
+
+ private:
+  InFlight* find(const MessageKey& key, std::size_t hash) const noexcept;
+  void make_unused(std::size_t count);
+  void insert(InFlight& message) noexcept;
+  void erase(InFlight& message) noexcept;
+  void wake_if_quiet() noexcept;
+
+  const std::size_t capacity_;
+  std::atomic<std::size_t> size_ = 0;
+  mutable std::mutex mutex_;
+  std::condition_variable quiet_;
+  std::deque<InFlight> all_;  // grows to what was needed at a time; never moves
+  std::vector<InFlight*> unused_;
+  std::vector<InFlight*> buckets_;
+  unsigned round_ = 0;
+  std::size_t holds_ = 0;
+};
+
+}  // namespace oncebox::dispatcher

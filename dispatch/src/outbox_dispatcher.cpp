@@ -1,0 +1,66 @@
+#include "oncebox/dispatch/outbox_dispatcher.hpp"
+
+#include "handler_calls.hpp"
+#include "oncebox/error.hpp"
+
+namespace oncebox {
+
+namespace {
+
+class PublishingHandler final : public Handler {
+ public:
+  explicit PublishingHandler(std::shared_ptr<Publisher> publisher)
+      : publisher_(std::move(publisher)) {}
+  void handle(const ClaimedMessage& message, HandlerContext& context) override {
+    try {
+      publisher_->publish(message, context);
+    } catch (const RetryAfter& asked) {
+      throw dispatcher::RetryNotBefore(asked.delay(), asked.what());
+    }
+  }
+
+ private:
+  const std::shared_ptr<Publisher> publisher_;
+};
+
+DispatcherOptions for_outbox(DispatcherOptions options) {
+  if (options.name.empty()) options.name = "outbox";
+  if (!options.retries) options.retries.emplace(outbox_retry_policy());
+  return options;
+}
+
+}  // namespace
+
+RetryPolicy outbox_retry_policy() {
+  return {.backoff = ExponentialBackoff{std::chrono::seconds{1}},
+          .jitter = Jitter::equal,
+          .max_delay = std::chrono::minutes{5},
+          .max_attempts = 20,
+          .give_up_after = std::chrono::days{3}};
+}
+
+Publishers& Publishers::on(TopicPattern pattern, std::shared_ptr<Publisher> publisher,
+                           TopicLimits limits) {
+  if (publisher == nullptr) {
+    throw Error(ErrorCode::invalid_argument, "no publisher for the topic pattern " + pattern.str());
+  }
+  handlers_.on(std::move(pattern), std::make_shared<PublishingHandler>(std::move(publisher)),
+               limits);
+  return *this;
+}
+
+OutboxDispatcher::OutboxDispatcher(QueueStore& outbox, const Publishers& publishers,
+                                   const DispatcherOptions& options, Logger& logger,
+                                   Observer& observer, const Clock& clock)
+    : dispatcher_(outbox, publishers.handlers(), for_outbox(options), logger, observer, clock) {}
+
+OutboxDispatcher::OutboxDispatcher(Store& store, const Publishers& publishers,
+                                   const DispatcherOptions& options, Logger& logger,
+                                   Observer& observer, const Clock& clock)
+    : OutboxDispatcher(store.outbox(), publishers, options, logger, observer, clock) {}
+
+OutboxDispatcher::OutboxDispatcher(Store& store, const Publishers& publishers,
+                                   const DispatcherOptions& options)
+    : dispatcher_(store.outbox(), publishers.handlers(), for_outbox(options)) {}
+
+}  // namespace oncebox

@@ -1,0 +1,171 @@
+#include "settler.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+#include <utility>
+#include <variant>
+
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+
+namespace oncebox::dispatcher {
+
+namespace {
+
+constexpr std::chrono::milliseconds kFirstPause{50};
+constexpr std::chrono::milliseconds kLongestPause{5'000};
+
+// Anything but a plain refusal may pass: a lost connection, or no memory for the moment.
+bool may_succeed_later(const std::exception& failure) {
+  const auto* error = dynamic_cast<const Error*>(&failure);
+  return error == nullptr || error->retryable() || error->code() == ErrorCode::outcome_unknown;
+}
+
+bool may_have_happened(const std::exception& failure) {
+  const auto* error = dynamic_cast<const Error*>(&failure);
+  return error != nullptr && error->code() == ErrorCode::outcome_unknown;
+}
+
+}  // namespace
+
+void Settler::submit(InFlight& message) noexcept {
+  InFlight* top = submitted_.load(std::memory_order_relaxed);
+  do {
+    message.next_finished = top;
+  } while (!submitted_.compare_exchange_weak(top, &message));
+  // Whoever put the first one there has told.
+  if (top == nullptr) on_verdicts_();
+}
+
+void Settler::gather() {
+  const std::size_t before = pending_.size();
+  for (InFlight* message = submitted_.exchange(nullptr); message != nullptr;) {
+    pending_.push_back(message);
+    message = message->next_finished;
+  }
+  const auto first_new = pending_.begin() + static_cast<std::ptrdiff_t>(before);
+  std::reverse(first_new, pending_.end());
+  const auto is_recorded = [](const InFlight* message) { return message->is_recorded; };
+  std::copy_if(first_new, pending_.end(), std::back_inserter(recorded_), is_recorded);
+  pending_.erase(std::remove_if(first_new, pending_.end(), is_recorded), pending_.end());
+}
+
+// Their verdicts were committed together with what their handlers did. One that came again since
+// is another message under the same key: that delivery is given back.
+void Settler::let_go_of_recorded() {
+  if (recorded_.empty()) return;
+  std::vector<Settlement> settlements;
+  settlements.reserve(recorded_.size());
+  for (InFlight* message : recorded_) {
+    settlements.push_back({delivery_of(*message->claimed), Ack{}});
+    count(*message, settlements.back(), SettleOutcome::settled);
+    parts_.room.on_payload_freed(std::exchange(message->bytes, 0));
+  }
+  for (InFlight* message : parts_.table.release(recorded_, settlements)) {
+    message->is_recorded = false;
+    message->verdict = Release{};
+    pending_.push_back(message);
+  }
+  recorded_.clear();
+  parts_.room.on_room();
+}
+
+SteadyTime Settler::step() {
+  gather();
+  let_go_of_recorded();
+  next_step_ = {};
+  if (!pending_.empty()) settle_next();
+  return pending_.empty() ? kNothingLeft : next_step_;
+}
+
+void Settler::settle_next() {
+  const std::size_t most = one_by_one_ > 0 ? 1 : limits::kMaxBatchItems;
+  const std::size_t count = std::min(pending_.size(), most);
+  try {
+    parts_.table.address({pending_.data(), count}, settlements_);
+    const auto outcomes = parts_.store.settle(std::span(settlements_.data(), count));
+    pause_ = {};
+    conclude(count, outcomes);
+  } catch (const std::exception& failure) {
+    on_failure(count, failure);
+  }
+}
+
+void Settler::conclude(std::size_t count, const std::vector<SettleOutcome>& outcomes) {
+  parts_.counters.settle_batch.record(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    this->count(*pending_[i], settlements_[i], outcomes[i]);
+    if (outcomes[i] != SettleOutcome::lease_lost) pending_[i]->may_be_recorded = true;
+  }
+  drop_first(count);
+}
+
+void Settler::count(const InFlight& message, const Settlement& settlement, SettleOutcome outcome) {
+  Counters& counters = parts_.counters;
+  if (outcome == SettleOutcome::superseded) {
+    ++counters.superseded;
+    return;
+  }
+  if (outcome == SettleOutcome::lease_lost) {
+    // After a lost answer it means that the verdict was recorded the first time.
+    if (!message.may_be_recorded && !message.lease_lost) ++counters.leases_lost;
+    return;
+  }
+  if (std::holds_alternative<Ack>(settlement.verdict)) {
+    ++counters.handled;
+  } else if (const auto* abandon = std::get_if<Abandon>(&settlement.verdict)) {
+    ++counters.retried;
+    // A store that does not notify would let it wait for the next poll.
+    if (abandon->delay) parts_.work.on_due(parts_.clock.now() + *abandon->delay);
+  } else if (const auto* fail = std::get_if<Fail>(&settlement.verdict)) {
+    ++counters.dead;
+    parts_.observer.on_dead(*message.claimed, fail->error);
+  } else {
+    ++counters.released;
+  }
+  // The next one of its partition can be claimed now.
+  if (message.claimed->message.partition_key) parts_.work.on_claimable();
+}
+
+void Settler::drop_first(std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    parts_.room.on_payload_freed(std::exchange(pending_[i]->bytes, 0));
+  }
+  const auto again =
+      parts_.table.release({pending_.data(), count}, std::span(settlements_.data(), count));
+  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(count));
+  pending_.insert(pending_.end(), again.begin(), again.end());
+  one_by_one_ -= std::min(one_by_one_, count);
+  parts_.room.on_room();
+}
+
+void Settler::on_failure(std::size_t count, const std::exception& failure) {
+  ++parts_.counters.failed_store_calls;
+  if (may_have_happened(failure)) {
+    for (std::size_t i = 0; i < count; ++i) pending_[i]->may_be_recorded = true;
+  }
+  if (!may_succeed_later(failure)) {
+    if (count == 1) return give_up(1, failure.what());
+    one_by_one_ = count;
+    return;
+  }
+  if (!repeats_) return give_up(count, failure.what());
+  pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
+  next_step_ = std::chrono::steady_clock::now() + pause_;
+}
+
+void Settler::give_up(std::size_t count, const char* why) {
+  parts_.counters.given_up += count;
+  for (std::size_t i = 0; i < count; ++i) {
+    const ClaimedMessage& claimed = *pending_[i]->claimed;
+    parts_.logger.log(LogLevel::error, "verdict not recorded, the lease will lapse",
+                      {{"store", parts_.store_name},
+                       {"topic", claimed.message.topic},
+                       {"source", claimed.message.key.source},
+                       {"message_id", claimed.message.key.message_id},
+                       {"reason", why}});
+  }
+  drop_first(count);
+}
+}  // namespace oncebox::dispatcher

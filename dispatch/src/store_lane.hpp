@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "claim_hints.hpp"
+#include "counters.hpp"
+#include "in_flight.hpp"
+#include "lease_keeper.hpp"
+#include "oncebox/clock.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
+#include "oncebox/driver/observed_queue_store.hpp"
+#include "oncebox/driver/work_listener.hpp"
+#include "oncebox/fleet/store_set.hpp"
+#include "oncebox/log.hpp"
+#include "oncebox/observer.hpp"
+#include "ready_messages.hpp"
+#include "settler.hpp"
+#include "wake_signal.hpp"
+#include "worker_pool.hpp"
+
+namespace oncebox::dispatcher {
+
+struct DatabaseServer;
+class StoreLane;
+
+/// Who is told what there is to do for a store. Any thread calls.
+class LaneEvents {
+ public:
+  virtual ~LaneEvents() = default;
+  virtual void on_verdicts(StoreLane& lane) noexcept = 0;
+  virtual void on_work(StoreLane& lane) noexcept = 0;
+  virtual void on_due(StoreLane& lane, TimePoint time) noexcept = 0;
+};
+
+/// Where a store of a set stands in the work of the dispatcher: guarded by its scheduler.
+struct LaneState {
+  bool is_removed = false;  ///< from the set: it is only finished with
+  bool listens = false;
+
+  // Claims.
+  bool is_hungry = false;         ///< there may be something to claim
+  bool is_claiming = false;       ///< by some thread, now
+  bool waits_for_limits = false;  ///< of topics, which have no room
+  bool asks_due = false;          ///< the next look asks for the next due time first
+  std::uint64_t heard = 0;        ///< how often there was news
+  Duration poll_in{0};
+  Duration max_poll{0};
+  SteadyTime look_at = SteadyTime::max();
+
+  // Trouble.
+  bool is_troubled = false;  ///< its last call failed
+  Duration failure_pause{0};
+  SteadyTime rests_until{};
+
+  // Settlements and leases.
+  bool wants_to_settle = false;
+  bool is_queued_to_settle = false;
+  bool is_settling = false;
+  SteadyTime settle_at{};  ///< not before
+  bool wants_to_keep = false;
+  bool is_keeping = false;
+  SteadyTime keep_at = SteadyTime::max();
+  SteadyTime gives_up_at = SteadyTime::max();  ///< when it is removed and cannot be reached
+};
+
+/// One store of a set, with what is in flight of it.
+class StoreLane final : public WorkHints {
+ public:
+  struct Parts {
+    ReadyMessages& ready;
+    RoomHints& room;
+    WorkerPool& workers;
+    Counters& counters;
+    Logger& logger;
+    const Clock& clock;
+    const DispatcherOptions& options;
+    Duration notified_poll_interval;
+    std::size_t capacity;  ///< messages in flight
+  };
+
+  StoreLane(MemberStorePtr member, Observer& observer, const Parts& parts, LaneEvents& events);
+
+  [[nodiscard]] const std::string& name() const noexcept { return member_->name(); }
+  [[nodiscard]] const MemberStorePtr& member() const noexcept { return member_; }
+  [[nodiscard]] QueueStore& store() noexcept { return store_; }
+  [[nodiscard]] InFlightTable& table() noexcept { return table_; }
+  [[nodiscard]] const InFlightTable& table() const noexcept { return table_; }
+  [[nodiscard]] Settler& settler() noexcept { return settler_; }
+  [[nodiscard]] LeaseKeeper& keeper() noexcept { return keeper_; }
+  [[nodiscard]] Origin& origin() noexcept { return origin_; }
+  [[nodiscard]] const Origin& origin() const noexcept { return origin_; }
+
+  void on_due(TimePoint time) noexcept override { events_.on_due(*this, time); }
+  void on_claimable() noexcept override { events_.on_work(*this); }
+
+  LaneState state;
+  DatabaseServer* server = nullptr;
+  std::shared_ptr<WorkListener> listener;
+
+ private:
+  const MemberStorePtr member_;
+  LaneEvents& events_;
+  ObservedQueueStore store_;
+  InFlightTable table_;
+  Settler settler_;
+  Origin origin_;
+  LeaseKeeper keeper_;
+};
+
+using LanePtr = std::shared_ptr<StoreLane>;
+
+}  // namespace oncebox::dispatcher

@@ -1,0 +1,151 @@
+#include "oncebox/fleet/inbox_router.hpp"
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "closing.hpp"
+#include "oncebox/error.hpp"
+#include "oncebox/fleet/set_follower.hpp"
+
+namespace oncebox {
+
+namespace {
+
+bool is_blank(std::string_view key) {
+  return key.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
+}
+
+// FNV-1a, whose result then goes through the finalizer of SplitMix64, because keys that differ in
+// their last byte would else fall into neighbouring places.
+class StableHash {
+ public:
+  void add(std::string_view text) noexcept {
+    for (const char c : text) add(static_cast<unsigned char>(c));
+  }
+  void add(unsigned char byte) noexcept { state_ = (state_ ^ byte) * 0x100000001b3U; }
+
+  [[nodiscard]] std::uint64_t value() const noexcept {
+    std::uint64_t mixed = state_ + 0x9e3779b97f4a7c15U;
+    mixed = (mixed ^ (mixed >> 30U)) * 0xbf58476d1ce4e5b9U;
+    mixed = (mixed ^ (mixed >> 27U)) * 0x94d049bb133111ebU;
+    return mixed ^ (mixed >> 31U);
+  }
+
+ private:
+  std::uint64_t state_ = 0xcbf29ce484222325U;
+};
+
+}  // namespace
+
+std::string_view choose_by_hash(std::string_view key, std::span<const std::string> names) {
+  std::string_view chosen;
+  std::uint64_t highest = 0;
+  for (const std::string& name : names) {
+    StableHash hash;
+    hash.add(name);
+    hash.add(0xff);  // in no UTF-8 text: so "a" + "bc" is not "ab" + "c"
+    hash.add(key);
+    const std::uint64_t weight = hash.value();
+    if (!chosen.empty() && (weight < highest || (weight == highest && name > chosen))) continue;
+    chosen = name;
+    highest = weight;
+  }
+  return chosen;
+}
+
+class InboxRouter::Impl {
+ public:
+  Impl(StoreSet& stores, const InboxRouterOptions& options, Logger& logger,
+       ObserverOfStore observer, const Clock& clock)
+      : stores_(stores),
+        options_(options),
+        logger_(logger),
+        observer_(std::move(observer)),
+        clock_(clock) {
+    stores.listen(follower_);
+  }
+  ~Impl() { follower_->close(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  [[nodiscard]] std::shared_ptr<Inbox> route(std::string_view key) {
+    if (is_blank(key)) {
+      throw Error(ErrorCode::invalid_argument, "a routing key must not be blank");
+    }
+    // Found under the lock: should it leave the set right after, `let_go` waits for us, and then
+    // finds its inbox.
+    const std::lock_guard lock(mutex_);
+    const MemberStorePtr member = stores_.find(name_for(key));
+    auto found = inboxes_.find(member.get());
+    if (found == inboxes_.end()) {
+      auto routed = std::make_shared<Routed>(member, options_.inbox, logger_,
+                                             observer_(member->name()), clock_);
+      found = inboxes_.emplace(member.get(), std::move(routed)).first;
+    }
+    return {found->second, &found->second->inbox};
+  }
+
+ private:
+  struct Routed {
+    Routed(MemberStorePtr of, InboxOptions options, Logger& logger, Observer& observer,
+           const Clock& clock)
+        : member(std::move(of)),
+          inbox(member->store(), named(std::move(options), member->name()), logger, observer,
+                clock) {}
+    static InboxOptions named(InboxOptions options, const std::string& name) {
+      options.name = name;
+      return options;
+    }
+
+    const MemberStorePtr member;
+    Inbox inbox;
+  };
+
+  [[nodiscard]] std::string_view name_for(std::string_view key) {
+    if (options_.routing == Routing::by_name) return key;
+    stores_.require_discovered();
+    const std::uint64_t changes = stores_.changes_of_names();
+    if (known_changes_ != changes) {
+      names_ = stores_.names();
+      known_changes_ = changes;
+    }
+    if (names_.empty()) throw Error(ErrorCode::not_found, "there are no stores to route to");
+    return choose_by_hash(key, names_);
+  }
+
+  void let_go(const MemberStorePtr& member) {
+    const std::lock_guard lock(mutex_);
+    const auto found = inboxes_.find(member.get());
+    if (found == inboxes_.end()) return;
+    closing_.let_go(std::move(found->second));  // it may have to commit first
+    inboxes_.erase(found);
+  }
+
+  StoreSet& stores_;
+  const InboxRouterOptions options_;
+  Logger& logger_;
+  const ObserverOfStore observer_;
+  const Clock& clock_;
+  std::mutex mutex_;
+  std::unordered_map<const MemberStore*, std::shared_ptr<Routed>> inboxes_;
+  std::vector<std::string> names_;
+  std::optional<std::uint64_t> known_changes_;
+  Closing closing_;
+  // Last: a set that tells uses the members above.
+  const std::shared_ptr<SetFollower> follower_ = std::make_shared<SetFollower>(SetFollower::Calls{
+      [](const MemberStorePtr&) {}, [this](const MemberStorePtr& member) { let_go(member); }});
+};
+
+InboxRouter::InboxRouter(StoreSet& stores, const InboxRouterOptions& options, Logger& logger,
+                         ObserverOfStore observer, const Clock& clock)
+    : impl_(std::make_unique<Impl>(stores, options, logger, std::move(observer), clock)) {}
+
+InboxRouter::~InboxRouter() = default;
+
+std::shared_ptr<Inbox> InboxRouter::route(std::string_view key) { return impl_->route(key); }
+
+}  // namespace oncebox

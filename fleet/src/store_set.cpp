@@ -1,0 +1,574 @@
+#include "oncebox/fleet/store_set.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "closing.hpp"
+#include "oncebox/driver/store_url.hpp"
+#include "oncebox/engine/exception_text.hpp"
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+#include "store_openings.hpp"
+
+namespace oncebox {
+
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+using SteadyTime = SteadyClock::time_point;
+
+constexpr std::size_t kMaxParallelOpens = 64;
+constexpr Duration kMaxInterval = std::chrono::days{1};
+
+/// The locations by name.
+std::map<std::string, std::string> by_name(std::vector<StoreLocation> locations) {
+  std::map<std::string, std::string> urls;
+  for (StoreLocation& location : locations) {
+    require_store_name(location.name);
+    if (urls.contains(location.name)) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("the name {} is there twice", location.name));
+    }
+    urls.emplace(std::move(location.name), std::move(location.url));
+  }
+  return urls;
+}
+
+StoreSetOptions checked(const StoreSetOptions& options) {
+  require_in_range("refresh_interval", options.refresh_interval, Duration{1}, kMaxInterval);
+  require_in_range("first_retry", options.first_retry, Duration{1}, kMaxInterval);
+  require_in_range("max_retry", options.max_retry, options.first_retry, kMaxInterval);
+  require_in_range("open_wait", options.open_wait, Duration{0}, kMaxInterval);
+  require_in_range("slow_open", options.slow_open, Duration{0}, kMaxInterval);
+  require_in_range("parallel_opens", options.parallel_opens, std::size_t{1}, kMaxParallelOpens);
+  (void)by_name(options.always);
+  return options;
+}
+
+/// Calls `work(item)`, which does not throw, for each item, on up to `threads` threads; on fewer
+/// when there are no more to be had.
+template <class Item, class Work>
+void for_each_in_parallel(std::span<Item> items, std::size_t threads, Work work) {
+  std::atomic<std::size_t> next = 0;
+  const auto run = [&] {
+    for (std::size_t at = next++; at < items.size(); at = next++) work(items[at]);
+  };
+  std::vector<std::jthread> others;
+  try {
+    for (std::size_t i = 1; i < std::min(threads, items.size()); ++i) others.emplace_back(run);
+  } catch (const std::exception&) {
+    // This thread does it alone, or with those that have started.
+  }
+  run();
+}
+
+Duration longer(Duration backoff, Duration first, Duration last) {
+  return std::clamp(backoff * 2, first, last);
+}
+
+}  // namespace
+
+MemberStore::MemberStore(std::string name, std::string server, std::unique_ptr<Store> store)
+    : name_(std::move(name)), server_(std::move(server)), store_(std::move(store)) {}
+
+class StoreSet::Impl {
+ public:
+  Impl(StoreDiscovery discovery, OpenStore open, const StoreSetOptions& options, Logger& logger,
+       bool is_static)
+      : discovery_(std::move(discovery)),
+        options_(checked(options)),
+        logger_(logger),
+        is_static_(is_static),
+        openings_(
+            std::move(open),
+            [this](const Opening& opening, Opened opened) { on_end(opening, std::move(opened)); },
+            {.threads = options_.parallel_opens, .slow_open = options_.slow_open}) {}
+
+  ~Impl() {
+    openings_.cancel();
+    {
+      const std::lock_guard lock(mutex_);
+      is_stopping_ = true;
+    }
+    tried_.notify_all();
+    thread_ = {};
+    openings_.stop();
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  /// The first discovery, and from then on those of the thread.
+  void start() {
+    try {
+      refresh();
+    } catch (const std::exception&) {
+      // It is in the log and in health, and comes again soon.
+    }
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  }
+
+  RefreshResult refresh() {
+    std::unique_lock lock(mutex_);
+    const std::uint64_t mine = ++requested_;
+    if (has_turn_) {
+      lock.unlock();
+      logger_.log(LogLevel::debug, "refresh asked for while one is under way", {});
+      lock.lock();
+    }
+    changed_.wait(lock, [&] { return refreshed_ >= mine || !has_turn_; });
+    if (refreshed_ < mine) {
+      const std::uint64_t all = requested_;  // who has asked by now is answered by this one
+      has_turn_ = true;
+      lock.unlock();
+      std::optional<Error> failure;
+      RefreshResult result;
+      try {
+        result = discover_and_open();
+      } catch (const Error& error) {
+        failure = error;
+      } catch (...) {
+        failure = Error(ErrorCode::unavailable, detail::current_exception_text());
+      }
+      lock.lock();
+      refreshed_ = all;
+      last_result_ = std::move(result);
+      last_failure_ = std::move(failure);
+      has_turn_ = false;
+      changed_.notify_all();
+    }
+    if (last_failure_) throw Error(last_failure_->code(), last_failure_->what());
+    return last_result_;
+  }
+
+  [[nodiscard]] MemberStorePtr find(std::string_view name) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = members_.find(name);
+    if (found == members_.end()) {
+      require_discovered();
+      throw Error(ErrorCode::not_found, "there is no store of this name");
+    }
+    const Member& member = found->second;
+    if (member.open) return member.open;
+    throw Error(ErrorCode::unavailable,
+                fmt::format("the store {} is not open: {}", name, member.failure));
+  }
+
+  void require_discovered() const {
+    if (was_discovered_) return;
+    throw Error(ErrorCode::unavailable,
+                "not all stores are known yet, as no discovery has succeeded; try again");
+  }
+
+  [[nodiscard]] std::vector<MemberStorePtr> members() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<MemberStorePtr> open;
+    for (const auto& [name, member] : members_) {
+      if (member.open) open.push_back(member.open);
+    }
+    return open;
+  }
+
+  [[nodiscard]] std::vector<std::string> names() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> all;
+    all.reserve(members_.size());
+    for (const auto& [name, member] : members_) all.push_back(name);
+    return all;
+  }
+
+  [[nodiscard]] std::vector<MemberState> states() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<MemberState> all;
+    all.reserve(members_.size());
+    for (const auto& [name, member] : members_) {
+      all.push_back({name, member.open, member.open ? std::string() : member.failure});
+    }
+    return all;
+  }
+
+  [[nodiscard]] std::uint64_t changes_of_names() const noexcept { return changes_of_names_; }
+
+  [[nodiscard]] Health discovery_health() const {
+    const std::lock_guard lock(mutex_);
+    return discovery_health_;
+  }
+
+  [[nodiscard]] StoreSetHealth health() {
+    struct Asked {
+      MemberStorePtr open;
+      MemberHealth* answer;
+    };
+    StoreSetHealth health;
+    std::vector<Asked> asked;
+    {
+      const std::lock_guard lock(mutex_);
+      health.discovery = discovery_health_;
+      health.members.reserve(members_.size());  // so that they stay where they are
+      for (const auto& [name, member] : members_) {
+        health.members.push_back({name, {HealthStatus::unavailable, member.failure}});
+        if (member.open) asked.push_back({member.open, &health.members.back()});
+      }
+    }
+    for_each_in_parallel(std::span(asked), options_.parallel_opens,
+                         [](Asked& one) { one.answer->health = one.open->store().health(); });
+    return health;
+  }
+
+  void listen(const std::shared_ptr<StoreSetListener>& listener) {
+    const std::lock_guard lock(listening_);
+    for (const MemberStorePtr& member : members()) listener->on_opened(member);
+    listeners_.push_back(listener);
+  }
+
+ private:
+  struct Member {
+    std::string url = {};
+    std::uint64_t id = 0;  ///< no other has had it: what is opened may be gone by then, or moved
+    MemberStorePtr open = {};
+    std::string failure = "it is being opened";
+    bool is_opening = false;
+    bool is_awaited = false;  ///< by the refresh under way
+    Duration backoff{};
+    SteadyTime tried_at = SteadyTime::min();
+    SteadyTime retry_at = SteadyTime::min();
+  };
+
+  void run(const std::stop_token& stop) {
+    SteadyTime refresh_at = next_refresh();
+    for (;;) {
+      {
+        std::unique_lock lock(mutex_);
+        const SteadyTime until = std::min(refresh_at, next_retry());
+        changed_.wait_until(lock, stop, until, [&] { return next_retry() < until; });
+        if (stop.stop_requested()) return;
+        if (SteadyClock::now() < std::min(refresh_at, next_retry())) continue;
+      }
+      const bool is_retry = SteadyClock::now() < refresh_at;
+      try {
+        if (is_retry) {
+          open(Which::due, Await::nothing);
+        } else {
+          refresh();
+        }
+      } catch (const std::exception& failure) {
+        // What discovery throws is logged there; this is the machine's memory, or its threads.
+        if (is_retry) {
+          logger_.log(LogLevel::error, "stores cannot be tried again now",
+                      {{"reason", failure.what()}});
+        }
+      }
+      if (!is_retry) refresh_at = next_refresh();
+    }
+  }
+
+  [[nodiscard]] SteadyTime next_refresh() const {
+    if (is_static_) return SteadyTime::max();
+    const std::lock_guard lock(mutex_);
+    const Duration pause = discovery_backoff_ > Duration::zero()
+                               ? std::min(discovery_backoff_, options_.refresh_interval)
+                               : options_.refresh_interval;
+    return SteadyClock::now() + pause;
+  }
+
+  [[nodiscard]] SteadyTime next_retry() const {
+    SteadyTime earliest = SteadyTime::max();
+    for (const auto& [name, member] : members_) {
+      if (!member.open && !member.is_opening) earliest = std::min(earliest, member.retry_at);
+    }
+    return earliest;
+  }
+
+  // For whoever has the turn ---------------------------------------------------------------------
+
+  RefreshResult discover_and_open() {
+    std::map<std::string, std::string> wanted;
+    try {
+      std::vector<StoreLocation> all = options_.always;
+      for (StoreLocation& found : discovery_()) all.push_back(std::move(found));
+      wanted = by_name(std::move(all));
+    } catch (...) {
+      note_discovery(detail::current_exception_text());
+      (void)adopt(by_name(options_.always), Known::some);
+      open(Which::due, Await::all);
+      wait_for_openings();
+      throw;
+    }
+    RefreshResult result = adopt(std::move(wanted), Known::all);
+    note_discovery(std::nullopt);
+    for (const std::string& name : result.removed) {
+      logger_.log(LogLevel::info, "store removed", {{"store", name}});
+    }
+    open(Which::all, Await::all);
+    wait_for_openings();
+
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, member] : members_) {
+      if (!member.open) result.down.push_back(name);
+    }
+    return result;
+  }
+
+  void note_discovery(const std::optional<std::string>& failure) {
+    {
+      const std::lock_guard lock(mutex_);
+      discovery_backoff_ =
+          failure ? longer(discovery_backoff_, options_.first_retry, options_.max_retry)
+                  : Duration::zero();
+      discovery_health_ = {};
+      if (failure) {
+        discovery_health_ = {
+            was_discovered_ ? HealthStatus::degraded : HealthStatus::unavailable,
+            fmt::format("the last discovery failed, the set stays as it was: {}", *failure)};
+      }
+    }
+    if (!failure) return;
+    logger_.log(LogLevel::warning, "discovery failed, the stores stay as they are",
+                {{"reason", *failure}});
+  }
+
+  enum class Known { all, some };
+
+  /// Takes these into the set, notes which of them are elsewhere now, and lets the others go if
+  /// these are all there are. In one step, so that nobody chooses among a part of them.
+  RefreshResult adopt(std::map<std::string, std::string> wanted, Known known) {
+    RefreshResult result;
+    std::vector<MemberStorePtr> gone;
+    const auto let_go = [&](Member& member) {
+      if (member.open) gone.push_back(std::move(member.open));
+    };
+    {
+      const std::lock_guard telling(listening_);
+      {
+        const std::lock_guard lock(mutex_);
+        for (const auto& [name, url] : wanted) {
+          const auto [place, is_new] = members_.try_emplace(name);
+          if (!is_new && place->second.url == url) continue;
+          (is_new ? result.added : result.reopened).push_back(name);
+          // What is written from now on must not go to the old place.
+          let_go(place->second);
+          place->second = Member{.url = url, .id = ++last_id_};
+        }
+        for (auto at = members_.begin(); known == Known::all && at != members_.end();) {
+          const auto here = at++;
+          if (wanted.contains(here->first)) continue;
+          result.removed.push_back(here->first);
+          let_go(here->second);
+          members_.erase(here);
+        }
+        changes_of_names_ += result.added.size() + result.removed.size();
+        if (known == Known::all) was_discovered_ = true;
+      }
+      for (const MemberStorePtr& member : gone) {
+        tell([&](StoreSetListener& listener) { listener.on_removed(member); });
+      }
+    }
+    for (MemberStorePtr& member : gone) closing_.let_go(std::move(member));
+    return result;
+  }
+
+  void wait_for_openings() {
+    std::size_t left = 0;
+    {
+      std::unique_lock lock(mutex_);
+      tried_.wait_for(lock, options_.open_wait, [this] { return awaited_ == 0 || is_stopping_; });
+      left = std::exchange(awaited_, 0);
+      for (auto& [name, member] : members_) member.is_awaited = false;
+    }
+    if (left == 0) return;
+    logger_.log(LogLevel::warning, "stores take long to open, nobody waits for them any more",
+                {{"stores", left}});
+  }
+
+  // For anybody ----------------------------------------------------------------------------------
+
+  enum class Which { all, due };
+  enum class Await { all, nothing };
+
+  /// Begins to open those that are not open. What was not tried for the longest time goes first.
+  void open(Which which, Await await) {
+    std::vector<std::pair<SteadyTime, Opening>> closed;
+    {
+      const std::lock_guard lock(mutex_);
+      const SteadyTime now = SteadyClock::now();
+      for (auto& [name, member] : members_) {
+        if (member.open) continue;
+        if (!member.is_opening && (which == Which::all || member.retry_at <= now)) {
+          closed.push_back(
+              {member.tried_at, {{name, member.url}, database_server(member.url), member.id}});
+          member.is_opening = true;
+        }
+        if (member.is_opening && await == Await::all && !std::exchange(member.is_awaited, true)) {
+          ++awaited_;
+        }
+      }
+    }
+    std::ranges::sort(
+        closed, {}, [](const auto& one) { return std::tie(one.first, one.second.location.name); });
+    std::vector<Opening> openings;
+    openings.reserve(closed.size());
+    for (auto& [tried_at, opening] : closed) openings.push_back(std::move(opening));
+    openings_.add(std::move(openings));
+  }
+
+  /// Of an attempt to open a store.
+  void on_end(const Opening& opening, Opened opened) {
+    const std::string& name = opening.location.name;
+    MemberStorePtr member;
+    try {
+      if (opened.store) {
+        member = std::make_shared<MemberStore>(name, opening.server, std::move(opened.store));
+      }
+    } catch (const std::exception& failure) {
+      opened.failure = failure.what();
+    }
+    if (!member) return note_failure(opening, opened);
+    {
+      const std::lock_guard telling(listening_);
+      if (!put(opening, member)) return closing_.let_go(std::move(member));
+      tell([&](StoreSetListener& listener) { listener.on_opened(member); });
+    }
+    member.reset();  // who waits for it may want it closed next, and not by this thread
+    logger_.log(LogLevel::info, "store opened", {{"store", name}});
+    const std::lock_guard lock(mutex_);
+    if (Member* const same = member_of(opening)) end_wait(*same);
+  }
+
+  /// False when the set does not want it any more.
+  bool put(const Opening& opening, const MemberStorePtr& store) {
+    const std::lock_guard lock(mutex_);
+    Member* const member = member_of(opening);
+    if (member == nullptr || is_stopping_) return false;
+    member->open = store;
+    member->is_opening = false;
+    return true;
+  }
+
+  void note_failure(const Opening& opening, const Opened& opened) {
+    Duration pause;
+    {
+      const std::lock_guard lock(mutex_);
+      Member* const member = member_of(opening);
+      if (member == nullptr) return;
+      const SteadyTime now = SteadyClock::now();
+      pause = member->backoff = longer(member->backoff, options_.first_retry, options_.max_retry);
+      member->retry_at = now + pause;
+      if (opened.was_tried) member->tried_at = now;
+      member->failure = opened.failure;
+      member->is_opening = false;
+    }
+    logger_.log(opened.was_tried ? LogLevel::warning : LogLevel::debug,
+                opened.was_tried ? "store cannot be opened, will be tried again"
+                                 : "store not tried, as its server does not answer",
+                {{"store", opening.location.name},
+                 {"pause_ms", pause},
+                 {"reason", std::string_view(opened.failure)}});
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+    if (Member* const member = member_of(opening)) end_wait(*member);
+  }
+
+  /// Null when it has left the set meanwhile, or moved.
+  [[nodiscard]] Member* member_of(const Opening& opening) {
+    const auto found = members_.find(opening.location.name);
+    return found == members_.end() || found->second.id != opening.id ? nullptr : &found->second;
+  }
+
+  void end_wait(Member& member) {
+    if (!std::exchange(member.is_awaited, false)) return;
+    if (--awaited_ == 0) tried_.notify_all();
+  }
+
+  template <class Call>
+  void tell(Call call) {
+    std::erase_if(listeners_, [](const auto& listener) { return listener.expired(); });
+    for (const auto& known : listeners_) {
+      if (const auto listener = known.lock()) call(*listener);
+    }
+  }
+
+  const StoreDiscovery discovery_;
+  const StoreSetOptions options_;
+  Logger& logger_;
+  const bool is_static_;
+
+  // Taken before the other one: what a listener hears is in the order in which it happens.
+  std::mutex listening_;
+  std::vector<std::weak_ptr<StoreSetListener>> listeners_;
+
+  mutable std::mutex mutex_;
+  std::map<std::string, Member, std::less<>> members_;
+  std::uint64_t last_id_ = 0;
+  std::atomic<std::uint64_t> changes_of_names_ = 0;
+  Health discovery_health_;
+  std::atomic<bool> was_discovered_ = false;  // then the names are those of a discovery
+  Duration discovery_backoff_{};
+  bool is_stopping_ = false;
+
+  // One refresh at a time. What it finds is opened beside it, and goes on when it has ended.
+  std::condition_variable_any changed_;  // the turn has ended, or a store is to be tried again
+  bool has_turn_ = false;
+  std::uint64_t requested_ = 0;
+  std::uint64_t refreshed_ = 0;
+  RefreshResult last_result_;
+  std::optional<Error> last_failure_;
+  std::condition_variable tried_;
+  std::size_t awaited_ = 0;  // stores that the refresh waits for
+
+  Closing closing_;
+  StoreOpenings openings_;  // these two last: they use the members above
+  std::jthread thread_;
+};
+
+StoreSet::StoreSet(StoreDiscovery discovery, OpenStore open, const StoreSetOptions& options,
+                   Logger& logger)
+    : impl_(std::make_unique<Impl>(std::move(discovery), std::move(open), options, logger, false)) {
+  impl_->start();
+}
+
+StoreSet::StoreSet(std::vector<StoreLocation> locations, OpenStore open,
+                   const StoreSetOptions& options, Logger& logger) {
+  static_cast<void>(by_name(locations));
+  impl_ = std::make_unique<Impl>([locations = std::move(locations)] { return locations; },
+                                 std::move(open), options, logger, true);
+  impl_->start();
+}
+
+StoreSet::~StoreSet() = default;
+
+RefreshResult StoreSet::refresh() { return impl_->refresh(); }
+
+MemberStorePtr StoreSet::find(std::string_view name) const { return impl_->find(name); }
+
+std::vector<MemberStorePtr> StoreSet::members() const { return impl_->members(); }
+
+std::vector<std::string> StoreSet::names() const { return impl_->names(); }
+
+std::vector<MemberState> StoreSet::states() const { return impl_->states(); }
+
+std::uint64_t StoreSet::changes_of_names() const noexcept { return impl_->changes_of_names(); }
+
+void StoreSet::require_discovered() const { impl_->require_discovered(); }
+
+StoreSetHealth StoreSet::health() { return impl_->health(); }
+
+Health StoreSet::discovery_health() const { return impl_->discovery_health(); }
+
+void StoreSet::listen(const std::shared_ptr<StoreSetListener>& listener) {
+  impl_->listen(listener);
+}
+
+}  // namespace oncebox
