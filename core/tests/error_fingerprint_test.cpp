@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "expect_error.hpp"
-#include "oncebox/operate/dead_groups.hpp"
+#include "oncebox/dead_group.hpp"
 
 namespace oncebox {
 namespace {
