@@ -1,5 +1,7 @@
 #include "postgresql_binaries.hpp"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -26,7 +28,7 @@ std::string newest_of_the_packages() {
                 "there is no PostgreSQL server here; install the package postgresql, or name the "
                 "folder of its programs in ONCEBOX_POSTGRESQL_BIN");
   }
-  return std::string(kPackages) + "/" + std::to_string(newest) + "/bin";
+  return fmt::format("{}/{}/bin", kPackages, newest);
 }
 
 }  // namespace
