@@ -136,7 +136,7 @@ class Server::Impl {
         webhooks_(
             options_.webhooks, [this](std::string_view name) { return api_.find_store(name); },
             metrics_, logger, clock),
-        http_(options_, router_, authenticator_, logger, transport_metrics_) {
+        http_(options_, router_, authenticator_, logger, transport_metrics_, clock) {
     if (own_stores_) require_known_stores(options_, stores_);
     api_.add_routes(router_);
     webhooks_.add_routes(router_);

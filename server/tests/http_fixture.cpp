@@ -144,7 +144,7 @@ HttpTest::~HttpTest() {
 
 HttpServer& HttpTest::start() {
   authenticator.emplace(options.auth, logger);
-  server_.emplace(options, router, *authenticator, logger, observer);
+  server_.emplace(options, router, *authenticator, logger, observer, clock);
   server_->start();
   return *server_;
 }

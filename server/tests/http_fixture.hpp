@@ -16,6 +16,7 @@
 
 #include "http/http_server.hpp"
 #include "http_client.hpp"
+#include "oncebox/clock.hpp"
 #include "oncebox/log.hpp"
 
 namespace oncebox::server {
@@ -133,6 +134,7 @@ class HttpTest : public ::testing::Test {
 
   ServerOptions options;
   KeepingLogger logger;
+  SystemClock clock;
   CountingObserver observer;
   Arrivals<ExchangePtr> held;
   Arrivals<std::shared_ptr<ResponseStream>> streams;

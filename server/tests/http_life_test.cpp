@@ -161,7 +161,7 @@ TEST_F(HttpLife, AnAnswerThatWasSentIsNotUndelivered) {
 
 TEST_F(HttpLife, AServerThatWasNeverStartedEnds) {
   authenticator.emplace(options.auth, logger);
-  const HttpServer server(options, router, *authenticator, logger, observer);
+  const HttpServer server(options, router, *authenticator, logger, observer, clock);
   EXPECT_EQ(server.port(), 0);
 }
 

@@ -209,7 +209,7 @@ class HttpBodyBudget : public HttpTest {
 
   void SetUp() override {
     authenticator.emplace(options.auth, logger);
-    service_.emplace(options, router, *authenticator, logger, observer);
+    service_.emplace(options, router, *authenticator, logger, observer, clock);
     loop_->start();
   }
   void TearDown() override {
@@ -288,7 +288,7 @@ TEST_F(HttpBodyBudget, WhatAClientThatLeftHadSentIsHeldNoMore) {
 
 TEST_F(HttpBodyBudget, ItHasRoomForSeveralOfTheLargestBodies) {
   options.limits.max_body_bytes = kBudget;
-  HttpService large(options, router, *authenticator, logger, observer);
+  HttpService large(options, router, *authenticator, logger, observer, clock);
   EXPECT_TRUE(large.hold_body(4 * kBudget));
   EXPECT_FALSE(large.hold_body(1));
 }
@@ -427,7 +427,7 @@ TEST_F(HttpRefusals, TooManyConnectionsAreToldSo) {
 TEST_F(HttpRefusals, AnAddressThatIsTakenIsAnError) {
   start();
   options.listen.port = server_->port();
-  HttpServer second(options, router, *authenticator, logger, observer);
+  HttpServer second(options, router, *authenticator, logger, observer, clock);
   try {
     second.start();
     FAIL() << "it listens twice";

@@ -86,7 +86,7 @@ std::vector<std::string> CommandHandler::environment_for(const ClaimedMessage& c
 // Whole lines, so that those of several commands do not mix.
 void CommandHandler::pass_on(std::string_view line) {
   const std::string text = std::string(line) + "\n";
-  const std::scoped_lock lock(mutex_);
+  const detail::Lock lock(mutex_);
   // Where it cannot be written nobody can be told so.
   (void)!write(STDERR_FILENO, text.data(), text.size());
 }

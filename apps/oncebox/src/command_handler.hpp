@@ -1,11 +1,11 @@
 #pragma once
 
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "child.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/handler.hpp"
 
 namespace oncebox::app {
@@ -33,7 +33,7 @@ class CommandHandler final : public Handler {
 
   const CommandHandlerOptions options_;
   const std::vector<std::string> environment_;  ///< our own, without what is a message's
-  std::mutex mutex_;
+  detail::Mutex mutex_;                         ///< of standard error
 };
 
 }  // namespace oncebox::app

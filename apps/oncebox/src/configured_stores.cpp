@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/discover_by_query.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/open_store.hpp"
@@ -46,14 +46,14 @@ class ConfiguredStores::Opening {
     try {
       return opener_.open(location.url);
     } catch (const Error& error) {
-      const std::lock_guard lock(mutex_);
+      const detail::Lock lock(mutex_);
       failures_.emplace(location.name, error);
       throw;
     }
   }
 
   void throw_if_hopeless(bool none_is_open) {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     for (const StoreLocation& location : listed_) {
       const auto failure = failures_.find(location.name);
       if (failure == failures_.end()) continue;
@@ -66,8 +66,8 @@ class ConfiguredStores::Opening {
  private:
   const std::vector<StoreLocation> listed_;
   StoreOpener opener_;  // of all, as they may share the connections of a server
-  std::mutex mutex_;
-  std::map<std::string, Error> failures_;
+  detail::Mutex mutex_;
+  std::map<std::string, Error> failures_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
 StoreDiscovery configured_discovery(const DiscoverySettings& settings,

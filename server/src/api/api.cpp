@@ -1,7 +1,6 @@
 #include "api/api.hpp"
 
 #include <chrono>
-#include <mutex>
 #include <utility>
 
 #include "api/api_routes.hpp"
@@ -9,6 +8,7 @@
 #include "api/readiness.hpp"
 #include "api/recovery.hpp"
 #include "api/served_stores.hpp"
+#include "oncebox/detail/mutex.hpp"
 
 namespace oncebox::server {
 
@@ -84,7 +84,7 @@ class Api::Impl {
   }
 
   Readiness readiness() {
-    const std::lock_guard lock(readiness_mutex_);
+    const detail::Lock lock(readiness_mutex_);
     const SteadyTime now = std::chrono::steady_clock::now();
     if (now < readiness_until_) return readiness_;
     readiness_ = ask_readiness(stores_, probe_);
@@ -102,10 +102,10 @@ class Api::Impl {
   EventStreams events_;
   Recovery recovery_;
   const ApiContext context_{parts_, stores_};
-  HealthProbe probe_{kReadinessPatience};
-  std::mutex readiness_mutex_;
-  Readiness readiness_;
-  SteadyTime readiness_until_{};
+  HealthProbe probe_{kReadinessPatience, parts_.clock};
+  detail::Mutex readiness_mutex_;
+  Readiness readiness_ ONCEBOX_GUARDED_BY(readiness_mutex_);
+  SteadyTime readiness_until_ ONCEBOX_GUARDED_BY(readiness_mutex_){};
 };
 
 Api::Api(const ServerOptions& options, StoreSet& stores, Metrics& metrics, Logger& logger,

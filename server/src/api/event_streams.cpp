@@ -58,7 +58,7 @@ class EventStreams::WorkWatch final : public WorkListener,
         event_(server_sent("work", write_work_event(queue.store.name(), queue.name))) {}
 
   void on_work() noexcept override {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (closed_ || armed_ || streams_.listeners_ == 0) return;
     armed_ = true;
     streams_.parts_.timers.at(std::max(steady_clock::now(), last_ + kWorkInterval),
@@ -66,14 +66,14 @@ class EventStreams::WorkWatch final : public WorkListener,
   }
 
   void close() noexcept {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     closed_ = true;
   }
 
  private:
   void tell() noexcept {
     {
-      const std::lock_guard lock(mutex_);
+      const detail::Lock lock(mutex_);
       if (closed_) return;
       armed_ = false;
       last_ = steady_clock::now();
@@ -83,10 +83,10 @@ class EventStreams::WorkWatch final : public WorkListener,
 
   EventStreams& streams_;
   const std::string event_;
-  std::mutex mutex_;
-  bool closed_ = false;
-  bool armed_ = false;
-  SteadyTime last_{};
+  detail::Mutex mutex_;
+  bool closed_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  bool armed_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  SteadyTime last_ ONCEBOX_GUARDED_BY(mutex_){};
 };
 
 EventStreams::EventStreams(ServedStores& stores, const ApiParts& parts)
@@ -105,7 +105,7 @@ void EventStreams::on_opened(const ServedStorePtr& store) {
 
 std::shared_ptr<EventStreams::WorkWatch> EventStreams::new_watch(const ServedQueue& queue) {
   auto made = std::make_shared<WorkWatch>(*this, queue);
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   if (draining_) return nullptr;  // nobody would close it any more
   std::erase_if(watches_, [](const auto& known) { return known.expired(); });
   watches_.push_back(made);
@@ -142,7 +142,7 @@ void EventStreams::add(const ExchangePtr& exchange) {
   StreamPtr stream;
   std::string sample;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (draining_) throw Error(ErrorCode::unavailable, "the server is stopping");
     if (streams_.size() >= parts_.options.limits.max_event_streams) {
       throw Error(ErrorCode::overloaded, "too many clients listen to events already");
@@ -161,12 +161,12 @@ void EventStreams::add(const ExchangePtr& exchange) {
 void EventStreams::broadcast(const std::string& text) noexcept {
   std::vector<StreamPtr> streams;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     streams = streams_;
   }
   std::erase_if(streams, [&](const StreamPtr& stream) { return stream->write(text); });
   if (streams.empty()) return;
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   std::erase_if(streams_, [&](const StreamPtr& stream) {
     return std::ranges::find(streams, stream) != streams.end();
   });
@@ -183,7 +183,7 @@ void EventStreams::beat() {
 void EventStreams::drain() noexcept {
   std::vector<StreamPtr> streams;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     draining_ = true;
     streams.swap(streams_);
     listeners_ = 0;
@@ -195,7 +195,7 @@ void EventStreams::stop() {
   drain();
   std::vector<std::weak_ptr<WorkWatch>> watches;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     watches = watches_;
   }
   for (const auto& known : watches) {
@@ -206,15 +206,30 @@ void EventStreams::stop() {
 }
 
 void EventStreams::sample_until_stopped(const std::stop_token& stop) {
+  const std::stop_callback wake(stop, [this] { wake_sampler(); });
   while (!stop.stop_requested()) {
     const SteadyTime started = steady_clock::now();
     const Duration took = sample(stop);
     const SteadyTime rested = steady_clock::now() + std::min(took * kSampleShare, kLongestRest);
     const SteadyTime watched = std::max(started + kWatchedInterval, rested);
     const SteadyTime unwatched = std::max(started + kUnwatchedInterval, rested);
-    std::unique_lock lock(mutex_);
-    somebody_listens_.wait_until(lock, stop, watched, [] { return false; });
-    somebody_listens_.wait_until(lock, stop, unwatched, [this] { return !streams_.empty(); });
+    rest(stop, watched, unwatched);
+  }
+}
+
+void EventStreams::wake_sampler() noexcept {
+  {
+    const detail::Lock lock(mutex_);
+    somebody_listens_.notify_all();
+  }
+  const detail::Lock lock(answers_mutex_);
+  answered_.notify_all();
+}
+
+void EventStreams::rest(const std::stop_token& stop, SteadyTime watched, SteadyTime unwatched) {
+  const detail::Lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    if (!somebody_listens_.wait_until(mutex_, streams_.empty() ? unwatched : watched)) return;
   }
 }
 
@@ -231,7 +246,7 @@ Duration EventStreams::sample(const std::stop_token& stop) {
   std::string event;
   if (somebody_listens) event = server_sent("stats", write_samples(samples, parts_.clock.now()));
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     last_sample_ = event;
   }
   if (somebody_listens) broadcast(event);
@@ -266,13 +281,12 @@ bool EventStreams::is_asked(const ServedStorePtr& store) const {
 }
 
 void EventStreams::ask(const std::stop_token& stop, SteadyTime until) {
-  std::unique_lock lock(answers_mutex_);
+  detail::Lock lock(answers_mutex_);
   // Those of an earlier round that have not answered do not count: they may never do.
   const std::uint64_t round = ++round_;
   under_way_ = 0;
   while (!to_ask_.empty()) {
-    const auto has_room = [this] { return under_way_ < kAskedAtOnce; };
-    if (!answered_.wait_until(lock, stop, until, has_room)) return;
+    if (!wait_for_answers(stop, until, kAskedAtOnce - 1)) return;
     const ServedStorePtr store = to_ask_.front().lock();
     to_ask_.pop_front();
     if (!store) continue;
@@ -282,7 +296,16 @@ void EventStreams::ask(const std::stop_token& stop, SteadyTime until) {
     store->calls.submit_own([this, store, round]() noexcept { count(store, round); });
     lock.lock();
   }
-  answered_.wait_until(lock, stop, until, [this] { return under_way_ == 0; });
+  (void)wait_for_answers(stop, until, 0);
+}
+
+bool EventStreams::wait_for_answers(const std::stop_token& stop, SteadyTime until,
+                                    std::size_t left) {
+  bool is_time = false;
+  while (under_way_ > left && !is_time && !stop.stop_requested()) {
+    is_time = !answered_.wait_until(answers_mutex_, until);
+  }
+  return under_way_ <= left && !stop.stop_requested();
 }
 
 void EventStreams::count(const ServedStorePtr& store, std::uint64_t round) noexcept {
@@ -302,7 +325,7 @@ void EventStreams::count(const ServedStorePtr& store, std::uint64_t round) noexc
     store->note_health(answer.health);
   }
   answer.took = std::chrono::ceil<Duration>(steady_clock::now() - began);
-  const std::lock_guard lock(answers_mutex_);
+  const detail::Lock lock(answers_mutex_);
   if (round == round_) --under_way_;
   answers_.push_back(std::move(answer));
   answered_.notify_all();
@@ -311,7 +334,7 @@ void EventStreams::count(const ServedStorePtr& store, std::uint64_t round) noexc
 Duration EventStreams::take_answers(std::vector<QueueSample>& samples) {
   std::vector<Answer> answers;
   {
-    const std::lock_guard lock(answers_mutex_);
+    const detail::Lock lock(answers_mutex_);
     answers.swap(answers_);
   }
   std::ranges::sort(answers, {}, &Answer::name);

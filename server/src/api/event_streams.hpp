@@ -1,13 +1,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
@@ -17,6 +15,8 @@
 
 #include "api/api_json.hpp"
 #include "api/served_stores.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 
 namespace oncebox::server {
 
@@ -64,6 +64,10 @@ class EventStreams {
   };
 
   void sample_until_stopped(const std::stop_token& stop);
+  /// Lets the sampler see that it is to stop.
+  void wake_sampler() noexcept;
+  /// Until then, or until the first client listens.
+  void rest(const std::stop_token& stop, SteadyTime watched, SteadyTime unwatched);
   /// One round; answers how long counting took, of all stores together.
   Duration sample(const std::stop_token& stop);
   /// Which stores to count next, in this order.
@@ -71,6 +75,9 @@ class EventStreams {
   [[nodiscard]] bool is_asked(const ServedStorePtr& store) const;
   /// Asks them, a few at the same time, until all are asked and have answered, or it is time.
   void ask(const std::stop_token& stop, SteadyTime until);
+  /// Until no more than so many are asked and have not answered; false when that takes too long.
+  [[nodiscard]] bool wait_for_answers(const std::stop_token& stop, SteadyTime until,
+                                      std::size_t left) ONCEBOX_REQUIRES(answers_mutex_);
   void count(const ServedStorePtr& store, std::uint64_t round) noexcept;
   /// Takes note of what has come; answers how long that took.
   Duration take_answers(std::vector<QueueSample>& samples);
@@ -85,21 +92,22 @@ class EventStreams {
   ServedStores& stores_;
   const ApiParts& parts_;
 
-  std::mutex mutex_;
-  std::condition_variable_any somebody_listens_;
-  std::vector<StreamPtr> streams_;
-  std::string last_sample_;  ///< an event; empty while nobody listened when it was taken
-  bool draining_ = false;
-  std::atomic<std::size_t> listeners_ = 0;
-
-  std::vector<std::weak_ptr<WorkWatch>> watches_;
+  detail::Mutex mutex_;
+  detail::TimedCondition somebody_listens_{parts_.clock};
+  std::vector<StreamPtr> streams_ ONCEBOX_GUARDED_BY(mutex_);
+  /// An event; empty when nobody listened while it was taken.
+  std::string last_sample_ ONCEBOX_GUARDED_BY(mutex_);
+  bool draining_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  std::vector<std::weak_ptr<WorkWatch>> watches_ ONCEBOX_GUARDED_BY(mutex_);
+  std::atomic<std::size_t> listeners_ = 0;  ///< changes under the lock
 
   // What calls about the stores found, for the sampling thread.
-  std::mutex answers_mutex_;
-  std::condition_variable_any answered_;
-  std::vector<Answer> answers_;
-  std::uint64_t round_ = 0;
-  std::size_t under_way_ = 0;  ///< asked in this round, and not answered yet
+  detail::Mutex answers_mutex_;
+  detail::TimedCondition answered_{parts_.clock};
+  std::vector<Answer> answers_ ONCEBOX_GUARDED_BY(answers_mutex_);
+  std::uint64_t round_ ONCEBOX_GUARDED_BY(answers_mutex_) = 0;
+  /// Asked in this round, and not answered yet.
+  std::size_t under_way_ ONCEBOX_GUARDED_BY(answers_mutex_) = 0;
 
   // For the sampling thread.
   std::deque<std::weak_ptr<ServedStore>> to_ask_;  ///< chosen, and not asked yet

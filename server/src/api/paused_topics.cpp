@@ -19,7 +19,7 @@ bool covers(const TopicPattern& wide, const TopicPattern& narrow) {
 }  // namespace
 
 void PausedTopics::pause(const TopicPattern& pattern) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   if (std::ranges::find(*patterns_, pattern) != patterns_->end()) return;
   if (patterns_->size() >= kMaxPatterns) {
     throw Error(ErrorCode::overloaded,
@@ -31,7 +31,7 @@ void PausedTopics::pause(const TopicPattern& pattern) {
 }
 
 bool PausedTopics::resume(const TopicPattern& pattern) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   if (std::ranges::find(*patterns_, pattern) == patterns_->end()) return false;
   Patterns fewer = *patterns_;
   std::erase(fewer, pattern);
@@ -40,7 +40,7 @@ bool PausedTopics::resume(const TopicPattern& pattern) {
 }
 
 PausedTopics::Snapshot PausedTopics::current() const {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   return patterns_;
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/topic_pattern.hpp"
 
 namespace oncebox::server {
@@ -28,8 +28,8 @@ class PausedTopics {
   [[nodiscard]] Snapshot current() const;
 
  private:
-  mutable std::mutex mutex_;
-  Snapshot patterns_ = std::make_shared<const Patterns>();
+  mutable detail::Mutex mutex_;
+  Snapshot patterns_ ONCEBOX_GUARDED_BY(mutex_) = std::make_shared<const Patterns>();
 };
 
 /// Those of the wanted topics that are not paused, however specific the wish is; nothing when none

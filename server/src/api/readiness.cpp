@@ -19,21 +19,22 @@ Health health_of(ServedStores& stores, const MemberState& state, HealthProbe* pr
 }  // namespace
 
 Health HealthProbe::ask(const ServedStorePtr& store) {
-  std::unique_lock lock(mutex_);
+  const detail::Lock lock(mutex_);
   if (!asked_) {
     asked_ = store;
     thread_.submit_own([this, store]() noexcept {
       Health health = store->ask_health();
-      const std::lock_guard answering(mutex_);
+      const detail::Lock answering(mutex_);
       answer_ = std::move(health);
       asked_.reset();
       answered_.notify_all();
     });
   }
   if (asked_ != store) return store->last_health();
-  if (!answered_.wait_for(lock, patience_, [&] { return asked_ != store; })) {
-    return {HealthStatus::unavailable, "it does not answer"};
-  }
+  const SteadyTime until = clock_.steady() + patience_;
+  bool is_time = false;
+  while (asked_ == store && !is_time) is_time = !answered_.wait_until(mutex_, until);
+  if (asked_ == store) return {HealthStatus::unavailable, "it does not answer"};
   return answer_;
 }
 

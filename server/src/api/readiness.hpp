@@ -1,12 +1,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 
 #include "api/api.hpp"
 #include "api/call_pool.hpp"
 #include "api/served_stores.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 
 namespace oncebox::server {
 
@@ -14,7 +14,8 @@ namespace oncebox::server {
 /// own, so that neither a store that hangs nor many calls hold up who asks. Safe from any thread.
 class HealthProbe {
  public:
-  explicit HealthProbe(Duration patience) : patience_(patience) {}
+  /// The clock is borrowed.
+  HealthProbe(Duration patience, const Clock& clock) : patience_(patience), clock_(clock) {}
 
   /// `unavailable` when no answer comes in time; the question stays asked, and later calls have its
   /// answer. While another store is being asked, how this one last was.
@@ -22,10 +23,11 @@ class HealthProbe {
 
  private:
   const Duration patience_;
-  std::mutex mutex_;
-  std::condition_variable answered_;
-  ServedStorePtr asked_;  ///< null: nobody is being asked
-  Health answer_;
+  const Clock& clock_;
+  detail::Mutex mutex_;
+  detail::TimedCondition answered_{clock_};
+  ServedStorePtr asked_ ONCEBOX_GUARDED_BY(mutex_);  ///< null: nobody is being asked
+  Health answer_ ONCEBOX_GUARDED_BY(mutex_);
   CallPool thread_{1, 1};  // last: it uses the members above
 };
 

@@ -51,7 +51,7 @@ bool ServedStore::take_use() noexcept {
 }
 
 Health ServedStore::last_health() const {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   return health_;
 }
 
@@ -62,7 +62,7 @@ Health ServedStore::ask_health() {
 }
 
 void ServedStore::note_health(const Health& health) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   health_ = health;
 }
 
@@ -72,7 +72,7 @@ class ServedStores::Listener final : public StoreSetListener {
   explicit Listener(ServedStores& stores) : stores_(&stores) {}
 
   void on_opened(const MemberStorePtr& member) noexcept override {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (stores_ == nullptr) return;
     try {
       stores_->add(member);
@@ -82,18 +82,18 @@ class ServedStores::Listener final : public StoreSetListener {
     }
   }
   void on_removed(const MemberStorePtr& member) noexcept override {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (stores_ != nullptr) stores_->remove(member);
   }
 
   void close() noexcept {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     stores_ = nullptr;
   }
 
  private:
-  std::mutex mutex_;
-  ServedStores* stores_;
+  detail::Mutex mutex_;
+  ServedStores* stores_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
 ServedStores::ServedStores(StoreSet& set, const ApiParts& parts)
@@ -113,7 +113,7 @@ void ServedStores::add(const MemberStorePtr& member) {
   let_claims_wait(store, store->inbox, parts_, places_);
   let_claims_wait(store, store->outbox, parts_, places_);
   {
-    const std::unique_lock lock(mutex_);
+    const detail::WriteLock lock(mutex_);
     stores_.insert_or_assign(member->name(), store);
   }
   followers_.on_opened(store);
@@ -122,7 +122,7 @@ void ServedStores::add(const MemberStorePtr& member) {
 void ServedStores::remove(const MemberStorePtr& member) {
   ServedStorePtr gone;
   {
-    const std::unique_lock lock(mutex_);
+    const detail::WriteLock lock(mutex_);
     const auto found = stores_.find(member->name());
     if (found == stores_.end() || found->second->store.member() != member) return;
     gone = std::move(found->second);
@@ -138,7 +138,7 @@ void ServedStores::retire(ServedStorePtr store) {
 }
 
 ServedStorePtr ServedStores::find_open(std::string_view name) const {
-  const std::shared_lock lock(mutex_);
+  const detail::ReadLock lock(mutex_);
   const auto found = stores_.find(name);
   return found == stores_.end() ? nullptr : found->second;
 }
@@ -164,7 +164,7 @@ ServedStorePtr ServedStores::find(std::string_view name) {
 }
 
 std::vector<ServedStorePtr> ServedStores::all() const {
-  const std::shared_lock lock(mutex_);
+  const detail::ReadLock lock(mutex_);
   std::vector<ServedStorePtr> stores;
   stores.reserve(stores_.size());
   for (const auto& [name, store] : stores_) stores.push_back(store);
@@ -182,7 +182,7 @@ void ServedStores::close() noexcept {
   if (listener_) listener_->close();
   std::map<std::string, ServedStorePtr, std::less<>> stores;
   {
-    const std::unique_lock lock(mutex_);
+    const detail::WriteLock lock(mutex_);
     stores.swap(stores_);
   }
   for (auto& [name, store] : stores) retire(std::move(store));

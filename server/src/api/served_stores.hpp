@@ -4,8 +4,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +12,8 @@
 #include "api/paused_topics.hpp"
 #include "api/store_closer.hpp"
 #include "api/waiting_claims.hpp"
+#include "oncebox/detail/mutex.hpp"
+#include "oncebox/internal/shared_mutex.hpp"
 
 namespace oncebox::server {
 
@@ -67,8 +67,8 @@ class ServedStore {
 
  private:
   std::atomic<bool> is_used_ = true;
-  mutable std::mutex mutex_;
-  Health health_;
+  mutable detail::Mutex mutex_;
+  Health health_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
 using ServedStorePtr = std::shared_ptr<ServedStore>;
@@ -122,8 +122,8 @@ class ServedStores {
   Followers followers_;
   StoreCloser closer_;
 
-  mutable std::shared_mutex mutex_;
-  std::map<std::string, ServedStorePtr, std::less<>> stores_;
+  mutable detail::SharedMutex mutex_;
+  std::map<std::string, ServedStorePtr, std::less<>> stores_ ONCEBOX_GUARDED_BY(mutex_);
   std::shared_ptr<Listener> listener_;
 };
 

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +11,7 @@
 
 #include "api/api_json.hpp"
 #include "api/api_routes.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/wire/encoding.hpp"
 
@@ -122,7 +122,7 @@ class SharedRefresh {
   SharedRefresh(StoreSet& stores, CallPool& calls) : stores_(stores), calls_(calls) {}
 
   void ask(const ExchangePtr& exchange) {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (const std::shared_ptr<Round> round = next_.lock()) {
       round->push_back(exchange);
       return;
@@ -136,10 +136,10 @@ class SharedRefresh {
   using Round = std::vector<ExchangePtr>;
 
   void answer_all(Round& round) noexcept {
-    const std::lock_guard turn(turn_);
+    const detail::Lock turn(turn_);
     {
       // Who asks from now on wants to know of what is listed from now on.
-      const std::lock_guard lock(mutex_);
+      const detail::Lock lock(mutex_);
       next_.reset();
     }
     std::string body;
@@ -159,11 +159,11 @@ class SharedRefresh {
 
   StoreSet& stores_;
   CallPool& calls_;
-  std::mutex turn_;
-  std::mutex mutex_;
+  detail::Mutex turn_;
+  detail::Mutex mutex_;
   /// Those who wait for the next refresh. Only its call owns them: they go with it when it is
   /// dropped.
-  std::weak_ptr<Round> next_;
+  std::weak_ptr<Round> next_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
 /// A single store is asked how it is, among the calls that wait for it.

@@ -86,13 +86,13 @@ Authenticator::Authenticator(const AuthOptions& options, Logger& logger)
 
 void Authenticator::reload() {
   auto fresh = load();
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   entries_ = std::move(fresh);
   has_tokens_ = !entries_->empty();
 }
 
 std::shared_ptr<const Authenticator::Entries> Authenticator::entries() const {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   return entries_;
 }
 

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +12,7 @@
 
 #include "http/http_message.hpp"
 #include "http/router.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/server/server_options.hpp"
 
@@ -71,8 +71,8 @@ class Authenticator {
 
   const AuthOptions options_;
   Logger& logger_;
-  mutable std::mutex mutex_;
-  std::shared_ptr<const Entries> entries_;
+  mutable detail::Mutex mutex_;
+  std::shared_ptr<const Entries> entries_ ONCEBOX_GUARDED_BY(mutex_);
   std::atomic<bool> has_tokens_;
 };
 

@@ -56,7 +56,7 @@ void EventLoop::stop() noexcept {
   // Dropped outside the lock: they may own the last of a connection, and that this loop.
   std::vector<std::shared_ptr<HttpExchange>> answers;
   std::vector<std::function<void()>> tasks;
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   is_stopped_ = true;
   answers.swap(answers_);
   tasks.swap(tasks_);
@@ -72,14 +72,14 @@ void EventLoop::close_all() {
 }
 
 void EventLoop::post(std::function<void()> task) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   if (is_stopped_) return;
   tasks_.push_back(std::move(task));
   wake();
 }
 
 void EventLoop::post_answer(std::shared_ptr<HttpExchange> exchange) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   if (is_stopped_) return;
   answers_.push_back(std::move(exchange));
   wake();
@@ -94,7 +94,7 @@ void EventLoop::run_posted() {
   std::vector<std::shared_ptr<HttpExchange>> answers;
   std::vector<std::function<void()>> tasks;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     answers.swap(answers_);
     tasks.swap(tasks_);
     is_woken_ = false;

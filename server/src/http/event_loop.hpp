@@ -5,11 +5,12 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
+
+#include "oncebox/detail/mutex.hpp"
 
 namespace boost::asio {
 class io_context;
@@ -60,7 +61,7 @@ class EventLoop {
  private:
   class Impl;
 
-  void wake();
+  void wake() ONCEBOX_REQUIRES(mutex_);
   void run_posted();
   void look_at_deadlines();
   void close_all();
@@ -72,11 +73,11 @@ class EventLoop {
   std::chrono::sys_seconds date_second_{};
   std::string date_;
 
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<HttpExchange>> answers_;
-  std::vector<std::function<void()>> tasks_;
-  bool is_woken_ = false;
-  bool is_stopped_ = false;
+  detail::Mutex mutex_;
+  std::vector<std::shared_ptr<HttpExchange>> answers_ ONCEBOX_GUARDED_BY(mutex_);
+  std::vector<std::function<void()>> tasks_ ONCEBOX_GUARDED_BY(mutex_);
+  bool is_woken_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  bool is_stopped_ ONCEBOX_GUARDED_BY(mutex_) = false;
 
   std::jthread thread_;
 };

@@ -53,7 +53,7 @@ void HttpExchange::deliver() {
 
 void HttpExchange::read_body(std::shared_ptr<BodySink> sink) {
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     sink_ = std::move(sink);
   }
   request_more();
@@ -65,13 +65,13 @@ void HttpExchange::request_more() {
 }
 
 std::shared_ptr<BodySink> HttpExchange::take_sink() {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   return std::exchange(sink_, nullptr);
 }
 
 void HttpExchange::on_gone(std::function<void()> callback) {
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (!is_gone_) {
       gone_callback_ = std::move(callback);
       return;
@@ -84,7 +84,7 @@ void HttpExchange::on_gone(std::function<void()> callback) {
 void HttpExchange::tell_gone() noexcept {
   std::function<void()> callback;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     is_gone_ = true;
     callback = std::exchange(gone_callback_, nullptr);
   }
@@ -98,7 +98,7 @@ void HttpExchange::tell_gone() noexcept {
 
 void HttpExchange::forget() noexcept {
   std::function<void()> callback;
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   callback = std::exchange(gone_callback_, nullptr);
 }
 
@@ -122,7 +122,7 @@ bool HttpResponseStream::write(std::string piece) noexcept {
 void HttpResponseStream::end() noexcept { exchange_->end_stream(); }
 
 bool HttpExchange::write_piece(std::string piece) noexcept {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   if (is_stream_closed_ || has_stream_ended_) return false;
   // A single piece may be larger: it is no backlog.
   if (!pieces_.empty() && pieces_.size() + piece.size() > HttpResponseStream::kMaxBacklogBytes) {
@@ -141,7 +141,7 @@ bool HttpExchange::write_piece(std::string piece) noexcept {
 }
 
 void HttpExchange::end_stream() noexcept {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   if (is_stream_closed_ || std::exchange(has_stream_ended_, true)) return;
   if (std::exchange(is_posted_, true)) return;
   connection_->loop().post(
@@ -149,7 +149,7 @@ void HttpExchange::end_stream() noexcept {
 }
 
 HttpExchange::StreamPieces HttpExchange::take_pieces() {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   is_posted_ = false;
   return {.bytes = std::exchange(pieces_, {}),
           .has_ended = has_stream_ended_,
@@ -157,7 +157,7 @@ HttpExchange::StreamPieces HttpExchange::take_pieces() {
 }
 
 void HttpExchange::close_stream() noexcept {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   is_stream_closed_ = true;
 }
 

@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "http/exchange.hpp"
 #include "http/router.hpp"
+#include "oncebox/detail/mutex.hpp"
 
 namespace oncebox::server {
 
@@ -93,15 +93,16 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
   Response response_;  ///< written once, by whoever answers, before the connection hears of it
   bool is_stream_ = false;
 
-  std::mutex mutex_;
-  std::function<void()> gone_callback_;
-  std::shared_ptr<BodySink> sink_;
-  std::string pieces_;
-  bool is_gone_ = false;
-  bool is_stream_closed_ = false;
-  bool has_stream_ended_ = false;
-  bool has_overflown_ = false;
-  bool is_posted_ = false;  ///< the connection will look for pieces
+  detail::Mutex mutex_;
+  std::function<void()> gone_callback_ ONCEBOX_GUARDED_BY(mutex_);
+  std::shared_ptr<BodySink> sink_ ONCEBOX_GUARDED_BY(mutex_);
+  std::string pieces_ ONCEBOX_GUARDED_BY(mutex_);
+  bool is_gone_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  bool is_stream_closed_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  bool has_stream_ended_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  bool has_overflown_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  /// The connection will look for pieces.
+  bool is_posted_ ONCEBOX_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace oncebox::server

@@ -12,7 +12,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,6 +20,8 @@
 #include "http/event_loop.hpp"
 #include "http/socket_connection.hpp"
 #include "http/tls_context.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/error.hpp"
 
 namespace oncebox::server {
@@ -69,12 +70,12 @@ std::string peer_name(const sockaddr_storage& address) {
 class HttpServer::Impl {
  public:
   Impl(const ServerOptions& options, const Router& router, const Authenticator& authenticator,
-       Logger& logger, HttpObserver& observer)
+       Logger& logger, HttpObserver& observer, const Clock& clock)
       : options_(options),
         address_(read_address(options.listen.host)),
         logger_(logger),
         observer_(observer),
-        service_(options, router, authenticator, logger, observer) {
+        service_(options, router, authenticator, logger, observer, clock) {
     const bool is_guarded = authenticator.has_tokens() ||
                             (options.tls.enabled() && options.tls.require_client_certificate);
     if (!address_.is_loopback() && !is_guarded && !options.listen.allow_anonymous_remote) {
@@ -123,16 +124,16 @@ class HttpServer::Impl {
   std::atomic<std::uint16_t> port_ = 0;
   std::size_t next_loop_ = 0;
 
-  mutable std::mutex mutex_;  ///< of the context
-  std::shared_ptr<asio::ssl::context> tls_;
+  mutable detail::Mutex mutex_;
+  std::shared_ptr<asio::ssl::context> tls_ ONCEBOX_GUARDED_BY(mutex_);
 
-  std::mutex stop_mutex_;
+  detail::Mutex stop_mutex_;
   std::atomic<bool> is_started_ = false;
-  bool is_stopped_ = false;
+  bool is_stopped_ ONCEBOX_GUARDED_BY(stop_mutex_) = false;
 };
 
 void HttpServer::Impl::start() {
-  const std::lock_guard lock(stop_mutex_);
+  const detail::Lock lock(stop_mutex_);
   if (is_started_ || is_stopped_) return;
   try {
     auto acceptor = std::make_unique<Tcp::acceptor>(loops_.front()->context());
@@ -213,14 +214,14 @@ void HttpServer::Impl::serve_in(const std::shared_ptr<EventLoop>& loop, Accepted
 }
 
 std::shared_ptr<asio::ssl::context> HttpServer::Impl::tls() const {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   return tls_;
 }
 
 void HttpServer::Impl::reload_certificates() {
   if (!options_.tls.enabled()) return;
   auto fresh = load_tls_context(options_.tls);
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   tls_ = std::move(fresh);
 }
 
@@ -239,7 +240,7 @@ void HttpServer::Impl::drain() {
 std::size_t HttpServer::Impl::stop(Duration within) {
   // Before the lock: a second call hastens the first.
   service_.limit_wait(within);
-  const std::lock_guard lock(stop_mutex_);
+  const detail::Lock lock(stop_mutex_);
   if (std::exchange(is_stopped_, true) || !is_started_) return 0;
   drain();
   std::size_t unanswered = 0;
@@ -251,10 +252,10 @@ std::size_t HttpServer::Impl::stop(Duration within) {
 /// How many requests are under way, asked of every loop in its own thread.
 std::size_t HttpServer::Impl::count_requests() {
   struct Count {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::size_t answers = 0;
-    std::size_t requests = 0;
+    detail::Mutex mutex;
+    detail::Condition changed;
+    std::size_t answers ONCEBOX_GUARDED_BY(mutex) = 0;
+    std::size_t requests ONCEBOX_GUARDED_BY(mutex) = 0;
   };
   const auto count = std::make_shared<Count>();
   for (const auto& loop : loops_) {
@@ -263,20 +264,21 @@ std::size_t HttpServer::Impl::count_requests() {
       loop->for_each([&requests](Connection& connection) {
         if (connection.has_request()) ++requests;
       });
-      const std::lock_guard lock(count->mutex);
+      const detail::Lock lock(count->mutex);
       count->requests += requests;
       ++count->answers;
       count->changed.notify_all();
     });
   }
-  std::unique_lock lock(count->mutex);
-  count->changed.wait(lock, [&] { return count->answers == loops_.size(); });
+  const detail::Lock lock(count->mutex);
+  while (count->answers < loops_.size()) count->changed.wait(count->mutex);
   return count->requests;
 }
 
 HttpServer::HttpServer(const ServerOptions& options, const Router& router,
-                       const Authenticator& authenticator, Logger& logger, HttpObserver& observer)
-    : impl_(std::make_unique<Impl>(options, router, authenticator, logger, observer)) {}
+                       const Authenticator& authenticator, Logger& logger, HttpObserver& observer,
+                       const Clock& clock)
+    : impl_(std::make_unique<Impl>(options, router, authenticator, logger, observer, clock)) {}
 
 HttpServer::~HttpServer() = default;
 

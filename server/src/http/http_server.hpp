@@ -21,7 +21,7 @@ class HttpServer {
   /// certificates; throws `invalid_argument` for those that cannot be used, and for an address
   /// beyond loopback that nothing guards.
   HttpServer(const ServerOptions& options, const Router& router, const Authenticator& authenticator,
-             Logger& logger, HttpObserver& observer);
+             Logger& logger, HttpObserver& observer, const Clock& clock);
   /// Stops at once.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

@@ -13,18 +13,20 @@ constexpr std::size_t kMaxRefusing = 64;
 }  // namespace
 
 HttpService::HttpService(const ServerOptions& options, const Router& router,
-                         const Authenticator& authenticator, Logger& logger, HttpObserver& observer)
+                         const Authenticator& authenticator, Logger& logger, HttpObserver& observer,
+                         const Clock& clock)
     : limits_(options.limits),
       access_log_(options.access_log),
       gate_(options, router, authenticator),
       heads_(options),
       logger_(logger),
-      observer_(observer) {}
+      observer_(observer),
+      clock_(clock) {}
 
 HttpService::Admission HttpService::admit_connection() noexcept {
   Admission admission = Admission::dropped;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (served_ < limits_.max_connections) {
       admission = Admission::served;
       ++served_;
@@ -44,7 +46,7 @@ HttpService::Admission HttpService::admit_connection() noexcept {
 void HttpService::release_connection(Admission admission) noexcept {
   if (admission == Admission::dropped) return;
   if (admission == Admission::served) observer_.on_connections(-1);
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   if (admission == Admission::refused) {
     --refused_;
   } else if (--served_ == 0) {
@@ -53,16 +55,15 @@ void HttpService::release_connection(Admission admission) noexcept {
 }
 
 void HttpService::limit_wait(Duration within) {
-  const std::lock_guard lock(mutex_);
-  give_up_at_ = std::min(give_up_at_, std::chrono::steady_clock::now() + within);
+  const detail::Lock lock(mutex_);
+  give_up_at_ = std::min(give_up_at_, clock_.steady() + within);
   none_left_.notify_all();
 }
 
 bool HttpService::wait_for_connections() {
-  std::unique_lock lock(mutex_);
-  while (served_ != 0 && std::chrono::steady_clock::now() < give_up_at_) {
-    const auto until = give_up_at_;
-    none_left_.wait_until(lock, until);
+  const detail::Lock lock(mutex_);
+  while (served_ != 0 && clock_.steady() < give_up_at_) {
+    none_left_.wait_until(mutex_, give_up_at_);
   }
   return served_ == 0;
 }

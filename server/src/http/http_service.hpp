@@ -2,9 +2,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +10,8 @@
 #include "http/request_gate.hpp"
 #include "http/response_head.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/server/server_options.hpp"
 
@@ -40,7 +40,8 @@ class HttpService {
  public:
   /// All but the options are borrowed.
   HttpService(const ServerOptions& options, const Router& router,
-              const Authenticator& authenticator, Logger& logger, HttpObserver& observer);
+              const Authenticator& authenticator, Logger& logger, HttpObserver& observer,
+              const Clock& clock);
 
   [[nodiscard]] const HttpLimits& limits() const noexcept { return limits_; }
   [[nodiscard]] const RequestGate& gate() const noexcept { return gate_; }
@@ -80,14 +81,15 @@ class HttpService {
   const ResponseHeads heads_;
   Logger& logger_;
   HttpObserver& observer_;
+  const Clock& clock_;
   std::atomic<bool> is_draining_ = false;
   std::atomic<std::size_t> held_bodies_ = 0;
 
-  std::mutex mutex_;
-  std::condition_variable none_left_;
-  std::size_t served_ = 0;
-  std::size_t refused_ = 0;
-  std::chrono::steady_clock::time_point give_up_at_ = std::chrono::steady_clock::time_point::max();
+  detail::Mutex mutex_;
+  detail::TimedCondition none_left_{clock_};
+  std::size_t served_ ONCEBOX_GUARDED_BY(mutex_) = 0;
+  std::size_t refused_ ONCEBOX_GUARDED_BY(mutex_) = 0;
+  SteadyTime give_up_at_ ONCEBOX_GUARDED_BY(mutex_) = SteadyTime::max();
 };
 
 }  // namespace oncebox::server

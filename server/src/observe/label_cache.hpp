@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+
+#include "oncebox/internal/shared_mutex.hpp"
 
 namespace oncebox::server {
 
@@ -51,11 +51,11 @@ class LabelCache {
 
   [[nodiscard]] Entry& get(const Values& values) {
     {
-      const std::shared_lock lock(mutex_);
+      const detail::ReadLock lock(mutex_);
       if (const auto found = entries_.find(values); found != entries_.end()) return *found->second;
       if (other_) return *other_;
     }
-    const std::unique_lock lock(mutex_);
+    const detail::WriteLock lock(mutex_);
     if (const auto found = entries_.find(values); found != entries_.end()) return *found->second;
     const bool has_room = entries_.size() < max_entries_ && (budget_ == nullptr || budget_->take());
     return has_room ? add(values) : other();
@@ -86,13 +86,13 @@ class LabelCache {
     }
   };
 
-  Entry& add(const Values& values) {
+  Entry& add(const Values& values) ONCEBOX_REQUIRES(mutex_) {
     Key key;
     for (std::size_t i = 0; i < kLabels; ++i) key[i] = values[i];
     return *entries_.emplace(std::move(key), make_(values)).first->second;
   }
 
-  Entry& other() {
+  Entry& other() ONCEBOX_REQUIRES(mutex_) {
     if (!other_) {
       Values others;
       others.fill("other");
@@ -104,9 +104,9 @@ class LabelCache {
   const std::size_t max_entries_;
   const Make make_;
   LabelBudget* const budget_;
-  std::shared_mutex mutex_;
-  std::unordered_map<Key, std::unique_ptr<Entry>, Hash, Equal> entries_;
-  std::unique_ptr<Entry> other_;  // made when the entries are full
+  detail::SharedMutex mutex_;
+  std::unordered_map<Key, std::unique_ptr<Entry>, Hash, Equal> entries_ ONCEBOX_GUARDED_BY(mutex_);
+  std::unique_ptr<Entry> other_ ONCEBOX_GUARDED_BY(mutex_);  // made when the entries are full
 };
 
 }  // namespace oncebox::server

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <mutex>
 #include <sstream>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include "observe/process_metrics.hpp"
 #include "observe/queue_metrics.hpp"
 #include "observe/recovery_metrics.hpp"
+#include "oncebox/detail/mutex.hpp"
 
 namespace oncebox::server {
 
@@ -106,7 +106,7 @@ class Metrics::Impl {
   }
 
   std::shared_ptr<StoreMetrics> of_store(const std::string& name) {
-    const std::lock_guard lock(stores_mutex_);
+    const detail::Lock lock(stores_mutex_);
     auto found = stores_.find(name);
     if (found == stores_.end()) {
       // One of them is the one for all the others.
@@ -138,7 +138,7 @@ class Metrics::Impl {
   }
 
   void on_stores(std::span<const StoreUp> stores) {
-    const std::lock_guard lock(stores_mutex_);
+    const detail::Lock lock(stores_mutex_);
     std::map<std::string, prometheus::Gauge*, std::less<>> before = std::exchange(up_, {});
     for (const StoreUp& store : stores) {
       const auto known = before.find(store.name);
@@ -188,7 +188,7 @@ class Metrics::Impl {
 
   // Under the lock: who asks for the same name at the same time must not get series that go.
   void let_go(const std::string& label) {
-    const std::lock_guard lock(stores_mutex_);
+    const detail::Lock lock(stores_mutex_);
     const auto found = stores_.find(label);
     if (--found->second.users == 0) stores_.erase(found);
   }
@@ -256,9 +256,9 @@ class Metrics::Impl {
     std::unique_ptr<CountedStore> metrics;
     std::size_t users = 0;
   };
-  std::mutex stores_mutex_;
-  std::map<std::string, UsedStore, std::less<>> stores_;
-  std::map<std::string, prometheus::Gauge*, std::less<>> up_;
+  detail::Mutex stores_mutex_;
+  std::map<std::string, UsedStore, std::less<>> stores_ ONCEBOX_GUARDED_BY(stores_mutex_);
+  std::map<std::string, prometheus::Gauge*, std::less<>> up_ ONCEBOX_GUARDED_BY(stores_mutex_);
 };
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}

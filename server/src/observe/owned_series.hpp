@@ -4,9 +4,10 @@
 #include <prometheus/labels.h>
 
 #include <functional>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
+
+#include "oncebox/detail/mutex.hpp"
 
 namespace oncebox::server {
 
@@ -24,15 +25,15 @@ class OwnedSeries {
   template <class Metric, class... Arguments>
   Metric& add(prometheus::Family<Metric>& family, const prometheus::Labels& labels,
               Arguments&&... arguments) {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     Metric& metric = family.Add(labels, std::forward<Arguments>(arguments)...);
     made_.try_emplace(&metric, [&family, &metric] { family.Remove(&metric); });
     return metric;
   }
 
  private:
-  std::mutex mutex_;
-  std::unordered_map<const void*, std::function<void()>> made_;
+  detail::Mutex mutex_;
+  std::unordered_map<const void*, std::function<void()>> made_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
 }  // namespace oncebox::server

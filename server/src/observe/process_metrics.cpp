@@ -98,7 +98,7 @@ ProcessMetrics::ProcessMetrics(prometheus::Registry& registry)
 }
 
 void ProcessMetrics::update() {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   cpu_seconds_.Increment(cpu_seconds() - cpu_seconds_.Value());
   std::ifstream memory("/proc/self/statm");
   if (double pages = 0, resident_pages = 0; memory >> pages >> resident_pages) {

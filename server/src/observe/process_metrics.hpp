@@ -4,7 +4,7 @@
 #include <prometheus/gauge.h>
 #include <prometheus/registry.h>
 
-#include <mutex>
+#include "oncebox/detail/mutex.hpp"
 
 namespace oncebox::server {
 
@@ -17,7 +17,7 @@ class ProcessMetrics {
   void update();
 
  private:
-  std::mutex mutex_;
+  detail::Mutex mutex_;  ///< one update at a time
   prometheus::Counter& cpu_seconds_;
   prometheus::Gauge& resident_bytes_;
   prometheus::Gauge& virtual_bytes_;

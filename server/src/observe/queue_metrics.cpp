@@ -265,7 +265,7 @@ void QueueMetrics::show(const Depth& depth, TimePoint now) {
 
 void QueueMetrics::on_stats(const QueueStats& stats, TimePoint now) {
   const std::vector<Depth> depths = depths_of(stats);
-  const std::lock_guard lock(stats_mutex_);
+  const detail::Lock lock(stats_mutex_);
   for (TopicEntry* before : shown_topics_) {
     const bool still_there = std::any_of(depths.begin(), depths.end(),
                                          [&](const Depth& depth) { return depth.topic == before; });

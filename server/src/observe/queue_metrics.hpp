@@ -19,6 +19,7 @@
 
 #include "observe/label_cache.hpp"
 #include "observe/owned_series.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/observer.hpp"
 #include "oncebox/queue_operator.hpp"
 
@@ -105,7 +106,7 @@ class QueueMetrics final : public Observer {
   [[nodiscard]] std::unique_ptr<CallEntry> make_call(std::string_view call);
   prometheus::Counter& enqueued(TopicEntry& entry, EnqueueStatus status);
   [[nodiscard]] std::vector<Depth> depths_of(const QueueStats& stats);
-  void show(const Depth& depth, TimePoint now);
+  void show(const Depth& depth, TimePoint now) ONCEBOX_REQUIRES(stats_mutex_);
 
   /// What every queue has that is used at all.
   struct Fixed {
@@ -138,8 +139,9 @@ class QueueMetrics final : public Observer {
   std::atomic<bool> is_used_ = false;
   std::optional<Fixed> fixed_;
 
-  std::mutex stats_mutex_;
-  std::vector<TopicEntry*> shown_topics_;  // whose depth was shown last
+  detail::Mutex stats_mutex_;
+  std::vector<TopicEntry*> shown_topics_
+      ONCEBOX_GUARDED_BY(stats_mutex_);  // whose depth was shown last
 };
 
 }  // namespace oncebox::server

@@ -59,7 +59,7 @@ void RecoveryMetrics::remove(const StoreSeries& series) {
 }
 
 void RecoveryMetrics::on_housekeeping(std::span<const StoreHousekeeping> stores) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   std::map<std::string, StoreSeries> kept;
   for (const StoreHousekeeping& store : stores) {
     auto known = stores_.extract(store.store);
@@ -96,7 +96,7 @@ void RecoveryMetrics::forget_notices_but_of(std::span<const StoreHousekeeping> s
 void RecoveryMetrics::on_findings(std::span<const Finding> findings) {
   std::map<std::pair<std::string, FindingCode>, std::size_t> counts;
   for (const Finding& finding : findings) ++counts[{finding.store, finding.code}];
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   std::erase_if(shown_, [&](const auto& entry) {
     if (counts.contains(entry.first)) return false;
     findings_.Remove(entry.second);
@@ -113,7 +113,7 @@ void RecoveryMetrics::on_findings(std::span<const Finding> findings) {
 }
 
 void RecoveryMetrics::on_notice(const std::string& store, std::string_view outcome) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   std::pair which{store, std::string(outcome)};
   if (!told_.contains(which) && told_.size() >= kMaxStoresShown) which.first = kOtherStores;
   prometheus::Counter*& counter = told_[which];

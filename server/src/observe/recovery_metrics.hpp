@@ -8,12 +8,12 @@
 #include <array>
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/operate/housekeeping.hpp"
 #include "oncebox/operate/watchdog.hpp"
 
@@ -42,7 +42,7 @@ class RecoveryMetrics {
 
   StoreSeries make(const std::string& store);
   void remove(const StoreSeries& series);
-  void forget_notices_but_of(std::span<const StoreHousekeeping> stores);
+  void forget_notices_but_of(std::span<const StoreHousekeeping> stores) ONCEBOX_REQUIRES(mutex_);
 
   prometheus::Family<prometheus::Counter>& removed_;
   prometheus::Family<prometheus::Counter>& failures_;
@@ -50,10 +50,13 @@ class RecoveryMetrics {
   prometheus::Family<prometheus::Gauge>& findings_;
   prometheus::Family<prometheus::Counter>& notices_;
 
-  std::mutex mutex_;
-  std::map<std::string, StoreSeries> stores_;
-  std::map<std::pair<std::string, FindingCode>, prometheus::Gauge*> shown_;
-  std::map<std::pair<std::string, std::string>, prometheus::Counter*> told_;  ///< notices
+  detail::Mutex mutex_;
+  std::map<std::string, StoreSeries> stores_ ONCEBOX_GUARDED_BY(mutex_);
+  std::map<std::pair<std::string, FindingCode>, prometheus::Gauge*> shown_
+      ONCEBOX_GUARDED_BY(mutex_);
+  /// Of notices.
+  std::map<std::pair<std::string, std::string>, prometheus::Counter*> told_
+      ONCEBOX_GUARDED_BY(mutex_);
 };
 
 }  // namespace oncebox::server

@@ -62,7 +62,7 @@ void NoticeSender::wait_in_line(const DeadNotice& notice) {
                   .id = "msg_" + Uuid::generate_v7(now).to_string(),
                   .body = wire::write_dead_notice(notice, now)};
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (waiting_.size() < options_.max_queued) {
       waiting_.push_back(std::move(waiting));
       if (!thread_.joinable()) {
@@ -76,11 +76,16 @@ void NoticeSender::wait_in_line(const DeadNotice& notice) {
 }
 
 void NoticeSender::run(const std::stop_token& stop) {
+  const std::stop_callback wake(stop, [this] {
+    const detail::Lock lock(mutex_);
+    changed_.notify_all();
+  });
   while (!stop.stop_requested()) {
     Waiting next;
     {
-      std::unique_lock lock(mutex_);
-      if (!changed_.wait(lock, stop, [this] { return !waiting_.empty(); })) return;
+      const detail::Lock lock(mutex_);
+      while (waiting_.empty() && !stop.stop_requested()) changed_.wait(mutex_);
+      if (stop.stop_requested()) return;
       next = std::move(waiting_.front());
       waiting_.pop_front();
     }
@@ -119,8 +124,10 @@ void NoticeSender::send(const Waiting& notice, const std::stop_token& stop) {
 }
 
 void NoticeSender::pause(Duration length, const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, stop, length, [] { return false; });
+  const SteadyTime until = clock_.steady() + length;
+  const detail::Lock lock(mutex_);
+  while (!stop.stop_requested() && changed_.wait_until(mutex_, until)) {
+  }
 }
 
 }  // namespace oncebox::server

@@ -1,15 +1,15 @@
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
 
 #include "observe/recovery_metrics.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/operate/dead_notices.hpp"
 #include "oncebox/server/notice_options.hpp"
@@ -49,9 +49,9 @@ class NoticeSender final : public DeadNoticeSink {
   const Clock& clock_;
   const std::unique_ptr<Receiver> receiver_;  // null without an address
 
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::deque<Waiting> waiting_;
+  detail::Mutex mutex_;
+  detail::TimedCondition changed_{clock_};
+  std::deque<Waiting> waiting_ ONCEBOX_GUARDED_BY(mutex_);
   std::jthread thread_;  // last: it uses the members above
 };
 

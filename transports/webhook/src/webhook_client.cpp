@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <mutex>
 #include <new>
 
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 
@@ -175,7 +175,7 @@ class WebhookClient::Impl {
 
   CurlHandle take_handle() {
     {
-      const std::lock_guard lock(mutex_);
+      const detail::Lock lock(mutex_);
       if (!idle_.empty()) {
         CurlHandle handle = std::move(idle_.back());
         idle_.pop_back();
@@ -186,14 +186,14 @@ class WebhookClient::Impl {
   }
 
   void give_back(CurlHandle handle) {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     idle_.push_back(std::move(handle));
   }
 
   const WebhookClientOptions options_;
   const Clock& clock_;
-  std::mutex mutex_;
-  std::vector<CurlHandle> idle_;  // as many as were ever in use at once
+  detail::Mutex mutex_;
+  std::vector<CurlHandle> idle_ ONCEBOX_GUARDED_BY(mutex_);  // as many as were ever in use at once
 };
 
 WebhookClient::WebhookClient(const WebhookClientOptions& options, const Clock& clock)

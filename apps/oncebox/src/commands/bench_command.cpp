@@ -5,11 +5,11 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "commands/commands.hpp"
 #include "json_output.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/limits.hpp"
 #include "output.hpp"
 #include "progress.hpp"
@@ -57,7 +57,7 @@ double ms_since(std::chrono::steady_clock::time_point start) {
 /// Lets every thread call until it has nothing left. Throws what a call throws.
 Phase measure(std::string name, std::size_t threads, const Call& call) {
   Phase phase{.name = std::move(name)};
-  std::mutex mutex;
+  detail::Mutex mutex;
   std::exception_ptr failure;
   const auto start = std::chrono::steady_clock::now();
   const auto work = [&](std::size_t thread) {
@@ -75,7 +75,7 @@ Phase measure(std::string name, std::size_t threads, const Call& call) {
     } catch (...) {
       thrown = std::current_exception();
     }
-    const std::scoped_lock lock(mutex);
+    const detail::Lock lock(mutex);
     phase.call_ms.insert(phase.call_ms.end(), times.begin(), times.end());
     phase.messages += messages;
     if (thrown) failure = thrown;

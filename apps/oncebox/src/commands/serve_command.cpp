@@ -1,12 +1,10 @@
 #include <fmt/format.h>
 
-#include <condition_variable>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -17,6 +15,8 @@
 #include "configured_stores.hpp"
 #include "failure.hpp"
 #include "json_output.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/server/server.hpp"
@@ -105,15 +105,17 @@ class Reloads {
   /// Everything is borrowed.
   Reloads(server::Server& server, StreamLogger& logger, const ServeOptions& options)
       : thread_([this, &server, &logger, &options](const std::stop_token& stop) {
+          const std::stop_callback wake(stop, [this] {
+            const detail::Lock lock(mutex_);
+            asked_.notify_one();
+          });
           while (wait(stop)) reload(server, logger, options);
         }) {}
 
   /// Soon. Those that are asked for while one is under way are one more.
   void ask() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_asked_ = true;
-    }
+    const detail::Lock lock(mutex_);
+    is_asked_ = true;
     asked_.notify_one();
   }
   /// None begins any more.
@@ -122,15 +124,15 @@ class Reloads {
  private:
   /// False when it ends.
   bool wait(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    asked_.wait(lock, stop, [this] { return is_asked_; });
+    const detail::Lock lock(mutex_);
+    while (!is_asked_ && !stop.stop_requested()) asked_.wait(mutex_);
     is_asked_ = false;
     return !stop.stop_requested();
   }
 
-  std::mutex mutex_;
-  std::condition_variable_any asked_;
-  bool is_asked_ = false;
+  detail::Mutex mutex_;
+  detail::Condition asked_;
+  bool is_asked_ ONCEBOX_GUARDED_BY(mutex_) = false;
   std::jthread thread_;  // last: it uses the members above
 };
 
