@@ -7,6 +7,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -183,10 +184,9 @@ std::string RawClient::receive_rest() {
   return std::exchange(buffer_, {});
 }
 
-bool RawClient::is_closed() const {
-  char next = 0;
-  const auto got = ::recv(socket_, &next, 1, MSG_PEEK | MSG_DONTWAIT);
-  return got == 0 || (got < 0 && errno != EAGAIN);
+bool RawClient::has_news(std::chrono::milliseconds within) const {
+  pollfd waited{.fd = socket_, .events = POLLIN, .revents = 0};
+  return poll(&waited, 1, static_cast<int>(within.count())) > 0;
 }
 
 void RawClient::half_close() { shutdown(socket_, SHUT_WR); }

@@ -2,6 +2,7 @@
 
 #include <openssl/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -50,9 +51,8 @@ class RawClient {
   [[nodiscard]] RawResponse receive(bool to_head = false);
   /// All that comes until the connection ends.
   [[nodiscard]] std::string receive_rest();
-  /// Whether the other side has closed the connection, without TLS and as far as it is known by
-  /// now.
-  [[nodiscard]] bool is_closed() const;
+  /// Whether there are bytes to receive, or the connection has ended; waits so long for that.
+  [[nodiscard]] bool has_news(std::chrono::milliseconds within) const;
   /// Waits until so many bytes are there; they stay to be received.
   [[nodiscard]] std::string peek(std::size_t bytes);
 

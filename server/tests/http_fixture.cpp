@@ -149,6 +149,15 @@ HttpServer& HttpTest::start() {
   return *server_;
 }
 
+void HttpTest::move_time_until_news(const RawClient& client) {
+  constexpr int kSteps = 15'000;
+  for (int step = 0; step < kSteps; ++step) {
+    if (client.has_news(std::chrono::milliseconds{5})) return;
+    clock.advance(Duration{10});
+  }
+  throw std::runtime_error("the server did not mind that time passed");
+}
+
 std::string request_text(std::string_view method, std::string_view path, std::string_view body,
                          std::string_view fields) {
   std::string text(method);

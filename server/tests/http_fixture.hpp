@@ -16,8 +16,8 @@
 
 #include "http/http_server.hpp"
 #include "http_client.hpp"
-#include "oncebox/clock.hpp"
 #include "oncebox/log.hpp"
+#include "oncebox/testing/manual_clock.hpp"
 
 namespace oncebox::server {
 
@@ -131,10 +131,13 @@ class HttpTest : public ::testing::Test {
   /// With `options` as they are then.
   HttpServer& start();
   [[nodiscard]] RawClient connect() { return RawClient(server_->port()); }
+  /// Moves time on in small steps until the server has sent something or has closed the connection.
+  /// Between two steps the server has time to look at its deadlines.
+  void move_time_until_news(const RawClient& client);
 
   ServerOptions options;
   KeepingLogger logger;
-  SystemClock clock;
+  testing::ManualClock clock;
   CountingObserver observer;
   Arrivals<ExchangePtr> held;
   Arrivals<std::shared_ptr<ResponseStream>> streams;

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include "http/answers.hpp"
@@ -62,7 +63,13 @@ TEST_F(HttpLife, WhatIsLeftAfterTheDeadlineIsCountedAndCutOff) {
     clients.back().send(get_text("/held"));
     held.wait(i)->on_gone([&gone] { gone.add(1); });
   }
-  EXPECT_EQ(server.stop(Duration{20}), 5U);
+  auto unanswered = std::async([&] { return server.stop(std::chrono::seconds{20}); });
+  clock.advance(std::chrono::seconds{19});
+  EXPECT_EQ(gone.count(), 0U) << "they have all the time that was given";
+  while (unanswered.wait_for(std::chrono::milliseconds{1}) != std::future_status::ready) {
+    clock.advance(std::chrono::seconds{1});
+  }
+  EXPECT_EQ(unanswered.get(), 5U);
   gone.wait(4);
   for (RawClient& client : clients) EXPECT_FALSE(client.try_receive());
   // Late answers find nobody, and do no harm.

@@ -12,6 +12,7 @@
 #include "oncebox/error.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/server/server.hpp"
+#include "oncebox/testing/manual_clock.hpp"
 
 namespace oncebox::server {
 namespace {
@@ -47,14 +48,17 @@ class NoticeSenderTest : public ::testing::Test {
     options_.attempts = 1;
   }
 
-  [[nodiscard]] NoticeSender make() { return {options_, metrics_.recovery(), logger_, clock_}; }
-  /// Waits for this line of the metrics.
-  [[nodiscard]] bool counted(const std::string& outcome) {
+  [[nodiscard]] NoticeSender make() {
+    return {options_, metrics_.recovery(), logger_, sender_clock_};
+  }
+  /// Waits for this line of the metrics, and lets time pass in such steps meanwhile.
+  [[nodiscard]] bool counted(const std::string& outcome, Duration step = Duration::zero()) {
     const std::string line =
         "oncebox_dead_notices_total{outcome=\"" + outcome + "\",store=\"main\"} 1";
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{60};
     while (metrics_.expose().find(line) == std::string::npos) {
       if (std::chrono::steady_clock::now() > until) return false;
+      sender_clock_.advance(step);
       std::this_thread::yield();
     }
     return true;
@@ -64,6 +68,7 @@ class NoticeSenderTest : public ::testing::Test {
   }
 
   SystemClock clock_;
+  testing::ManualClock sender_clock_{SystemClock::current()};
   NullLogger quiet_;
   memory::MemoryStore store_;
   std::optional<Server> receiver_;
@@ -123,10 +128,11 @@ TEST_F(NoticeSenderTest, ARefusalIsNotTriedAgain) {
 
 TEST_F(NoticeSenderTest, WhatNobodyTakesIsGivenUpAfterTheAttempts) {
   receiver_.reset();
-  options_.attempts = 2;
+  options_.attempts = 10;
   NoticeSender sender = make();
   sender.on_notice(notice_of());
-  EXPECT_TRUE(counted("failed"));
+  EXPECT_TRUE(counted("failed", std::chrono::seconds{1}));
+  EXPECT_THAT(logger_.lines.wait(1), HasSubstr("attempts=10"));
 }
 
 TEST_F(NoticeSenderTest, WhatWaitsIsBoundedAndAStopDoesNotWaitForIt) {

@@ -85,11 +85,10 @@ class Api::Impl {
 
   Readiness readiness() {
     const detail::Lock lock(readiness_mutex_);
-    const SteadyTime now = std::chrono::steady_clock::now();
-    if (now < readiness_until_) return readiness_;
+    if (parts_.clock.steady() < readiness_until_) return readiness_;
     readiness_ = ask_readiness(stores_, probe_);
     readiness_.degraded |= recovery_.report().status != HealthStatus::healthy;
-    readiness_until_ = std::chrono::steady_clock::now() + kReadinessInterval;
+    readiness_until_ = parts_.clock.steady() + kReadinessInterval;
     return readiness_;
   }
 

@@ -14,8 +14,6 @@ namespace oncebox::server {
 
 namespace {
 
-using std::chrono::steady_clock;
-
 constexpr Duration kWatchedInterval = std::chrono::seconds{1};
 constexpr Duration kUnwatchedInterval = std::chrono::seconds{10};
 /// Counting may take at most one part in so many of the time.
@@ -61,7 +59,7 @@ class EventStreams::WorkWatch final : public WorkListener,
     const detail::Lock lock(mutex_);
     if (closed_ || armed_ || streams_.listeners_ == 0) return;
     armed_ = true;
-    streams_.parts_.timers.at(std::max(steady_clock::now(), last_ + kWorkInterval),
+    streams_.parts_.timers.at(std::max(streams_.parts_.clock.steady(), last_ + kWorkInterval),
                               [self = shared_from_this()] { self->tell(); });
   }
 
@@ -76,7 +74,7 @@ class EventStreams::WorkWatch final : public WorkListener,
       const detail::Lock lock(mutex_);
       if (closed_) return;
       armed_ = false;
-      last_ = steady_clock::now();
+      last_ = streams_.parts_.clock.steady();
     }
     streams_.broadcast(event_);
   }
@@ -174,7 +172,7 @@ void EventStreams::broadcast(const std::string& text) noexcept {
 }
 
 void EventStreams::beat() {
-  parts_.timers.at(steady_clock::now() + kHeartbeat, [this] {
+  parts_.timers.at(parts_.clock.steady() + kHeartbeat, [this] {
     broadcast(":\n\n");
     beat();
   });
@@ -208,9 +206,9 @@ void EventStreams::stop() {
 void EventStreams::sample_until_stopped(const std::stop_token& stop) {
   const std::stop_callback wake(stop, [this] { wake_sampler(); });
   while (!stop.stop_requested()) {
-    const SteadyTime started = steady_clock::now();
+    const SteadyTime started = parts_.clock.steady();
     const Duration took = sample(stop);
-    const SteadyTime rested = steady_clock::now() + std::min(took * kSampleShare, kLongestRest);
+    const SteadyTime rested = parts_.clock.steady() + std::min(took * kSampleShare, kLongestRest);
     const SteadyTime watched = std::max(started + kWatchedInterval, rested);
     const SteadyTime unwatched = std::max(started + kUnwatchedInterval, rested);
     rest(stop, watched, unwatched);
@@ -237,7 +235,7 @@ Duration EventStreams::sample(const std::stop_token& stop) {
   const std::vector<ServedStorePtr> stores = stores_.all();
   // What there was no time for comes first.
   if (to_ask_.empty()) std::ranges::copy(choose(stores), std::back_inserter(to_ask_));
-  ask(stop, steady_clock::now() + kRoundLength);
+  ask(stop, parts_.clock.steady() + kRoundLength);
   std::vector<QueueSample> samples;
   const Duration took = take_answers(samples);
   give_up_waiting();
@@ -292,7 +290,7 @@ void EventStreams::ask(const std::stop_token& stop, SteadyTime until) {
     if (!store) continue;
     ++under_way_;
     lock.unlock();
-    asked_.emplace(store, steady_clock::now());
+    asked_.emplace(store, parts_.clock.steady());
     store->calls.submit_own([this, store, round]() noexcept { count(store, round); });
     lock.lock();
   }
@@ -309,7 +307,7 @@ bool EventStreams::wait_for_answers(const std::stop_token& stop, SteadyTime unti
 }
 
 void EventStreams::count(const ServedStorePtr& store, std::uint64_t round) noexcept {
-  const SteadyTime began = steady_clock::now();
+  const SteadyTime began = parts_.clock.steady();
   Answer answer{.store = store, .name = store->name(), .round = round};
   try {
     answer.health = store->ask_health();
@@ -324,7 +322,7 @@ void EventStreams::count(const ServedStorePtr& store, std::uint64_t round) noexc
     answer.health = {HealthStatus::unavailable, failure.what()};
     store->note_health(answer.health);
   }
-  answer.took = std::chrono::ceil<Duration>(steady_clock::now() - began);
+  answer.took = std::chrono::ceil<Duration>(parts_.clock.steady() - began);
   const detail::Lock lock(answers_mutex_);
   if (round == round_) --under_way_;
   answers_.push_back(std::move(answer));
@@ -361,7 +359,7 @@ Duration EventStreams::take_answers(std::vector<QueueSample>& samples) {
 }
 
 void EventStreams::give_up_waiting() {
-  const SteadyTime long_ago = steady_clock::now() - kHangsAfter;
+  const SteadyTime long_ago = parts_.clock.steady() - kHangsAfter;
   std::erase_if(asked_, [](const auto& entry) { return entry.first.expired(); });
   for (const auto& [asked, since] : asked_) {
     const ServedStorePtr store = asked.lock();

@@ -106,7 +106,7 @@ void Recovery::remove(std::string_view name) {
 
 void Recovery::start() {
   show_figures();
-  parts_.timers.at(std::chrono::steady_clock::now() + kShowInterval, [this] { start(); });
+  parts_.timers.at(parts_.clock.steady() + kShowInterval, [this] { start(); });
 }
 
 void Recovery::stop() {

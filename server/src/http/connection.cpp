@@ -149,7 +149,8 @@ void Connection::on_body_wanted(HttpExchange& exchange) noexcept {
   guard(&Connection::advance);
 }
 
-void Connection::on_tick(EventLoop::Time now) noexcept {
+void Connection::on_tick() noexcept {
+  const SteadyTime now = this->now();
   if (now >= write_deadline_) return close();
   if (now < read_deadline_) return;
   guard(&Connection::on_too_slow);
@@ -239,7 +240,7 @@ void Connection::wait_for(Awaited awaited) {
   awaited_ = awaited;
   switch (awaited) {
     case Awaited::nothing:
-      read_deadline_ = EventLoop::Time::max();
+      read_deadline_ = SteadyTime::max();
       break;
     case Awaited::request:
       read_deadline_ = now() + service_.limits().idle_timeout;
@@ -264,8 +265,8 @@ void Connection::accept(RequestHead head) {
   const auto content_length = head.content_length;
   const std::string target = std::move(head.target);
 
-  exchange_ =
-      std::make_shared<HttpExchange>(shared_from_this(), make_request(std::move(head), peer_));
+  exchange_ = std::make_shared<HttpExchange>(shared_from_this(),
+                                             make_request(std::move(head), peer_), now());
   exchange_->bytes_in = head_bytes_;
   Request& request = exchange_->incoming();
   const auto expectation = request.fields.get("Expect");
@@ -499,7 +500,8 @@ void Connection::finish_request() {
 /// last answer.
 void Connection::refuse_bytes(const BadRequest& why) {
   if (!exchange_) {
-    exchange_ = std::make_shared<HttpExchange>(shared_from_this(), make_unreadable_request(peer_));
+    exchange_ =
+        std::make_shared<HttpExchange>(shared_from_this(), make_unreadable_request(peer_), now());
     exchange_->bytes_in = input_.size();
   }
   if (const auto sink = std::exchange(sink_, nullptr)) sink->on_broken();
@@ -513,7 +515,7 @@ void Connection::refuse_bytes(const BadRequest& why) {
 }
 
 void Connection::record(int status, const std::string& cause) {
-  const auto took = std::chrono::steady_clock::now() - exchange_->started;
+  const auto took = now() - exchange_->started;
   const Route* route = exchange_->route;
   service_.record(exchange_->request(),
                   {.method = to_string(exchange_->request().method),
@@ -598,7 +600,7 @@ void Connection::write_on() {
   sending_.clear();
   if (sending_.capacity() > kKeepBytes) sending_.shrink_to_fit();
   is_writing_ = false;
-  write_deadline_ = EventLoop::Time::max();
+  write_deadline_ = SteadyTime::max();
   if (state_ == State::streaming) take_stream_pieces();
   advance();
 }

@@ -38,7 +38,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_answer(HttpExchange& exchange) noexcept;
   void on_stream_pieces(HttpExchange& exchange) noexcept;
   void on_body_wanted(HttpExchange& exchange) noexcept;
-  void on_tick(EventLoop::Time now) noexcept;
+  void on_tick() noexcept;
 
   /// Goes as soon as no request is under way.
   void drain() noexcept;
@@ -114,7 +114,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void end_connection();
   void close() noexcept;
   void wait_for(Awaited awaited);
-  [[nodiscard]] static EventLoop::Time now() { return std::chrono::steady_clock::now(); }
+  [[nodiscard]] SteadyTime now() const { return service_.clock().steady(); }
 
   const std::shared_ptr<EventLoop> loop_;
   HttpService& service_;
@@ -145,9 +145,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string sending_;  ///< being written
   std::size_t sent_ = 0;
   std::size_t write_step_ = 0;  ///< once this is sent the client gets more time
-  EventLoop::Time read_deadline_ = EventLoop::Time::max();
-  EventLoop::Time stream_deadline_ = EventLoop::Time::max();  ///< of the body of a sink
-  EventLoop::Time write_deadline_ = EventLoop::Time::max();
+  SteadyTime read_deadline_ = SteadyTime::max();
+  SteadyTime stream_deadline_ = SteadyTime::max();  ///< of the body of a sink
+  SteadyTime write_deadline_ = SteadyTime::max();
 
   std::shared_ptr<HttpExchange> exchange_;
   std::optional<Response> early_;  ///< sent once the body, which nobody wants, is in

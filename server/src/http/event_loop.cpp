@@ -114,8 +114,7 @@ void EventLoop::for_each(const std::function<void(Connection&)>& call) {
 }
 
 void EventLoop::look_at_deadlines() {
-  const Time now = std::chrono::steady_clock::now();
-  for_each([now](Connection& connection) { connection.on_tick(now); });
+  for_each([](Connection& connection) { connection.on_tick(); });
   impl_->ticker.expires_after(tick_);
   impl_->ticker.async_wait([this](const boost::system::error_code& error) {
     if (!error && !has_ended_) look_at_deadlines();

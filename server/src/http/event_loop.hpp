@@ -25,8 +25,6 @@ class HttpExchange;
 /// touched by no other thread, so that it needs neither locks nor strands.
 class EventLoop {
  public:
-  using Time = std::chrono::steady_clock::time_point;
-
   /// Deadlines are looked at once in each interval.
   explicit EventLoop(std::chrono::milliseconds tick);
   ~EventLoop();

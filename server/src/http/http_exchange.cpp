@@ -8,8 +8,9 @@
 
 namespace oncebox::server {
 
-HttpExchange::HttpExchange(std::shared_ptr<Connection> connection, Request request)
-    : Exchange(std::move(request)), connection_(std::move(connection)) {}
+HttpExchange::HttpExchange(std::shared_ptr<Connection> connection, Request request,
+                           SteadyTime started)
+    : Exchange(std::move(request)), started(started), connection_(std::move(connection)) {}
 
 HttpExchange::~HttpExchange() {
   if (!response_.undelivered) return;

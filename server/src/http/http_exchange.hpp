@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -9,6 +8,7 @@
 
 #include "http/exchange.hpp"
 #include "http/router.hpp"
+#include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
 
 namespace oncebox::server {
@@ -40,7 +40,7 @@ class HttpResponseStream final : public ResponseStream {
 /// closed. A handler owns a share (`share`), and the last share to go without an answer makes one.
 class HttpExchange final : public Exchange, public std::enable_shared_from_this<HttpExchange> {
  public:
-  HttpExchange(std::shared_ptr<Connection> connection, Request request);
+  HttpExchange(std::shared_ptr<Connection> connection, Request request, SteadyTime started);
   ~HttpExchange() override;
 
   void send(Response response) noexcept override;
@@ -75,7 +75,7 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
   void close_stream() noexcept;
 
   const Route* route = nullptr;
-  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
+  const SteadyTime started;
   std::size_t bytes_in = 0;
   std::size_t bytes_out = 0;
 

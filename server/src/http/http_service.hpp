@@ -44,6 +44,8 @@ class HttpService {
               const Clock& clock);
 
   [[nodiscard]] const HttpLimits& limits() const noexcept { return limits_; }
+  /// By which deadlines are kept and requests are timed.
+  [[nodiscard]] const Clock& clock() const noexcept { return clock_; }
   [[nodiscard]] const RequestGate& gate() const noexcept { return gate_; }
   [[nodiscard]] const ResponseHeads& heads() const noexcept { return heads_; }
 
