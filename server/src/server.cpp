@@ -135,7 +135,7 @@ class Server::Impl {
         api_(options_, stores_, metrics_, logger, clock),
         webhooks_(
             options_.webhooks, [this](std::string_view name) { return api_.find_store(name); },
-            metrics_, logger, clock),
+            api_.calls(), metrics_, logger, clock),
         http_(options_, router_, authenticator_, logger, transport_metrics_, clock) {
     if (own_stores_) require_known_stores(options_, stores_);
     api_.add_routes(router_);

@@ -43,7 +43,7 @@ Operations routed_operations() {
   const ServerOptions options;
   const auto stores = borrowed_set({{"main", store}}, logger);
   Api api(options, *stores, metrics, logger, clock);
-  Webhooks webhooks({}, nullptr, metrics, logger, clock);
+  Webhooks webhooks({}, nullptr, api.calls(), metrics, logger, clock);
   Router router;
   api.add_routes(router);
   webhooks.add_routes(router);

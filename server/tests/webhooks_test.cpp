@@ -5,9 +5,11 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "api/borrowed_stores.hpp"
+#include "api/call_pool.hpp"
 #include "http/answers.hpp"
 #include "observe/metrics.hpp"
 #include "oncebox/error.hpp"
@@ -56,11 +58,12 @@ class WebhooksTest : public ::testing::Test {
     webhooks_ = std::make_unique<Webhooks>(
         webhooks,
         [this](std::string_view name) {
+          stored_on_ = std::this_thread::get_id();
           const auto found = hosted_.find(name.empty() ? "main" : std::string(name));
           if (found != hosted_.end()) return found->second;
           throw Error(ErrorCode::not_found, "there is no store of this name");
         },
-        metrics_, logger_, clock_);
+        calls_, metrics_, logger_, clock_);
     router_ = {};
     webhooks_->add_routes(router_);
   }
@@ -114,6 +117,8 @@ class WebhooksTest : public ::testing::Test {
   std::map<std::string, HostedStorePtr> hosted_;
   std::unique_ptr<Webhooks> webhooks_;
   Router router_;
+  std::thread::id stored_on_;  ///< where the last one was checked and named
+  CallPool calls_{1, 64};
 };
 
 TEST_F(WebhooksTest, AGoodSignatureStoresTheRawBodyAndTellsSo) {
@@ -137,6 +142,32 @@ TEST_F(WebhooksTest, AGoodSignatureStoresTheRawBodyAndTellsSo) {
             (Headers{{"contentType", "application/json"}, {"traceparent", trace}}));
   ASSERT_TRUE(message.hash);
   EXPECT_EQ(message.hash->digest_hex(), kHelloSha256);
+}
+
+TEST_F(WebhooksTest, ALargeBodyIsNotCheckedOnAThreadOfTheSockets) {
+  configure({{.name = "hook",
+              .scheme = WebhookScheme::hmac,
+              .secrets = {kSecret},
+              .hmac = {.header = "X-Signature"},
+              .topic = "{json:/type}"}});
+  const auto body = [](std::size_t bytes) {
+    return R"({"type":"order","text":")" + std::string(bytes, 'x') + "\"}";
+  };
+  const auto signature = [](const std::string& text) {
+    return to_hex(HmacKey(kSecret, HmacAlgorithm::sha256).sign({text}));
+  };
+  const std::string small = body(1'000);
+  EXPECT_EQ(send({small, {{"X-Signature", signature(small)}}}).status, 200);
+  EXPECT_EQ(stored_on_, std::this_thread::get_id());
+
+  const std::string large = body(std::size_t{1} << 20);
+  EXPECT_EQ(send({large, {{"X-Signature", signature(large)}}}).status, 200);
+  EXPECT_NE(stored_on_, std::this_thread::get_id());
+  EXPECT_EQ(send({large, {{"X-Signature", signature(small)}}}).status, 401);
+  const std::string nameless(std::size_t{1} << 20, 'x');
+  EXPECT_EQ(send({nameless, {{"X-Signature", signature(nameless)}}}).status, 200)
+      << "what the templates do not find is named otherwise";
+  EXPECT_EQ(stored(main_).size(), 3U);
 }
 
 TEST_F(WebhooksTest, ADuplicateIsASuccessToo) {

@@ -83,6 +83,8 @@ class Api::Impl {
     return {served, &served->store};
   }
 
+  CallPool& calls() noexcept { return calls_; }
+
   Readiness readiness() {
     const detail::Lock lock(readiness_mutex_);
     if (parts_.clock.steady() < readiness_until_) return readiness_;
@@ -117,6 +119,7 @@ void Api::add_routes(Router& router) { impl_->add_routes(router); }
 void Api::start() { impl_->start(); }
 void Api::drain() noexcept { impl_->drain(); }
 HostedStorePtr Api::find_store(std::string_view name) { return impl_->find_store(name); }
+CallPool& Api::calls() noexcept { return impl_->calls(); }
 Api::Readiness Api::readiness() { return impl_->readiness(); }
 
 }  // namespace oncebox::server

@@ -13,6 +13,7 @@
 
 namespace oncebox::server {
 
+class CallPool;
 class Metrics;
 
 /// What the service does with its stores: the routes of `/v1` but for webhooks, and the work behind
@@ -34,6 +35,9 @@ class Api {
 
   /// An empty name means the default. Throws `not_found`, and `unavailable` while it is down.
   [[nodiscard]] HostedStorePtr find_store(std::string_view name);
+
+  /// The threads for what would hold up a thread of the sockets.
+  [[nodiscard]] CallPool& calls() noexcept;
 
   /// Whether the default store can be used, or any where there is no default, and how many others
   /// are known to be down. The default store is asked, at most once a second, because probes come

@@ -4,6 +4,7 @@
 
 #include "api/api_routes.hpp"
 #include "api/intake.hpp"
+#include "api/large_bodies.hpp"
 #include "api/ndjson_intake.hpp"
 #include "http/media_type.hpp"
 #include "oncebox/wire/queue_json.hpp"
@@ -12,9 +13,6 @@
 namespace oncebox::server {
 
 namespace {
-
-/// A larger body is not read on a thread of the sockets.
-constexpr std::size_t kSmallBodyBytes = std::size_t{64} << 10;
 
 class Enqueue {
  public:
@@ -43,18 +41,10 @@ class Enqueue {
 
   /// Together with those of other clients.
   void enqueue_single(const QueueCall& call) const {
-    if (call.request().body.size() <= kSmallBodyBytes) {
-      submit_single(call.exchange, call.queue, parts_.clock);
-      return;
-    }
-    call.queue->calls.submit(
-        [exchange = call.exchange, queue = call.queue, &clock = parts_.clock]() noexcept {
-          try {
-            submit_single(exchange, queue, clock);
-          } catch (...) {
-            exchange->send(failure_response(std::current_exception(), exchange->request()));
-          }
-        });
+    call_with_body(call.queue->calls, call.exchange,
+                   [exchange = call.exchange, queue = call.queue, &clock = parts_.clock] {
+                     submit_single(exchange, queue, clock);
+                   });
   }
 
   static void submit_single(const ExchangePtr& exchange, const ServedQueuePtr& queue,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/api_routes.hpp"
+#include "api/large_bodies.hpp"
 #include "observe/metrics.hpp"
 #include "oncebox/audit_trail.hpp"
 #include "oncebox/wire/key_json.hpp"
@@ -52,29 +53,33 @@ class KeyRoutes {
   // store was removed, and hold it.
 
   void try_begin(const StoreCall& call) const {
-    const ServedStorePtr& store = call.store;
-    store->store.begins().submit_then(
-        wire::read_try_begin(call.request().body, parts_.options.retention.keys),
-        [exchange = call.exchange, store](HostedStore::Begins::Result result) noexcept {
-          answer(*exchange, [&] {
-            const BeginOutcome outcome = std::move(result).outcome();
-            store->store.metrics().on_keys("begin", outcome_word(outcome));
-            return json_response(wire::write_try_begin(outcome));
+    const auto begin = [this, exchange = call.exchange, store = call.store] {
+      store->store.begins().submit_then(
+          wire::read_try_begin(exchange->request().body, parts_.options.retention.keys),
+          [exchange, store](HostedStore::Begins::Result result) noexcept {
+            answer(*exchange, [&] {
+              const BeginOutcome outcome = std::move(result).outcome();
+              store->store.metrics().on_keys("begin", outcome_word(outcome));
+              return json_response(wire::write_try_begin(outcome));
+            });
           });
-        });
+    };
+    call_with_body(call.store->calls, call.exchange, begin);
   }
 
   void mark_processed(const StoreCall& call) const {
-    const ServedStorePtr& store = call.store;
-    store->store.completions().submit_then(
-        wire::read_mark_processed(call.request().body, rule_, parts_.options.retention.keys),
-        [exchange = call.exchange, store](HostedStore::Completions::Result result) noexcept {
-          answer(*exchange, [&] {
-            const CompleteOutcome outcome = std::move(result).outcome();
-            store->store.metrics().on_keys("complete", outcome_word(outcome));
-            return json_response(wire::write_mark_processed(outcome));
+    const auto complete = [this, exchange = call.exchange, store = call.store] {
+      store->store.completions().submit_then(
+          wire::read_mark_processed(exchange->request().body, rule_, parts_.options.retention.keys),
+          [exchange, store](HostedStore::Completions::Result result) noexcept {
+            answer(*exchange, [&] {
+              const CompleteOutcome outcome = std::move(result).outcome();
+              store->store.metrics().on_keys("complete", outcome_word(outcome));
+              return json_response(wire::write_mark_processed(outcome));
+            });
           });
-        });
+    };
+    call_with_body(call.store->calls, call.exchange, complete);
   }
 
   void release(const StoreCall& call) const {

@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "api/api_routes.hpp"
+#include "api/large_bodies.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/wire/message_json.hpp"
 #include "oncebox/wire/queue_json.hpp"
@@ -67,12 +68,16 @@ void add_work_routes(Router& router, const ApiContext& context) {
   const auto post = [&](std::string_view path, Scope scope, auto make) {
     add_queue_route(router, context, {Method::post, path, scope}, queue_answer(make));
   };
-  add_queue_route(router, context, {Method::post, "/messages/claim", Scope::consume},
-                  [](const QueueCall& call) {
-                    require_no_query(call.request());
-                    call.queue->claims->claim(
-                        call.exchange, wire::read_claim(body_or_empty_object(call.request())));
-                  });
+  add_queue_route(
+      router, context, {Method::post, "/messages/claim", Scope::consume},
+      [](const QueueCall& call) {
+        require_no_query(call.request());
+        call_with_body(call.queue->calls, call.exchange,
+                       [exchange = call.exchange, queue = call.queue] {
+                         queue->claims->claim(
+                             exchange, wire::read_claim(body_or_empty_object(exchange->request())));
+                       });
+      });
   post("/messages/settle", Scope::consume, settle);
   post("/messages/extend", Scope::consume, extend);
   post("/messages/observe", Scope::produce, observe);

@@ -7,7 +7,9 @@
 #include <string_view>
 #include <utility>
 
+#include "api/call_pool.hpp"
 #include "api/intake.hpp"
+#include "api/large_bodies.hpp"
 #include "http/answers.hpp"
 #include "observe/metrics.hpp"
 #include "oncebox/error.hpp"
@@ -171,9 +173,13 @@ void validate_webhooks(const std::vector<WebhookOptions>& webhooks) {
 
 class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
  public:
-  Impl(const std::vector<WebhookOptions>& webhooks, FindHostedStore find_store, Metrics& metrics,
-       Logger& logger, const Clock& clock)
-      : find_store_(std::move(find_store)), metrics_(metrics), logger_(logger), clock_(clock) {
+  Impl(const std::vector<WebhookOptions>& webhooks, FindHostedStore find_store, CallPool& calls,
+       Metrics& metrics, Logger& logger, const Clock& clock)
+      : find_store_(std::move(find_store)),
+        calls_(calls),
+        metrics_(metrics),
+        logger_(logger),
+        clock_(clock) {
     for (const WebhookOptions& options : webhooks) {
       if (find(options.name) != nullptr) refuse_second(options);
       served_.emplace_back(new Served{Webhook(options), options.store});
@@ -186,12 +192,10 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
     if (served == nullptr) {
       throw Error(ErrorCode::not_found, "there is no webhook of this name");
     }
-    const SignatureCheck check = served->webhook.signature().check(request, clock_.now());
-    if (check == SignatureCheck::good) {
-      store(*served, exchange);
-    } else {
-      refuse(served->webhook, check, *exchange);
-    }
+    // In the lane of no store: whether there is one is said to those alone who prove who they are.
+    call_with_body(calls_, exchange, [self = shared_from_this(), served, exchange] {
+      self->check_and_store(*served, exchange);
+    });
   }
 
  private:
@@ -214,6 +218,16 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
       if (error.code() != ErrorCode::not_found) throw;
       // The sender has made no mistake, and may try again.
       throw Error(ErrorCode::unavailable, "the store of this webhook is not there");
+    }
+  }
+
+  void check_and_store(const Served& served, const ExchangePtr& exchange) {
+    const SignatureCheck check =
+        served.webhook.signature().check(exchange->request(), clock_.now());
+    if (check == SignatureCheck::good) {
+      store(served, exchange);
+    } else {
+      refuse(served.webhook, check, *exchange);
     }
   }
 
@@ -273,6 +287,7 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
   }
 
   const FindHostedStore find_store_;
+  CallPool& calls_;
   Metrics& metrics_;
   Logger& logger_;
   const Clock& clock_;
@@ -280,8 +295,9 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
 };
 
 Webhooks::Webhooks(const std::vector<WebhookOptions>& webhooks, FindHostedStore find_store,
-                   Metrics& metrics, Logger& logger, const Clock& clock)
-    : impl_(std::make_shared<Impl>(webhooks, std::move(find_store), metrics, logger, clock)) {}
+                   CallPool& calls, Metrics& metrics, Logger& logger, const Clock& clock)
+    : impl_(
+          std::make_shared<Impl>(webhooks, std::move(find_store), calls, metrics, logger, clock)) {}
 
 Webhooks::~Webhooks() = default;
 

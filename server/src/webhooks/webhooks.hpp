@@ -11,6 +11,7 @@
 
 namespace oncebox::server {
 
+class CallPool;
 class Metrics;
 
 /// Throws `invalid_argument` or `out_of_range`, naming the webhook and the option, for one that
@@ -23,9 +24,10 @@ void validate_webhooks(const std::vector<WebhookOptions>& webhooks);
 /// is their proof.
 class Webhooks {
  public:
-  /// Metrics, logger and clock are borrowed. Throws as `validate_webhooks` does. Whether the store
-  /// of a webhook is there is seen when a request comes.
-  Webhooks(const std::vector<WebhookOptions>& webhooks, FindHostedStore find_store,
+  /// Everything but the options is borrowed until the last call has ended: large bodies are checked
+  /// on the threads of `calls`. Throws as `validate_webhooks` does. Whether the store of a webhook
+  /// is there is seen when a request comes.
+  Webhooks(const std::vector<WebhookOptions>& webhooks, FindHostedStore find_store, CallPool& calls,
            Metrics& metrics, Logger& logger, const Clock& clock);
   ~Webhooks();
   Webhooks(const Webhooks&) = delete;
