@@ -1,7 +1,5 @@
 #include "oncebox/detail/intake.hpp"
 
-#include <fmt/format.h>
-
 #include <optional>
 #include <span>
 
@@ -92,13 +90,8 @@ void Intake::prepare_single(Message& message) const {
 }
 
 void Intake::prepare(Message& message) const {
-  if (message.due_at) require_in_range("due time", *message.due_at);
-  if (message.expires_at) require_in_range("expiry", *message.expires_at);
-  if (message.payload.size() > options_.max_payload_bytes) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("the payload has {} bytes; this store takes at most {}",
-                            message.payload.size(), options_.max_payload_bytes));
-  }
+  require_schedule(message.due_at, message.expires_at);
+  require_payload_size(message.payload.size(), options_.max_payload_bytes);
   if (!message.hash && options_.missing_hash == MissingHash::sha256_of_payload) {
     message.hash = ContentHash::sha256_of(message.payload);
   }

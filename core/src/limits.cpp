@@ -42,4 +42,17 @@ void require_in_range(std::string_view what, TimePoint value) {
               fmt::format("the {} lies outside the years 1970 to 9999", what));
 }
 
+void require_schedule(const std::optional<TimePoint>& due_at,
+                      const std::optional<TimePoint>& expires_at) {
+  if (due_at) require_in_range("due time", *due_at);
+  if (expires_at) require_in_range("expiry", *expires_at);
+}
+
+void require_payload_size(std::size_t bytes, std::size_t max_bytes) {
+  if (bytes <= max_bytes) return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("the payload has {} bytes; this store takes at most {}", bytes, max_bytes));
+}
+
 }  // namespace oncebox

@@ -39,10 +39,7 @@ std::span<const T> batch_of_one(const T& item) {
 
 void require_valid_batch(std::span<const Message> messages) {
   require_batch_size(messages.size());
-  for (const Message& message : messages) {
-    if (message.due_at) require_in_range("due time", *message.due_at);
-    if (message.expires_at) require_in_range("expiry", *message.expires_at);
-  }
+  for (const Message& message : messages) require_schedule(message.due_at, message.expires_at);
 }
 
 std::vector<EnqueueOutcome> QueueStore::enqueue(std::span<const Message> messages,

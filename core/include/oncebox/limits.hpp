@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -42,5 +43,12 @@ namespace oncebox {
 void require_in_range(std::string_view what, Duration value, Duration min, Duration max);
 void require_in_range(std::string_view what, std::size_t value, std::size_t min, std::size_t max);
 void require_in_range(std::string_view what, TimePoint value);
+
+/// Throws `out_of_range` for a message's due time or expiry that no store can keep.
+void require_schedule(const std::optional<TimePoint>& due_at,
+                      const std::optional<TimePoint>& expires_at);
+
+/// Throws `invalid_argument`, with both numbers, for a payload that is too large for its store.
+void require_payload_size(std::size_t bytes, std::size_t max_bytes);
 
 }  // namespace oncebox

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
 
 namespace oncebox::server {
 
@@ -151,11 +152,7 @@ std::string BatchDefaults::key_at(std::size_t place) const {
 }
 
 void prepare_for(const ServedQueue& queue, MissingHash missing_hash, Message& message) {
-  if (message.payload.size() > queue.max_payload_bytes) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("the payload has {} bytes; this store takes at most {}",
-                            message.payload.size(), queue.max_payload_bytes));
-  }
+  require_payload_size(message.payload.size(), queue.max_payload_bytes);
   if (!message.hash && missing_hash == MissingHash::sha256_of_payload) {
     message.hash = ContentHash::sha256_of(message.payload);
   }

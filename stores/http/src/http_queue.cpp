@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 
+#include "oncebox/limits.hpp"
 #include "oncebox/wire/edit_json.hpp"
 #include "oncebox/wire/encoding.hpp"
 #include "oncebox/wire/message_json.hpp"
@@ -33,12 +34,9 @@ std::string enqueue_query(const EnqueueOptions& options) {
 
 // `items` have payloads; without a limit of our own the service decides.
 template <class Item>
-void require_payload_size(std::span<const Item> items, std::optional<std::size_t> most) {
+void require_payload_sizes(std::span<const Item> items, std::optional<std::size_t> most) {
   for (const Item& item : items) {
-    if (!most || item.payload.size() <= *most) continue;
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("the payload has {} bytes; at most {} are allowed", item.payload.size(),
-                            *most));
+    if (most) require_payload_size(item.payload.size(), *most);
   }
 }
 
@@ -52,7 +50,7 @@ ApiCall HttpQueue::post(std::string_view path, std::string body, Effect effect) 
 
 std::vector<EnqueueOutcome> HttpQueue::do_enqueue(std::span<const Message> messages,
                                                   const EnqueueOptions& options) {
-  require_payload_size(messages, client_.options().max_payload_bytes);
+  require_payload_sizes(messages, client_.options().max_payload_bytes);
   const ApiCall call =
       post(enqueue_query(options), wire::write_messages(messages), Effect::repeats);
   return client_.call_batch(call, messages.size(), wire::read_enqueued);
@@ -147,7 +145,7 @@ std::size_t HttpQueueOperator::do_revive_matching(const MessageFilter& filter,
 
 std::vector<ReviveOutcome> HttpQueueOperator::do_revive_edited(std::span<const EditedMessage> edits,
                                                                const ReviveOptions& options) {
-  require_payload_size(edits, client_.options().max_payload_bytes);
+  require_payload_sizes(edits, client_.options().max_payload_bytes);
   const ApiCall call{.path = prefix_ + "/dead/edit", .body = wire::write_edit(edits, options)};
   return client_.call_batch(call, edits.size(), wire::read_revived);
 }

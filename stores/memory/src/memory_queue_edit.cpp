@@ -1,10 +1,7 @@
-#include <fmt/format.h>
-
 #include <unordered_set>
 #include <utility>
 
 #include "memory_queue.hpp"
-#include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 
 namespace oncebox::memory {
@@ -21,10 +18,7 @@ struct MemoryQueue::PreparedEdit {
 };
 
 void MemoryQueue::require_payload_size(const Payload& payload) const {
-  if (payload.size() <= options_.max_payload_bytes) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("a payload has {} bytes; this store takes at most {}", payload.size(),
-                          options_.max_payload_bytes));
+  oncebox::require_payload_size(payload.size(), options_.max_payload_bytes);
 }
 
 MemoryQueue::PreparedEdit MemoryQueue::prepare(Row& row, const Payload& payload,

@@ -1,12 +1,11 @@
 #include "arrivals.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 #include <tuple>
 
 #include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
 #include "oncebox/sql/header_json.hpp"
 #include "oncebox/sql/intake.hpp"
 
@@ -208,11 +207,7 @@ std::size_t checked_sum(std::size_t bytes, const Payload& payload, std::size_t m
     throw Error(ErrorCode::invalid_argument,
                 "the payloads of one call have more than 256 MiB together; split the batch");
   }
-  if (payload.size() > max_payload_bytes) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("a payload has {} bytes; this store takes at most {}", payload.size(),
-                            max_payload_bytes));
-  }
+  require_payload_size(payload.size(), max_payload_bytes);
   return bytes + payload.size();
 }
 

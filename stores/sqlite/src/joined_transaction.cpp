@@ -80,7 +80,7 @@ std::vector<EnqueueOutcome> JoinedTransaction::do_enqueue(QueueKind queue,
                 "no transaction is open on this connection; run BEGIN IMMEDIATE first");
   }
   for (const Message& message : messages) {
-    require_payload_size(message.payload, impl_->options.max_payload_bytes);
+    require_payload_size(message.payload.size(), impl_->options.max_payload_bytes);
   }
   connection.execute("SAVEPOINT oncebox_enqueue");
   try {

@@ -1,7 +1,5 @@
 #include "queue_intake.hpp"
 
-#include <fmt/format.h>
-
 #include <optional>
 
 #include "oncebox/error.hpp"
@@ -20,13 +18,6 @@ EnqueueOutcome take_in_one(QueueTable& table, const Message& message, const Enqu
 }
 
 }  // namespace
-
-void require_payload_size(const Payload& payload, std::size_t max_bytes) {
-  if (payload.size() <= max_bytes) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("a payload has {} bytes; this store takes at most {}", payload.size(),
-                          max_bytes));
-}
 
 std::vector<EnqueueOutcome> take_in(QueueTable& table, std::span<const Message> messages,
                                     const EnqueueOptions& options, TimePoint now) {

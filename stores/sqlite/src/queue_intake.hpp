@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -8,9 +7,6 @@
 #include "queue_table.hpp"
 
 namespace oncebox::sqlite {
-
-/// Throws `invalid_argument` for a payload with more bytes than that.
-void require_payload_size(const Payload& payload, std::size_t max_bytes);
 
 /// Takes messages in, inside a transaction and between `begin_call` and `end_call` of the table.
 [[nodiscard]] std::vector<EnqueueOutcome> take_in(QueueTable& table,

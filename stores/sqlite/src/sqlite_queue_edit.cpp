@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
 #include "oncebox/sql/storage_key.hpp"
-#include "queue_intake.hpp"
 #include "sqlite_queue.hpp"
 
 namespace oncebox::sqlite {
@@ -49,7 +49,9 @@ ReviveOutcome SqliteQueue::revive_edited_one(const EditedMessage& edit,
 
 std::vector<ReviveOutcome> SqliteQueue::do_revive_edited(std::span<const EditedMessage> edits,
                                                          const ReviveOptions& options) {
-  for (const EditedMessage& edit : edits) require_payload_size(edit.payload, max_payload_bytes_);
+  for (const EditedMessage& edit : edits) {
+    require_payload_size(edit.payload.size(), max_payload_bytes_);
+  }
   auto outcomes = write(Flush::required, [&](TimePoint now) {
     std::vector<ReviveOutcome> answers;
     answers.reserve(edits.size());

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "oncebox/limits.hpp"
 #include "oncebox/sql/intake.hpp"
 #include "queue_intake.hpp"
 #include "sqlite_queue.hpp"
@@ -8,7 +9,9 @@ namespace oncebox::sqlite {
 
 std::vector<EnqueueOutcome> SqliteQueue::do_enqueue(std::span<const Message> messages,
                                                     const EnqueueOptions& options) {
-  for (const Message& message : messages) require_payload_size(message.payload, max_payload_bytes_);
+  for (const Message& message : messages) {
+    require_payload_size(message.payload.size(), max_payload_bytes_);
+  }
   auto outcomes = write(Flush::required,
                         [&](TimePoint now) { return take_in(table_, messages, options, now); });
   if (std::any_of(outcomes.begin(), outcomes.end(), brings_work)) listeners_.notify();

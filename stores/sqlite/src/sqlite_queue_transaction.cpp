@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "oncebox/limits.hpp"
 #include "queue_intake.hpp"
 #include "sqlite_queue.hpp"
 #include "store_transaction.hpp"
@@ -18,7 +19,9 @@ struct NotAcknowledged {
 
 std::vector<EnqueueOutcome> SqliteQueue::enqueue_in_transaction(std::span<const Message> messages,
                                                                 const EnqueueOptions& options) {
-  for (const Message& message : messages) require_payload_size(message.payload, max_payload_bytes_);
+  for (const Message& message : messages) {
+    require_payload_size(message.payload.size(), max_payload_bytes_);
+  }
   table_.begin_call();
   std::vector<EnqueueOutcome> outcomes = take_in(table_, messages, options, parts_.clock.now());
   table_.end_call();
