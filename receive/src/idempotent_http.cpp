@@ -8,26 +8,18 @@
 
 #include "oncebox/content_hash.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/internal/http_text.hpp"
 #include "oncebox/receive/detail/key_gate.hpp"
 
 namespace oncebox {
 
 namespace {
 
+using detail::equal_ignoring_case;
+using detail::without_blanks_around;
+
 constexpr std::string_view kFingerprintScheme = "sha256:";
 constexpr Duration kLongestRetryAfter = std::chrono::seconds{5};
-
-bool equal_ignoring_case(std::string_view a, std::string_view b) noexcept {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](char x, char y) { return lower(x) == lower(y); });
-}
-
-std::string_view without_spaces_around(std::string_view text) noexcept {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
 
 // Those of one connection (RFC 9110, 7.6.1), and the length, which the framework counts.
 constexpr std::string_view kOfTheFramework =
@@ -38,7 +30,7 @@ constexpr std::string_view kOfTheFramework =
 bool lists(std::string_view list, std::string_view name) noexcept {
   while (!list.empty()) {
     const std::size_t comma = std::min(list.find(','), list.size());
-    if (equal_ignoring_case(without_spaces_around(list.substr(0, comma)), name)) return true;
+    if (equal_ignoring_case(without_blanks_around(list.substr(0, comma)), name)) return true;
     list.remove_prefix(std::min(comma + 1, list.size()));
   }
   return false;
@@ -51,7 +43,7 @@ std::optional<std::string> parse_quoted_key(std::string_view value) {
   for (std::size_t i = 1; i < value.size(); ++i) {
     char c = value[i];
     if (c == '"') {
-      const std::string_view rest = without_spaces_around(value.substr(i + 1));
+      const std::string_view rest = without_blanks_around(value.substr(i + 1));
       return rest.empty() || rest.front() == ';' ? std::optional(std::move(key)) : std::nullopt;
     }
     if (c == '\\') {
@@ -179,11 +171,11 @@ bool is_final_status(int status) noexcept {
 }
 
 std::optional<std::string> parse_idempotency_key(std::string_view value) {
-  value = without_spaces_around(value);
+  value = without_blanks_around(value);
   if (value.empty()) return std::nullopt;
   std::optional<std::string> key =
       value.front() == '"' ? parse_quoted_key(value) : parse_bare_key(value);
-  if (key && without_spaces_around(*key).empty()) key.reset();
+  if (key && without_blanks_around(*key).empty()) key.reset();
   return key;
 }
 

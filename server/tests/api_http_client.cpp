@@ -95,8 +95,8 @@ Response HttpClient::finish() {
     const std::size_t colon = line.find(':');
     std::string name = line.substr(0, colon);
     std::string value = line.substr(line.find_first_not_of(' ', colon + 1));
-    if (same_name(name, "Content-Length")) length = number_in(value, 10);
-    if (same_name(name, "Content-Type")) response.content_type = value;
+    if (equal_ignoring_case(name, "Content-Length")) length = number_in(value, 10);
+    if (equal_ignoring_case(name, "Content-Type")) response.content_type = value;
     response.fields.add(std::move(name), std::move(value));
   }
   response.body = take_bytes(length);

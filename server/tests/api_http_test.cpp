@@ -75,7 +75,7 @@ class OverHttp : public ::testing::TestWithParam<StoreKind> {
       if (match == nullptr) return;
       std::string type;
       for (const TestField& field : call.fields) {
-        if (same_name(field.name, "Content-Type")) type = field.value;
+        if (equal_ignoring_case(field.name, "Content-Type")) type = field.value;
       }
       record_exchange({.method = to_string(call.method),
                        .route = match->route->pattern,

@@ -1,37 +1,24 @@
 #include "payload_json.hpp"
 
-#include <algorithm>
 #include <string>
 #include <string_view>
 
+#include "oncebox/internal/http_text.hpp"
 #include "oncebox/wire/encoding.hpp"
 
 namespace oncebox::wire {
 
 namespace {
 
+using detail::bare_media_type;
+using detail::equal_ignoring_case;
+
 constexpr std::string_view kJsonType = "application/json";
 constexpr std::string_view kBytesType = "application/octet-stream";
 
-bool equal_ignoring_case(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [lower](char x, char y) { return lower(x) == lower(y); });
-}
-
-// Without parameters such as `; charset=utf-8`.
-std::string_view bare_type(std::string_view content_type) {
-  content_type = content_type.substr(0, content_type.find(';'));
-  while (!content_type.empty() && is_json_space(content_type.back())) content_type.remove_suffix(1);
-  while (!content_type.empty() && is_json_space(content_type.front())) {
-    content_type.remove_prefix(1);
-  }
-  return content_type;
-}
-
 bool is_json_type(std::string_view content_type) {
   constexpr std::string_view kSuffix = "+json";
-  const std::string_view type = bare_type(content_type);
+  const std::string_view type = bare_media_type(content_type);
   if (equal_ignoring_case(type, kJsonType)) return true;
   return type.size() > kSuffix.size() &&
          equal_ignoring_case(type.substr(type.size() - kSuffix.size()), kSuffix);
@@ -50,7 +37,7 @@ void write_payload(JsonWriter& writer, const Payload& payload, const Headers& he
   const std::string_view type = headers.content_type().value_or(std::string_view());
   if (is_json_type(type) && can_stand_as_json(bytes)) {
     writer.key("payload").raw(bytes);
-  } else if (!equal_ignoring_case(bare_type(type), kBytesType) && is_utf8(bytes)) {
+  } else if (!equal_ignoring_case(bare_media_type(type), kBytesType) && is_utf8(bytes)) {
     writer.field("payload", bytes);
   } else {
     writer.field("payloadBase64", to_base64(bytes));

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "http/incoming_request.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 
@@ -27,13 +28,6 @@ Value read_word(const wire::QueryParameter& parameter,
   throw Error(ErrorCode::invalid_argument,
               fmt::format("{}: must be one of {}", parameter.name, known));
 }
-
-bool is_lower_hex(std::string_view text) {
-  return std::ranges::all_of(
-      text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-}
-
-bool is_all_zero(std::string_view text) { return text.find_first_not_of('0') == text.npos; }
 
 MessageId new_message_id(const Clock& clock) { return Uuid::generate_v7(clock.now()).to_string(); }
 
@@ -99,23 +93,8 @@ std::optional<std::string> idempotency_key(const Request& request) {
 }
 
 std::optional<std::string_view> traceparent(const Request& request) noexcept {
-  // version "-" trace id "-" parent id "-" flags, and in later versions perhaps more.
-  constexpr std::size_t kLength = 55;
   const auto field = request.fields.get("traceparent");
-  if (!field || field->size() < kLength) return std::nullopt;
-  const std::string_view text = *field;
-  const std::string_view version = text.substr(0, 2);
-  const std::string_view trace = text.substr(3, 32);
-  const std::string_view parent = text.substr(36, 16);
-  const std::string_view flags = text.substr(53, 2);
-  if (text[2] != '-' || text[35] != '-' || text[52] != '-') return std::nullopt;
-  if (!is_lower_hex(version) || !is_lower_hex(trace) || !is_lower_hex(parent) ||
-      !is_lower_hex(flags)) {
-    return std::nullopt;
-  }
-  if (version == "ff" || is_all_zero(trace) || is_all_zero(parent)) return std::nullopt;
-  if (text.size() > kLength && (version == "00" || text[kLength] != '-')) return std::nullopt;
-  return text.substr(0, kLength);
+  return field ? read_traceparent(*field) : std::nullopt;
 }
 
 wire::MessageDefaults single_defaults(const Request& request, const Clock& clock) {

@@ -71,7 +71,7 @@ std::uint32_t read_scopes(std::string_view list, const std::string& where) {
 std::optional<std::string_view> bearer_token(std::string_view authorization) {
   constexpr std::string_view kScheme = "Bearer ";
   if (authorization.size() <= kScheme.size() ||
-      !same_name(authorization.substr(0, kScheme.size()), kScheme)) {
+      !equal_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) {
     return std::nullopt;
   }
   const std::string_view token = trim(authorization.substr(kScheme.size()));

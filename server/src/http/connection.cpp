@@ -270,11 +270,12 @@ void Connection::accept(RequestHead head) {
   exchange_->bytes_in = head_bytes_;
   Request& request = exchange_->incoming();
   const auto expectation = request.fields.get("Expect");
-  expects_continue_ = is_http_1_1_ && expectation && same_name(*expectation, "100-continue");
+  expects_continue_ =
+      is_http_1_1_ && expectation && equal_ignoring_case(*expectation, "100-continue");
 
   if (const auto bad = read_target_into(request, target)) {
     early_ = problem_response(problem_of(*bad), request);
-  } else if (expectation && !same_name(*expectation, "100-continue")) {
+  } else if (expectation && !equal_ignoring_case(*expectation, "100-continue")) {
     early_ = problem_response(
         problem_of({.status = 417, .detail = "only 100-continue can be expected"}), request);
   } else {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "oncebox/internal/http_text.hpp"
 #include "oncebox/wire/operator_json.hpp"
 
 namespace oncebox::server {
@@ -17,8 +18,7 @@ enum class Method { get, head, post, put, patch, delete_, options, other };
 
 [[nodiscard]] std::string_view to_string(Method method) noexcept;
 
-/// Whether two names of header fields are the same one: letters of ASCII are compared without case.
-[[nodiscard]] bool same_name(std::string_view left, std::string_view right) noexcept;
+using detail::equal_ignoring_case;
 
 /// Header fields of a request or an answer. Names are compared without case.
 class Fields {

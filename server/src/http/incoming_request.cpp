@@ -28,18 +28,22 @@ bool is_zero(std::string_view text) { return text.find_first_not_of('0') == text
 
 }  // namespace
 
-bool is_traceparent(std::string_view text) noexcept {
-  constexpr std::size_t kSize = 55;  // of version 00; later ones may append more
-  if (text.size() < kSize || text[2] != '-' || text[35] != '-' || text[52] != '-') return false;
+std::optional<std::string_view> read_traceparent(std::string_view text) noexcept {
+  // version "-" trace id "-" parent id "-" flags; versions after 00 may append more.
+  constexpr std::size_t kSize = 55;
+  if (text.size() < kSize || text[2] != '-' || text[35] != '-' || text[52] != '-') {
+    return std::nullopt;
+  }
   const std::string_view version = text.substr(0, 2);
   const std::string_view trace = text.substr(3, 32);
   const std::string_view parent = text.substr(36, 16);
   if (!is_lower_hex(version) || !is_lower_hex(trace) || !is_lower_hex(parent) ||
       !is_lower_hex(text.substr(53, 2))) {
-    return false;
+    return std::nullopt;
   }
-  if (version == "ff" || is_zero(trace) || is_zero(parent)) return false;
-  return text.size() == kSize || (version != "00" && text[kSize] == '-');
+  if (version == "ff" || is_zero(trace) || is_zero(parent)) return std::nullopt;
+  if (text.size() > kSize && (version == "00" || text[kSize] != '-')) return std::nullopt;
+  return text.substr(0, kSize);
 }
 
 Request make_request(RequestHead head, const std::string& peer) {
@@ -50,7 +54,7 @@ Request make_request(RequestHead head, const std::string& peer) {
   const auto id = request.fields.get("X-Request-Id");
   request.id = id && is_usable_id(*id) ? std::string(*id) : new_id();
   const auto traceparent = request.fields.get("traceparent");
-  if (traceparent && !is_traceparent(*traceparent)) request.fields.remove("traceparent");
+  if (traceparent && !read_traceparent(*traceparent)) request.fields.remove("traceparent");
   return request;
 }
 
@@ -64,7 +68,7 @@ std::optional<BadRequest> read_target_into(Request& request, std::string_view ta
   request.query = std::move(parts->query);
   if (parts->authority) {
     const auto host = request.fields.get("Host");
-    if (host && !same_name(*host, *parts->authority)) {
+    if (host && !equal_ignoring_case(*host, *parts->authority)) {
       return BadRequest{.detail = "the target and the field Host name two hosts"};
     }
   }

@@ -20,7 +20,7 @@ namespace oncebox::server {
 /// A request of which nothing could be read but where it came from.
 [[nodiscard]] Request make_unreadable_request(const std::string& peer);
 
-/// Whether a text is a W3C traceparent.
-[[nodiscard]] bool is_traceparent(std::string_view text) noexcept;
+/// The part of a W3C traceparent that every version has; nothing when the text is none.
+[[nodiscard]] std::optional<std::string_view> read_traceparent(std::string_view text) noexcept;
 
 }  // namespace oncebox::server

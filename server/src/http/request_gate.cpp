@@ -37,9 +37,9 @@ bool is_loopback_address(std::string_view name) {
 bool is_local_host(std::string_view host) {
   const std::string_view name = without_port(host);
   constexpr std::string_view kSuffix = ".localhost";
-  return same_name(name, "localhost") || is_loopback_address(name) ||
+  return equal_ignoring_case(name, "localhost") || is_loopback_address(name) ||
          (name.size() > kSuffix.size() &&
-          same_name(name.substr(name.size() - kSuffix.size()), kSuffix));
+          equal_ignoring_case(name.substr(name.size() - kSuffix.size()), kSuffix));
 }
 
 /// `https://shop.example:8443` gives `shop.example:8443`.
@@ -82,7 +82,7 @@ std::optional<Response> RequestGate::check_origin(const Request& request) const 
   }
   const auto origin = request.fields.get("Origin");
   if (!origin || changes_nothing(request.method) || is_allowed(*origin)) return std::nullopt;
-  if (same_name(host_of_origin(*origin), host) && !host.empty()) return std::nullopt;
+  if (equal_ignoring_case(host_of_origin(*origin), host) && !host.empty()) return std::nullopt;
   return refusal(403, "forbidden", "Another origin",
                  "pages of this origin may not call; see cors_origins", request);
 }
@@ -158,7 +158,7 @@ Response RequestGate::answer_options(const Request& request, const std::string& 
 
 bool RequestGate::is_allowed(std::string_view origin) const {
   return std::any_of(cors_origins_.begin(), cors_origins_.end(), [origin](const auto& allowed) {
-    return allowed == "*" || same_name(allowed, origin);
+    return allowed == "*" || equal_ignoring_case(allowed, origin);
   });
 }
 

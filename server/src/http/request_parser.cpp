@@ -137,7 +137,7 @@ class Message final : public beast_http::basic_parser<true> {
       }
     } else if (field == beast_http::field::transfer_encoding) {
       ++framing.transfer_encodings;
-      if (!same_name(as_view(value), "chunked")) {
+      if (!equal_ignoring_case(as_view(value), "chunked")) {
         return refuse({.status = 501, .detail = "Transfer-Encoding must be chunked"}, error);
       }
     } else if (field == beast_http::field::host) {

@@ -35,7 +35,8 @@ std::optional<std::vector<wire::QueryParameter>> read_query(std::string_view que
 /// Cuts `http://host` off a target in absolute form.
 std::optional<std::string> cut_authority(std::string_view& target) {
   for (const std::string_view scheme : {"http://", "https://"}) {
-    if (target.size() < scheme.size() || !same_name(target.substr(0, scheme.size()), scheme)) {
+    if (target.size() < scheme.size() ||
+        !equal_ignoring_case(target.substr(0, scheme.size()), scheme)) {
       continue;
     }
     target.remove_prefix(scheme.size());

@@ -22,7 +22,7 @@ bool is_ours(std::string_view name) {
       "Content-Length", "Transfer-Encoding", "Connection", "Content-Type", "Date",
       "Server",         "X-Request-Id"};
   return std::any_of(std::begin(kOurs), std::end(kOurs),
-                     [name](std::string_view ours) { return same_name(ours, name); });
+                     [name](std::string_view ours) { return equal_ignoring_case(ours, name); });
 }
 
 /// Whether a value can stand in a line: nothing may begin a line of its own.
