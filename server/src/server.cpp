@@ -214,7 +214,7 @@ Response Server::Impl::answer_readiness(const Request& request) {
                              .detail = "the server is stopping"},
                             request);
   }
-  const Api::Readiness readiness = api_.readiness();
+  const Readiness readiness = api_.readiness();
   if (readiness.ready && !readiness.degraded) return json_response(R"({"status":"ready"})");
   if (readiness.ready) {
     return json_response(

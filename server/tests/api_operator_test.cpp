@@ -262,7 +262,7 @@ TEST(Readiness, IsThatOfTheDefaultStoreAndAskedForAtMostOnceASecond) {
   ApiUnderTest under_test(quiet_options(), {{"main", store}, {"good", good}}, clock);
   // It is not waited for long, and a busy machine may need longer.
   std::chrono::steady_clock::time_point asked;
-  Api::Readiness first;
+  Readiness first;
   ASSERT_TRUE(eventually([&] {
     asked = std::chrono::steady_clock::now();
     first = under_test.api().readiness();
@@ -285,7 +285,7 @@ TEST(Readiness, AnotherStoreThatIsDownOnlyDegradesIt) {
   bad.set_health(HealthStatus::unavailable);
   ApiUnderTest under_test(quiet_options(), {{"good", good}, {"bad", bad}}, clock);
   // Known once the statistics have asked it.
-  Api::Readiness readiness;
+  Readiness readiness;
   ASSERT_TRUE(eventually([&] {
     readiness = under_test.api().readiness();
     return readiness.stores_down == 1 && readiness.ready;
@@ -308,7 +308,7 @@ TEST(Readiness, ADefaultStoreThatHangsIsNotReady) {
   SilentStore silent(clock);
   memory::MemoryStore good(clock);
   ApiUnderTest under_test(quiet_options(), {{"silent", silent}, {"good", good}}, clock);
-  const Api::Readiness readiness = under_test.api().readiness();
+  const Readiness readiness = under_test.api().readiness();
   EXPECT_FALSE(readiness.ready);
   EXPECT_EQ(readiness.detail, "store silent: it does not answer");
   silent.let_go();

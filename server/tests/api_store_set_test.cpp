@@ -252,7 +252,7 @@ TEST_F(ServedSetTest, AStoreThatIsDownIsUnavailableAndTheOthersAreNot) {
   EXPECT_EQ(refused.body.find("nobody@db"), std::string::npos) << refused.body;
   EXPECT_EQ(status(message_to("c")), 404);
 
-  Api::Readiness readiness;
+  Readiness readiness;
   EXPECT_TRUE(eventually([&] {
     readiness = under_test_->api().readiness();
     return readiness.ready;
@@ -279,7 +279,7 @@ TEST_F(ServedSetTest, IsNotReadyWithoutItsDefaultStore) {
   list({{"a", "url-a"}, {"b", "url-b"}});
   set_down("url-a", true);
   start();
-  const Api::Readiness readiness = under_test_->api().readiness();
+  const Readiness readiness = under_test_->api().readiness();
   EXPECT_FALSE(readiness.ready);
   EXPECT_EQ(readiness.detail, "store a: nobody@db answers");
 }

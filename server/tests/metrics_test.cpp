@@ -74,7 +74,7 @@ class MetricsTest : public ::testing::Test {
     clock_.advance(10s);
     inbox_.queue().reap({});
     inbox_.observe({"shop", "1"});
-    main_->on_stats("inbox", store_.inbox_operator().stats(), clock_.now());
+    main_->on_stats(QueueKind::inbox, store_.inbox_operator().stats(), clock_.now());
     metrics_.on_request("POST", "/v1/messages", 200, 300us, 120, 60);
     metrics_.on_connections(2);
     metrics_.on_connections(-1);
@@ -240,7 +240,7 @@ TEST_F(MetricsTest, DepthOfTopicsBeyondTheLimitIsAddedUp) {
                             .ready = 2,
                             .oldest_ready_at = clock_.now() - std::chrono::seconds(i)});
   }
-  main_->on_stats("inbox", stats, clock_.now());
+  main_->on_stats(QueueKind::inbox, stats, clock_.now());
   const std::string exposed = metrics_.expose();
   const std::string other = R"(store="main",topic="other"})";
   EXPECT_EQ(value_of(exposed, R"(oncebox_queue_messages{queue="inbox",state="ready",)" + other),
@@ -250,8 +250,8 @@ TEST_F(MetricsTest, DepthOfTopicsBeyondTheLimitIsAddedUp) {
 }
 
 TEST_F(MetricsTest, ATopicThatIsGoneHasNoMessages) {
-  main_->on_stats("inbox", {{{.topic = Topic("gone"), .ready = 7}}}, clock_.now());
-  main_->on_stats("inbox", {}, clock_.now());
+  main_->on_stats(QueueKind::inbox, {{{.topic = Topic("gone"), .ready = 7}}}, clock_.now());
+  main_->on_stats(QueueKind::inbox, {}, clock_.now());
   EXPECT_EQ(value_of(metrics_.expose(),
                      "oncebox_queue_messages{queue=\"inbox\",state=\"ready\",store=\"main\","
                      "topic=\"gone\"}"),
@@ -283,7 +283,7 @@ TEST_F(MetricsTest, AStoreThatIsGoneLosesItsSeries) {
   first->inbox().on_enqueue(message("1"), {});
   first->inbox().on_claim(1, 1);
   first->on_keys("begin", "acquired");
-  second->on_stats("outbox", {{{.topic = Topic("t"), .ready = 7}}}, clock_.now());
+  second->on_stats(QueueKind::outbox, {{{.topic = Topic("t"), .ready = 7}}}, clock_.now());
   const int used = lines_of_tenant();
   EXPECT_GT(used, 30);
   first.reset();
@@ -306,7 +306,7 @@ TEST_F(MetricsTest, ManyStoresThatNobodyUsesCostALineEach) {
     stores.push_back(metrics_.of_store(name));
     stores.back()->inbox().on_store_call("reap", 0, 1ms, false);
     stores.back()->inbox().on_reap({});
-    stores.back()->on_stats("inbox", {}, clock_.now());
+    stores.back()->on_stats(QueueKind::inbox, {}, clock_.now());
     up.push_back({name, true});
   }
   metrics_.on_stores(up);

@@ -52,15 +52,14 @@ class WebhooksTest : public ::testing::Test {
   void configure(std::vector<WebhookOptions> webhooks) {
     stores_ = borrowed_set({{"main", main_}, {"second", second_}}, logger_);
     for (const MemberStorePtr& store : stores_->members()) {
-      hosted_[store->name()] =
-          std::make_shared<HostedStore>(store, server_options_, logger_, metrics_, clock_);
+      served_[store->name()] = std::make_shared<ServedStore>(store, parts_);
     }
     webhooks_ = std::make_unique<Webhooks>(
         webhooks,
         [this](std::string_view name) {
           stored_on_ = std::this_thread::get_id();
-          const auto found = hosted_.find(name.empty() ? "main" : std::string(name));
-          if (found != hosted_.end()) return found->second;
+          const auto found = served_.find(name.empty() ? "main" : std::string(name));
+          if (found != served_.end()) return found->second;
           throw Error(ErrorCode::not_found, "there is no store of this name");
         },
         calls_, metrics_, logger_, clock_);
@@ -113,12 +112,14 @@ class WebhooksTest : public ::testing::Test {
   TextLogger logger_{log_, clock_, LogLevel::debug};
   Metrics metrics_;
   ServerOptions server_options_;
+  CallPool calls_{1, 64};
+  TimerQueue timers_;
+  const ApiParts parts_{server_options_, calls_, timers_, metrics_, logger_, clock_};
   std::unique_ptr<StoreSet> stores_;
-  std::map<std::string, HostedStorePtr> hosted_;
+  std::map<std::string, ServedStorePtr> served_;
   std::unique_ptr<Webhooks> webhooks_;
   Router router_;
   std::thread::id stored_on_;  ///< where the last one was checked and named
-  CallPool calls_{1, 64};
 };
 
 TEST_F(WebhooksTest, AGoodSignatureStoresTheRawBodyAndTellsSo) {
@@ -309,7 +310,7 @@ TEST_F(WebhooksTest, WhenItsStoreIsNotThereTheSenderMayTryAgain) {
 
 TEST_F(WebhooksTest, AnOverloadedInboxIsTriedAgainLater) {
   configure_unchecked({});
-  hosted_.at("main")->inbox().stop();
+  served_.at("main")->inbox.singles->stop();
   const Response response = send({kHello});
   EXPECT_EQ(response.status, 503);
   EXPECT_TRUE(response.fields.get("Retry-After"));
@@ -325,7 +326,7 @@ TEST_F(WebhooksTest, OutcomesAreCounted) {
   (void)send({kHello, {proof}});
   (void)send({"tampered", {proof}});
   (void)send({kHello, {proof, {"X-Id", std::string(300, 'x')}}});
-  hosted_.at("main")->inbox().stop();
+  served_.at("main")->inbox.singles->stop();
   (void)send({kHello, {proof}});
   const std::string exposed = metrics_.expose();
   for (const std::string& outcome : std::initializer_list<std::string>{

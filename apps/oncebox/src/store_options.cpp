@@ -10,8 +10,8 @@
 namespace oncebox::app {
 namespace {
 
-constexpr Choice<QueueChoice> kQueues[] = {{"inbox", QueueChoice::inbox},
-                                           {"outbox", QueueChoice::outbox}};
+constexpr Choice<QueueKind> kQueues[] = {{"inbox", QueueKind::inbox},
+                                         {"outbox", QueueKind::outbox}};
 
 }  // namespace
 
@@ -86,15 +86,11 @@ OpenStore::OpenStore(const StoreOptions& options)
     : store_(open_store(whole_url(options), own_credentials())), queue_(options.queue) {}
 
 QueueStore& OpenStore::queue() const {
-  return queue_ == QueueChoice::inbox ? store_->inbox() : store_->outbox();
-}
-
-AuditedPart OpenStore::audited_part() const noexcept {
-  return queue_ == QueueChoice::inbox ? AuditedPart::inbox : AuditedPart::outbox;
+  return queue_ == QueueKind::inbox ? store_->inbox() : store_->outbox();
 }
 
 QueueOperator& OpenStore::queue_operator() const {
-  return queue_ == QueueChoice::inbox ? store_->inbox_operator() : store_->outbox_operator();
+  return queue_ == QueueKind::inbox ? store_->inbox_operator() : store_->outbox_operator();
 }
 
 }  // namespace oncebox::app

@@ -7,17 +7,16 @@
 #include "command.hpp"
 #include "oncebox/open_store.hpp"
 #include "oncebox/store.hpp"
+#include "oncebox/transaction.hpp"
 
 /// The options that commands about a store have in common.
 namespace oncebox::app {
-
-enum class QueueChoice { inbox, outbox };
 
 struct StoreOptions {
   std::string url = "http://127.0.0.1:8080";
   std::string token_file = {};
   std::string store = {};  ///< of a server; empty: its default
-  QueueChoice queue = QueueChoice::inbox;
+  QueueKind queue = QueueKind::inbox;
   bool json = false;
 };
 
@@ -46,11 +45,11 @@ class OpenStore {
   [[nodiscard]] Store& store() const noexcept { return *store_; }
   [[nodiscard]] QueueStore& queue() const;
   [[nodiscard]] QueueOperator& queue_operator() const;
-  [[nodiscard]] AuditedPart audited_part() const noexcept;
+  [[nodiscard]] QueueKind kind() const noexcept { return queue_; }
 
  private:
   std::unique_ptr<Store> store_;
-  QueueChoice queue_;
+  QueueKind queue_;
 };
 
 }  // namespace oncebox::app

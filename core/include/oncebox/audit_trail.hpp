@@ -12,6 +12,7 @@
 #include "oncebox/clock.hpp"
 #include "oncebox/defaults.hpp"
 #include "oncebox/queue_operator.hpp"
+#include "oncebox/transaction.hpp"
 
 /// Who changed what in a store, when, why, and with what result.
 namespace oncebox {
@@ -36,6 +37,10 @@ inline constexpr AuditedPart kAuditedParts[] = {AuditedPart::inbox, AuditedPart:
                                                 AuditedPart::keys, AuditedPart::audit_trail};
 inline constexpr AuditStatus kAuditStatuses[] = {AuditStatus::succeeded, AuditStatus::failed,
                                                  AuditStatus::unknown};
+
+[[nodiscard]] constexpr AuditedPart audited_part(QueueKind queue) noexcept {
+  return queue == QueueKind::inbox ? AuditedPart::inbox : AuditedPart::outbox;
+}
 
 [[nodiscard]] std::string_view to_string(AuditAction action) noexcept;
 [[nodiscard]] std::string_view to_string(AuditedPart part) noexcept;

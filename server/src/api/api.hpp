@@ -1,20 +1,22 @@
 #pragma once
 
-#include <memory>
-#include <string>
 #include <string_view>
 
-#include "api/hosted_store.hpp"
+#include "api/api_routes.hpp"
+#include "api/call_pool.hpp"
+#include "api/event_streams.hpp"
+#include "api/readiness.hpp"
+#include "api/recovery.hpp"
+#include "api/served_stores.hpp"
+#include "api/timer_queue.hpp"
 #include "http/router.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/fleet/store_set.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/server/server_options.hpp"
 
 namespace oncebox::server {
-
-class CallPool;
-class Metrics;
 
 /// What the service does with its stores: the routes of `/v1` but for webhooks, and the work behind
 /// them (threads that wait for stores, claims that wait, reaping, retention, live statistics).
@@ -34,27 +36,28 @@ class Api {
   void drain() noexcept;
 
   /// An empty name means the default. Throws `not_found`, and `unavailable` while it is down.
-  [[nodiscard]] HostedStorePtr find_store(std::string_view name);
+  [[nodiscard]] ServedStorePtr find_store(std::string_view name) { return stores_.find(name); }
 
   /// The threads for what would hold up a thread of the sockets.
-  [[nodiscard]] CallPool& calls() noexcept;
+  [[nodiscard]] CallPool& calls() noexcept { return calls_; }
 
-  /// Whether the default store can be used, or any where there is no default, and how many others
-  /// are known to be down. The default store is asked, at most once a second, because probes come
-  /// often; one that does not answer within that time cannot be used.
-  struct Readiness {
-    bool ready = true;
-    /// Some are down, the stores are those of an earlier discovery, or `/v1/health` has something
-    /// to say.
-    bool degraded = false;
-    std::size_t stores_down = 0;
-    std::string detail = {};  ///< why; for the log
-  };
+  /// The default store is asked at most once a second, because probes come often; one that does not
+  /// answer within that time cannot be used.
   [[nodiscard]] Readiness readiness();
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  const ServerOptions options_;
+  CallPool calls_;
+  TimerQueue timers_;
+  const ApiParts parts_;
+  ServedStores stores_;
+  EventStreams events_;
+  Recovery recovery_;
+  const ApiContext context_{parts_, stores_};
+  HealthProbe probe_;
+  detail::Mutex readiness_mutex_;
+  Readiness readiness_ ONCEBOX_GUARDED_BY(readiness_mutex_);
+  SteadyTime readiness_until_ ONCEBOX_GUARDED_BY(readiness_mutex_){};
 };
 
 }  // namespace oncebox::server

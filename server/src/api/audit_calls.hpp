@@ -10,16 +10,12 @@
 /// What operators change through the service goes into the trail of the store: see `audited`.
 namespace oncebox::server {
 
-[[nodiscard]] inline AuditTrail& trail_of(ServedQueue& queue) {
-  return queue.store.store().audit();
-}
-
 /// The entry for what a call asks of a queue.
 [[nodiscard]] inline AuditEntry queue_entry(const QueueCall& call, AuditAction action,
                                             std::string subject, std::string reason) {
   return {.actor = call.request().principal.name,
           .action = action,
-          .part = call.queue->name == "inbox" ? AuditedPart::inbox : AuditedPart::outbox,
+          .part = audited_part(call.queue->kind),
           .subject = std::move(subject),
           .reason = std::move(reason)};
 }

@@ -26,7 +26,7 @@ std::string clean_up_trail(AuditTrail& trail, const Request& request) {
 void add_audit_routes(Router& router, const ApiContext& context) {
   add_store_route(router, context, {Method::get, "/audit", Scope::read}, [](const StoreCall& call) {
     call.store->calls.answer(call.exchange, [store = call.store](const Request& request) {
-      AuditTrail& trail = store->store.store().audit();
+      AuditTrail& trail = store->audit();
       return json_response(
           wire::write_audit_page(trail.list(wire::read_audit_query(request.query))));
     });
@@ -35,7 +35,7 @@ void add_audit_routes(Router& router, const ApiContext& context) {
       router, context, {Method::post, "/audit/cleanup", Scope::operate}, [](const StoreCall& call) {
         require_no_query(call.request());
         call.store->calls.answer(call.exchange, [store = call.store](const Request& request) {
-          return json_response(clean_up_trail(store->store.store().audit(), request));
+          return json_response(clean_up_trail(store->audit(), request));
         });
       });
 }

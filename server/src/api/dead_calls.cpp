@@ -26,7 +26,7 @@ std::string revive_listed(ServedQueue& served, const wire::ReviveCall& call,
   const auto& keys = std::get<std::vector<MessageKey>>(call.which);
   if (!call.dry_run) {
     return wire::write_revived(audited(
-        trail_of(served), entry,
+        served.store.audit(), entry,
         [&] { return revive_keys(served.operations, keys, call.options, call.pace); },
         counting(ReviveOutcome::revived)));
   }
@@ -57,7 +57,7 @@ std::string revive_paced(ServedQueue& served, const wire::ReviveCall& call, cons
   const auto count = [](const RevivalResult& result) { return result.count; };
   const RevivalResult result =
       call.dry_run ? plan_revival(queue, query, call.options, call.pace, while_there(present))
-                   : audited(trail_of(served), entry, revive, count);
+                   : audited(served.store.audit(), entry, revive, count);
   return call.pace.per_second ? wire::write_paced(result, call.dry_run)
                               : wire::write_matched(result.count, call.dry_run);
 }
@@ -67,8 +67,9 @@ std::string purge_group(ServedQueue& served, const wire::PurgeCall& call, const 
   QueueOperator& queue = served.operations;
   const DeadQuery query = query_of(call);
   const auto purge = [&] { return purge_dead(queue, query, call.options, while_there(present)); };
-  const std::size_t count = call.dry_run ? count_dead(queue, query, while_there(present))
-                                         : audited(trail_of(served), entry, purge, std::identity());
+  const std::size_t count = call.dry_run
+                                ? count_dead(queue, query, while_there(present))
+                                : audited(served.store.audit(), entry, purge, std::identity());
   return wire::write_matched(count, call.dry_run);
 }
 

@@ -19,7 +19,7 @@ std::string revive_edited(const QueueCall& asked) {
   keys.reserve(call.edits.size());
   for (const EditedMessage& edit : call.edits) keys.push_back(edit.key);
   return wire::write_revived(audited(
-      trail_of(*asked.queue),
+      asked.queue->store.audit(),
       queue_entry(asked, AuditAction::revive_edited, wire::audit_subject(std::move(keys)),
                   call.options.reason),
       [&] { return asked.queue->operations.revive_edited(call.edits, call.options); },

@@ -53,7 +53,7 @@ class EventStreams::WorkWatch final : public WorkListener,
  public:
   WorkWatch(EventStreams& streams, const ServedQueue& queue)
       : streams_(streams),
-        event_(server_sent("work", write_work_event(queue.store.name(), queue.name))) {}
+        event_(server_sent("work", write_work_event(queue.store.name(), to_string(queue.kind)))) {}
 
   void on_work() noexcept override {
     const detail::Lock lock(mutex_);
@@ -314,8 +314,8 @@ void EventStreams::count(const ServedStorePtr& store, std::uint64_t round) noexc
     if (answer.health.status != HealthStatus::unavailable) {
       for (ServedQueue* queue : {&store->inbox, &store->outbox}) {
         QueueStats stats = queue->operations.stats();
-        store->store.metrics().on_stats(queue->name, stats, parts_.clock.now());
-        answer.samples.push_back({answer.name, queue->name, std::move(stats)});
+        store->metrics().on_stats(queue->kind, stats, parts_.clock.now());
+        answer.samples.push_back({answer.name, to_string(queue->kind), std::move(stats)});
       }
     }
   } catch (const std::exception& failure) {

@@ -54,12 +54,12 @@ class KeyRoutes {
 
   void try_begin(const StoreCall& call) const {
     const auto begin = [this, exchange = call.exchange, store = call.store] {
-      store->store.begins().submit_then(
+      store->begins().submit_then(
           wire::read_try_begin(exchange->request().body, parts_.options.retention.keys),
-          [exchange, store](HostedStore::Begins::Result result) noexcept {
+          [exchange, store](ServedStore::Begins::Result result) noexcept {
             answer(*exchange, [&] {
               const BeginOutcome outcome = std::move(result).outcome();
-              store->store.metrics().on_keys("begin", outcome_word(outcome));
+              store->metrics().on_keys("begin", outcome_word(outcome));
               return json_response(wire::write_try_begin(outcome));
             });
           });
@@ -69,12 +69,12 @@ class KeyRoutes {
 
   void mark_processed(const StoreCall& call) const {
     const auto complete = [this, exchange = call.exchange, store = call.store] {
-      store->store.completions().submit_then(
+      store->completions().submit_then(
           wire::read_mark_processed(exchange->request().body, rule_, parts_.options.retention.keys),
-          [exchange, store](HostedStore::Completions::Result result) noexcept {
+          [exchange, store](ServedStore::Completions::Result result) noexcept {
             answer(*exchange, [&] {
               const CompleteOutcome outcome = std::move(result).outcome();
-              store->store.metrics().on_keys("complete", outcome_word(outcome));
+              store->metrics().on_keys("complete", outcome_word(outcome));
               return json_response(wire::write_mark_processed(outcome));
             });
           });
@@ -83,8 +83,8 @@ class KeyRoutes {
   }
 
   void release(const StoreCall& call) const {
-    answer_later(call, [](HostedStore& store, const Request& request) {
-      const ReleaseOutcome outcome = store.store().keys().release(wire::read_release(request.body));
+    answer_later(call, [](ServedStore& store, const Request& request) {
+      const ReleaseOutcome outcome = store.keys().release(wire::read_release(request.body));
       count(store, "release", outcome);
       return wire::write_release(outcome);
     });
@@ -92,8 +92,8 @@ class KeyRoutes {
 
   void get(const StoreCall& call) const {
     answer_later(call,
-                 [key = IdempotencyKey(call.arguments[0])](HostedStore& store, const Request&) {
-                   return wire::write_key_status(store.store().keys().find(key));
+                 [key = IdempotencyKey(call.arguments[0])](ServedStore& store, const Request&) {
+                   return wire::write_key_status(store.keys().find(key));
                  });
   }
 
@@ -101,26 +101,26 @@ class KeyRoutes {
   template <class Read, class Apply, class Write>
   auto batch(std::string_view name, Read read, Apply apply, Write write) const {
     return [this, name, read, apply, write](const StoreCall& call) {
-      answer_later(call, [=](HostedStore& store, const Request& request) {
-        const auto outcomes = apply(store.store().keys(), read(request.body));
+      answer_later(call, [=](ServedStore& store, const Request& request) {
+        const auto outcomes = apply(store.keys(), read(request.body));
         for (const auto& outcome : outcomes) count(store, name, outcome);
         return write(outcomes);
       });
     };
   }
 
-  /// `make(HostedStore&, const Request&)` runs on a thread that may wait.
+  /// `make(ServedStore&, const Request&)` runs on a thread that may wait.
   template <class Make>
   void answer_later(const StoreCall& call, Make make) const {
     call.store->calls.answer(call.exchange,
                              [store = call.store, make = std::move(make)](const Request& request) {
-                               return json_response(make(store->store, request));
+                               return json_response(make(*store, request));
                              });
   }
 
  private:
   template <class Outcome>
-  static void count(HostedStore& store, std::string_view name, const Outcome& outcome) {
+  static void count(ServedStore& store, std::string_view name, const Outcome& outcome) {
     store.metrics().on_keys(name, outcome_word(outcome));
   }
 
@@ -192,18 +192,17 @@ void add_key_routes(Router& router, const ApiContext& context) {
                       routes->answer_later(call, make);
                     });
   };
-  add("/keys/find", Scope::read, [](HostedStore& store, const Request& request) {
-    return wire::write_key_records(store.store().keys().find(wire::read_key_names(request.body)));
+  add("/keys/find", Scope::read, [](ServedStore& store, const Request& request) {
+    return wire::write_key_records(store.keys().find(wire::read_key_names(request.body)));
   });
-  add("/keys/cleanup", Scope::operate, [](HostedStore& store, const Request& request) {
+  add("/keys/cleanup", Scope::operate, [](ServedStore& store, const Request& request) {
     const std::size_t limit = wire::read_limit(body_or_empty_object(request));
     const AuditEntry entry{.actor = request.principal.name,
                            .action = AuditAction::cleanup,
                            .part = AuditedPart::keys,
                            .subject = fmt::format(R"({{"limit":{}}})", limit)};
     return wire::write_count(audited(
-        store.store().audit(), entry, [&] { return store.store().keys().cleanup(limit); },
-        std::identity()));
+        store.audit(), entry, [&] { return store.keys().cleanup(limit); }, std::identity()));
   });
 }
 

@@ -80,7 +80,7 @@ std::string revive(const QueueCall& asked, const Presence& present) {
       asked, AuditAction::revive, wire::audit_subject(call.which, call.group), call.options.reason);
   if (call.group || call.pace.per_second) return revive_paced(queue, call, entry, present);
   if (call.dry_run) return wire::write_matched(count_dead(queue, call.which, call.limit), true);
-  AuditTrail& trail = trail_of(queue);
+  AuditTrail& trail = queue.store.audit();
   if (const auto* keys = std::get_if<std::vector<MessageKey>>(&call.which)) {
     return wire::write_revived(audited(
         trail, entry, [&] { return queue.operations.revive(*keys, call.options); },
@@ -105,7 +105,7 @@ std::string purge(const QueueCall& asked, const Presence& present) {
       asked, AuditAction::purge, wire::audit_subject(call.which, call.group), call.options.reason);
   if (call.group) return purge_group(queue, call, entry, present);
   if (call.dry_run) return wire::write_matched(count_dead(queue, call.which, call.limit), true);
-  AuditTrail& trail = trail_of(queue);
+  AuditTrail& trail = queue.store.audit();
   if (const auto* keys = std::get_if<std::vector<MessageKey>>(&call.which)) {
     return wire::write_purged(audited(
         trail, entry, [&] { return queue.operations.purge(*keys, call.options); },
@@ -131,14 +131,14 @@ std::string clean_up(const QueueCall& asked, const RetentionOptions& retention) 
   selected.queue.reason.clear();
   const auto clean = [&] {
     wire::CleanedUp result{.queue = queue.operations.cleanup(call.queue)};
-    if (call.keys) result.keys_removed = queue.store.store().keys().cleanup(call.queue.limit);
+    if (call.keys) result.keys_removed = queue.store.keys().cleanup(call.queue.limit);
     return result;
   };
   const auto count = [](const wire::CleanedUp& result) {
     return result.queue.total() + result.keys_removed;
   };
   return wire::write_cleaned_up(audited(
-      trail_of(queue),
+      queue.store.audit(),
       queue_entry(asked, AuditAction::cleanup, wire::write_cleanup(selected), call.queue.reason),
       clean, count));
 }
@@ -149,7 +149,7 @@ std::string pause(const QueueCall& asked) {
     asked.queue->paused.pause(call.topic);
     return std::size_t{1};
   };
-  audited(trail_of(*asked.queue),
+  audited(asked.queue->store.audit(),
           queue_entry(asked, AuditAction::pause, wire::audit_subject(call.topic), call.reason),
           change, std::identity());
   return wire::write_paused(*asked.queue->paused.current());
@@ -162,7 +162,7 @@ std::string resume(const QueueCall& asked) {
     if (was_paused) asked.queue->claims->on_work();
     return was_paused ? std::size_t{1} : std::size_t{0};
   };
-  audited(trail_of(*asked.queue),
+  audited(asked.queue->store.audit(),
           queue_entry(asked, AuditAction::resume, wire::audit_subject(call.topic), call.reason),
           change, std::identity());
   return wire::write_paused(*asked.queue->paused.current());

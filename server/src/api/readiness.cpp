@@ -38,10 +38,10 @@ Health HealthProbe::ask(const ServedStorePtr& store) {
   return answer_;
 }
 
-Api::Readiness ask_readiness(ServedStores& stores, HealthProbe& probe) {
+Readiness ask_readiness(ServedStores& stores, HealthProbe& probe) {
   const std::vector<MemberState> states = stores.set().states();
   const std::string& default_name = stores.default_name();
-  Api::Readiness readiness;
+  Readiness readiness;
   bool default_is_up = default_name.empty();
   for (const MemberState& state : states) {
     const bool is_default = state.name == default_name;

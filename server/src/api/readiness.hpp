@@ -1,8 +1,8 @@
 #pragma once
 
-#include <chrono>
+#include <cstddef>
+#include <string>
 
-#include "api/api.hpp"
 #include "api/call_pool.hpp"
 #include "api/served_stores.hpp"
 #include "oncebox/detail/condition.hpp"
@@ -31,7 +31,18 @@ class HealthProbe {
   CallPool thread_{1, 1};  // last: it uses the members above
 };
 
+/// Whether the default store can be used, or any where there is no default, and how many others are
+/// known to be down.
+struct Readiness {
+  bool ready = true;
+  /// Some are down, the stores are those of an earlier discovery, or `/v1/health` has something to
+  /// say.
+  bool degraded = false;
+  std::size_t stores_down = 0;
+  std::string detail = {};  ///< why; for the log
+};
+
 /// Asks the default store alone; what is known of the others is enough.
-[[nodiscard]] Api::Readiness ask_readiness(ServedStores& stores, HealthProbe& probe);
+[[nodiscard]] Readiness ask_readiness(ServedStores& stores, HealthProbe& probe);
 
 }  // namespace oncebox::server

@@ -85,18 +85,16 @@ WatchdogReport Recovery::report() const {
 
 void Recovery::add(const ServedStorePtr& store) {
   remove(store->name());
-  const std::string& server = store->store.member()->server();
+  const std::string& server = store->member()->server();
   housekeeping_.add({.name = store->name(),
                      .server = server,
                      .inbox = kept(store->inbox),
                      .outbox = {store->outbox.queue, store->outbox.operations},
-                     .keys = store->store.store().keys(),
-                     .audit = store->store.store().audit(),
+                     .keys = store->keys(),
+                     .audit = store->audit(),
                      .keep_alive = store});
-  watchdog_.add({.name = store->name(),
-                 .server = server,
-                 .store = store->store.store(),
-                 .keep_alive = store});
+  watchdog_.add(
+      {.name = store->name(), .server = server, .store = store->store(), .keep_alive = store});
 }
 
 void Recovery::remove(std::string_view name) {

@@ -1,5 +1,6 @@
 #include "api/served_stores.hpp"
 
+#include <span>
 #include <string>
 #include <utility>
 
@@ -19,27 +20,35 @@ void let_claims_wait(const ServedStorePtr& store, ServedQueue& queue, const ApiP
       WaitingClaims::Parts{store, queue.queue, queue.paused, queue.calls, parts.timers, places,
                            queue.store.metrics(), parts.logger, parts.clock},
       WaitingClaims::Settings{.store = queue.store.name(),
-                              .queue = queue.name,
+                              .queue = to_string(queue.kind),
                               .poll = notifies ? kPollOfNotifying : defaults::kPollInterval});
 }
 
 }  // namespace
 
-ServedStore::ServedStore(const MemberStorePtr& member, const ApiParts& parts)
-    : store(member, parts.options, parts.logger, parts.metrics, parts.clock),
-      calls(parts.calls, member->server()),
-      inbox{.store = store,
+ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
+    : member_(std::move(member)),
+      metrics_(parts.metrics.of_store(name())),
+      singles_(store(), {.name = name(), .enqueue = parts.options.enqueue}, parts.logger,
+               metrics_->inbox(), parts.clock),
+      observed_outbox_(store().outbox(), name() + "/outbox", parts.logger, metrics_->outbox(),
+                       parts.clock),
+      begins_([this](std::span<const BeginRequest> batch) { return keys().begin(batch); }),
+      completions_(
+          [this](std::span<const CompleteRequest> batch) { return keys().complete(batch); }),
+      calls(parts.calls, member_->server()),
+      inbox{.store = *this,
             .calls = calls,
-            .name = "inbox",
-            .queue = store.inbox().queue(),
-            .operations = member->store().inbox_operator(),
-            .singles = &store.inbox(),
-            .max_payload_bytes = member->store().capabilities().max_payload_bytes},
-      outbox{.store = store,
+            .kind = QueueKind::inbox,
+            .queue = singles_.queue(),
+            .operations = store().inbox_operator(),
+            .singles = &singles_,
+            .max_payload_bytes = store().capabilities().max_payload_bytes},
+      outbox{.store = *this,
              .calls = calls,
-             .name = "outbox",
-             .queue = store.outbox(),
-             .operations = member->store().outbox_operator(),
+             .kind = QueueKind::outbox,
+             .queue = observed_outbox_,
+             .operations = store().outbox_operator(),
              .singles = nullptr,
              .max_payload_bytes = inbox.max_payload_bytes} {
   for (const std::string& topic : parts.options.paused_topics) inbox.paused.pause(topic);
@@ -56,7 +65,7 @@ Health ServedStore::last_health() const {
 }
 
 Health ServedStore::ask_health() {
-  Health health = store.store().health();
+  Health health = store().health();
   note_health(health);
   return health;
 }
@@ -124,7 +133,7 @@ void ServedStores::remove(const MemberStorePtr& member) {
   {
     const detail::WriteLock lock(mutex_);
     const auto found = stores_.find(member->name());
-    if (found == stores_.end() || found->second->store.member() != member) return;
+    if (found == stores_.end() || found->second->member() != member) return;
     gone = std::move(found->second);
     stores_.erase(found);
   }

@@ -8,12 +8,21 @@
 #include <string_view>
 #include <vector>
 
-#include "api/hosted_store.hpp"
 #include "api/paused_topics.hpp"
 #include "api/store_closer.hpp"
 #include "api/waiting_claims.hpp"
+#include "observe/metrics.hpp"
+#include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
+#include "oncebox/driver/observed_queue_store.hpp"
+#include "oncebox/fleet/store_set.hpp"
+#include "oncebox/group_commit.hpp"
+#include "oncebox/idempotency_store.hpp"
+#include "oncebox/inbox.hpp"
 #include "oncebox/internal/shared_mutex.hpp"
+#include "oncebox/log.hpp"
+#include "oncebox/server/server_options.hpp"
+#include "oncebox/transaction.hpp"
 
 namespace oncebox::server {
 
@@ -27,12 +36,14 @@ struct ApiParts {
   const Clock& clock;
 };
 
+class ServedStore;
+
 /// One queue of one store, with what the routes need of it.
 struct ServedQueue {
-  HostedStore& store;
-  CallLane& calls;        ///< of the store
-  std::string_view name;  ///< "inbox" or "outbox"
-  QueueStore& queue;      ///< with log and metrics
+  ServedStore& store;
+  CallLane& calls;  ///< of the store
+  QueueKind kind;
+  QueueStore& queue;  ///< with log and metrics
   QueueOperator& operations;
   Inbox* singles;  ///< lets single messages share commits; null: they go to the queue
   std::size_t max_payload_bytes;
@@ -41,13 +52,28 @@ struct ServedQueue {
   std::shared_ptr<WorkListener> watch = {};  ///< tells event streams of work, once one wants it
 };
 
-/// A store, with what the service keeps beside it in memory. Whatever goes on with it holds it, so
-/// one that was removed is closed when the last request about it is answered.
+/// A store as the server serves it: with log and metrics around its queues, with group commits
+/// between many connections and its batches, and with what the service keeps beside it in memory.
+/// The store stays open as long as this lives. Whatever goes on with it holds it, so one that was
+/// removed is closed when the last request about it is answered.
 class ServedStore {
  public:
-  ServedStore(const MemberStorePtr& member, const ApiParts& parts);
+  ServedStore(MemberStorePtr member, const ApiParts& parts);
 
-  [[nodiscard]] const std::string& name() const noexcept { return store.name(); }
+  [[nodiscard]] const std::string& name() const noexcept { return member_->name(); }
+  /// What opened it, to tell it from another of the same name.
+  [[nodiscard]] const MemberStorePtr& member() const noexcept { return member_; }
+  [[nodiscard]] StoreMetrics& metrics() noexcept { return *metrics_; }
+
+  /// Without log and metrics: its queues are below.
+  [[nodiscard]] Store& store() noexcept { return member_->store(); }
+  [[nodiscard]] IdempotencyStore& keys() { return store().keys(); }
+  [[nodiscard]] AuditTrail& audit() { return store().audit(); }
+
+  using Begins = GroupCommit<BeginRequest, BeginOutcome>;
+  using Completions = GroupCommit<CompleteRequest, CompleteOutcome>;
+  [[nodiscard]] Begins& begins() noexcept { return begins_; }
+  [[nodiscard]] Completions& completions() noexcept { return completions_; }
 
   /// Whether somebody has used it since the last call, or waits for it.
   [[nodiscard]] bool take_use() noexcept;
@@ -59,7 +85,15 @@ class ServedStore {
   Health ask_health();
   void note_health(const Health& health);
 
-  HostedStore store;
+ private:
+  const MemberStorePtr member_;
+  const std::shared_ptr<StoreMetrics> metrics_;
+  Inbox singles_;
+  ObservedQueueStore observed_outbox_;
+  Begins begins_;
+  Completions completions_;
+
+ public:
   CallLane calls;  ///< what waits for this store
   ServedQueue inbox;
   ServedQueue outbox;
@@ -74,6 +108,10 @@ class ServedStore {
 using ServedStorePtr = std::shared_ptr<ServedStore>;
 /// Holds the store, too.
 using ServedQueuePtr = std::shared_ptr<ServedQueue>;
+
+/// The store of this name; an empty one means the default. Throws `not_found`, and `unavailable`
+/// while the store is down.
+using FindStore = std::function<ServedStorePtr(std::string_view name)>;
 
 /// The stores of a set as they are served, each from when it is opened until it is removed.
 class ServedStores {

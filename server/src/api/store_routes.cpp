@@ -71,7 +71,7 @@ StoreReport report_of(ServedStores& stores, const MemberState& state) {
   const ServedStorePtr served = state.open ? stores.find_open(state.name) : nullptr;
   if (!served) return report;
   report.health = served->last_health();
-  report.capabilities = served->store.store().capabilities();
+  report.capabilities = served->store().capabilities();
   return report;
 }
 

@@ -69,8 +69,8 @@ class CountedStore final : public StoreMetrics {
   void on_waiting_claims(std::ptrdiff_t change) override {
     series_.add(waiting_claims_, {{"store", name_}}).Increment(static_cast<double>(change));
   }
-  void on_stats(std::string_view queue, const QueueStats& stats, TimePoint now) override {
-    (queue == "inbox" ? inbox_ : outbox_).on_stats(stats, now);
+  void on_stats(QueueKind queue, const QueueStats& stats, TimePoint now) override {
+    (queue == QueueKind::inbox ? inbox_ : outbox_).on_stats(stats, now);
   }
 
  private:

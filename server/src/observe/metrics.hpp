@@ -9,6 +9,7 @@
 
 #include "oncebox/observer.hpp"
 #include "oncebox/queue_operator.hpp"
+#include "oncebox/transaction.hpp"
 
 namespace oncebox::server {
 
@@ -24,7 +25,7 @@ class StoreMetrics {
   virtual void on_keys(std::string_view call, std::string_view outcome) = 0;
   virtual void on_waiting_claims(std::ptrdiff_t change) = 0;
   /// A queue's depth by topic and state, as it was counted.
-  virtual void on_stats(std::string_view queue, const QueueStats& stats, TimePoint now) = 0;
+  virtual void on_stats(QueueKind queue, const QueueStats& stats, TimePoint now) = 0;
 };
 
 /// Whether a store could be used when it was last asked.

@@ -173,7 +173,7 @@ void validate_webhooks(const std::vector<WebhookOptions>& webhooks) {
 
 class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
  public:
-  Impl(const std::vector<WebhookOptions>& webhooks, FindHostedStore find_store, CallPool& calls,
+  Impl(const std::vector<WebhookOptions>& webhooks, FindStore find_store, CallPool& calls,
        Metrics& metrics, Logger& logger, const Clock& clock)
       : find_store_(std::move(find_store)),
         calls_(calls),
@@ -211,7 +211,7 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
     return nullptr;
   }
 
-  [[nodiscard]] HostedStorePtr find_store(const Served& served) const {
+  [[nodiscard]] ServedStorePtr find_store(const Served& served) const {
     try {
       return find_store_(served.store);
     } catch (const Error& error) {
@@ -253,13 +253,13 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
     try {
       Message message = webhook.message_of(exchange->request());
       MessageKey key = message.key;
-      const HostedStorePtr store = find_store(served);
+      const ServedStorePtr store = find_store(served);
       exchange->note_store(store->name());
-      store->inbox().enqueue_then(std::move(message),
-                                  [self = shared_from_this(), &webhook, exchange, store,
-                                   key = std::move(key)](const Inbox::EnqueueResult& result) {
-                                    self->finish(webhook, key, result, *exchange);
-                                  });
+      store->inbox.singles->enqueue_then(
+          std::move(message), [self = shared_from_this(), &webhook, exchange, store,
+                               key = std::move(key)](const Inbox::EnqueueResult& result) {
+            self->finish(webhook, key, result, *exchange);
+          });
     } catch (const Error& error) {
       const bool is_ours = error.retryable() || error.code() == ErrorCode::internal;
       metrics_.on_webhook(webhook.name(), is_ours ? "failed" : "bad_request");
@@ -286,7 +286,7 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
     return response;
   }
 
-  const FindHostedStore find_store_;
+  const FindStore find_store_;
   CallPool& calls_;
   Metrics& metrics_;
   Logger& logger_;
@@ -294,7 +294,7 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
   std::vector<std::unique_ptr<const Served>> served_;
 };
 
-Webhooks::Webhooks(const std::vector<WebhookOptions>& webhooks, FindHostedStore find_store,
+Webhooks::Webhooks(const std::vector<WebhookOptions>& webhooks, FindStore find_store,
                    CallPool& calls, Metrics& metrics, Logger& logger, const Clock& clock)
     : impl_(
           std::make_shared<Impl>(webhooks, std::move(find_store), calls, metrics, logger, clock)) {}

@@ -3,16 +3,13 @@
 #include <memory>
 #include <vector>
 
-#include "api/hosted_store.hpp"
+#include "api/served_stores.hpp"
 #include "http/router.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/server/webhook_options.hpp"
 
 namespace oncebox::server {
-
-class CallPool;
-class Metrics;
 
 /// Throws `invalid_argument` or `out_of_range`, naming the webhook and the option, for one that
 /// cannot work whatever stores there are: no secret, a template that cannot be read, a name that is
@@ -27,7 +24,7 @@ class Webhooks {
   /// Everything but the options is borrowed until the last call has ended: large bodies are checked
   /// on the threads of `calls`. Throws as `validate_webhooks` does. Whether the store of a webhook
   /// is there is seen when a request comes.
-  Webhooks(const std::vector<WebhookOptions>& webhooks, FindHostedStore find_store, CallPool& calls,
+  Webhooks(const std::vector<WebhookOptions>& webhooks, FindStore find_store, CallPool& calls,
            Metrics& metrics, Logger& logger, const Clock& clock);
   ~Webhooks();
   Webhooks(const Webhooks&) = delete;

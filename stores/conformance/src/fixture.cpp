@@ -9,8 +9,7 @@ namespace oncebox::conformance {
 using namespace std::chrono_literals;
 
 void PrintTo(const StoreCase& store_case, std::ostream* out) {
-  *out << store_case.store.name
-       << (store_case.queue == QueueName::inbox ? ", on its inbox" : ", on its outbox");
+  *out << store_case.store.name << ", on its " << to_string(store_case.queue);
 }
 
 std::vector<StoreCase> on_inbox() {
@@ -22,14 +21,14 @@ std::vector<StoreCase> on_inbox() {
 std::vector<StoreCase> on_each_queue() {
   std::vector<StoreCase> cases;
   for (const StoreUnderTest& store : stores_under_test()) {
-    cases.push_back({store, QueueName::inbox});
-    cases.push_back({store, QueueName::outbox});
+    cases.push_back({store, QueueKind::inbox});
+    cases.push_back({store, QueueKind::outbox});
   }
   return cases;
 }
 
 std::string case_name(const testing::TestParamInfo<StoreCase>& info) {
-  return info.param.store.name + (info.param.queue == QueueName::inbox ? "" : "Outbox");
+  return info.param.store.name + (info.param.queue == QueueKind::inbox ? "" : "Outbox");
 }
 
 MessageKey key(std::string_view id, std::string_view source) { return {source, id}; }
@@ -132,11 +131,11 @@ std::optional<ErrorCode> error_of(const std::function<void()>& call) {
 StoreConformance::StoreConformance() { use_fresh_space(); }
 
 QueueStore& StoreConformance::queue_of(Store& store) const {
-  return GetParam().queue == QueueName::inbox ? store.inbox() : store.outbox();
+  return GetParam().queue == QueueKind::inbox ? store.inbox() : store.outbox();
 }
 
 QueueOperator& StoreConformance::operator_of(Store& store) const {
-  return GetParam().queue == QueueName::inbox ? store.inbox_operator() : store.outbox_operator();
+  return GetParam().queue == QueueKind::inbox ? store.inbox_operator() : store.outbox_operator();
 }
 
 void StoreConformance::reopen() {

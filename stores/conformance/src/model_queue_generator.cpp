@@ -247,10 +247,10 @@ Values<QueueOperation> operations() {
 }
 
 Values<QueueStep> steps() {
-  using enum QueueName;
+  using enum QueueKind;
   return build<QueueStep>(
       {set(&QueueStep::operation, operations()),
-       set(&QueueStep::queue, one_of<QueueName>({inbox, inbox, inbox, inbox, outbox})),
+       set(&QueueStep::queue, one_of<QueueKind>({inbox, inbox, inbox, inbox, outbox})),
        set(&QueueStep::handle, below(2))});
 }
 

@@ -191,7 +191,7 @@ using QueueOperation =
 
 struct QueueStep {
   QueueOperation operation;
-  QueueName queue = QueueName::inbox;
+  QueueKind queue = QueueKind::inbox;
   std::size_t handle = 0;  ///< which of the two handles on the space makes the call
 };
 

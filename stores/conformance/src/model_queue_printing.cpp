@@ -191,8 +191,8 @@ std::ostream& operator<<(std::ostream& out, const QueueStep& step) {
   if (std::holds_alternative<AdvanceStep>(step.operation)) {
     return out << std::visit(Printer{}, step.operation);
   }
-  return out << (step.queue == QueueName::inbox ? "inbox" : "outbox") << ", handle " << step.handle
-             << ": " << std::visit(Printer{}, step.operation);
+  return out << to_string(step.queue) << ", handle " << step.handle << ": "
+             << std::visit(Printer{}, step.operation);
 }
 
 std::ostream& operator<<(std::ostream& out, const QueueSequence& sequence) {

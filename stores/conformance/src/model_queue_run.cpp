@@ -146,7 +146,7 @@ QueueRun::QueueRun(Harness& harness, int max_deliveries)
 
 QueueRun::Call QueueRun::call_on(Side& side, std::size_t handle) {
   Store& store = *handles_.at(handle);
-  const bool inbox = side.name == QueueName::inbox;
+  const bool inbox = side.name == QueueKind::inbox;
   return {.side = side,
           .handle = handle,
           .store = inbox ? store.inbox() : store.outbox(),
@@ -165,7 +165,7 @@ Delivery QueueRun::delivery_of(const DeliveryRef& ref, const Side& side) {
 }
 
 void QueueRun::apply(const QueueStep& step) {
-  const Call call = call_on(step.queue == QueueName::inbox ? inbox_ : outbox_, step.handle);
+  const Call call = call_on(step.queue == QueueKind::inbox ? inbox_ : outbox_, step.handle);
   if (looks_at_burials(step.operation)) bury_what_is_due(call);
   std::visit([&](const auto& operation) { run(call, operation); }, step.operation);
 }

@@ -30,7 +30,7 @@ class QueueRun {
 
  private:
   struct Side {
-    QueueName name;
+    QueueKind name;
     NaiveQueue model = {};
     std::vector<Delivery> claims = {};  ///< in the order in which they were made
     std::vector<MessageKey> quarantined = {};
@@ -76,8 +76,8 @@ class QueueRun {
   Harness& harness_;
   const int max_deliveries_;
   std::array<std::shared_ptr<Store>, 2> handles_;
-  Side inbox_{QueueName::inbox};
-  Side outbox_{QueueName::outbox};
+  Side inbox_{QueueKind::inbox};
+  Side outbox_{QueueKind::outbox};
 };
 
 /// Runs a whole sequence in a fresh space. Throws `Disagreement`, with the step in its text, also

@@ -46,7 +46,7 @@ ExitCode clean_up(Console& console, const CleanupOptions& options) {
       store.store().audit(),
       {.actor = acting_user(),
        .action = AuditAction::cleanup,
-       .part = store.audited_part(),
+       .part = audited_part(store.kind()),
        .subject = wire::write_cleanup(what),
        .reason = options.call.queue.reason},
       [&] { return remove_all(store, options.call); },

@@ -92,7 +92,7 @@ std::size_t with_trace(const OpenStore& store, const DeadChange& change,
   return audited(store.store().audit(),
                  {.actor = acting_user(),
                   .action = change.action,
-                  .part = store.audited_part(),
+                  .part = audited_part(store.kind()),
                   .subject = wire::audit_subject(which, group),
                   .reason = change.reason},
                  step, std::identity());

@@ -65,7 +65,7 @@ ExitCode edit(Console& console, const EditOptions& options) {
       store.store().audit(),
       {.actor = revive.actor,
        .action = AuditAction::revive_edited,
-       .part = store.audited_part(),
+       .part = audited_part(store.kind()),
        .subject = wire::audit_subject(std::vector{edits.front().key}),
        .reason = revive.reason},
       [&] { return store.queue_operator().revive_edited(edits, revive); },

@@ -163,7 +163,7 @@ void print_work_done(Console& console, const WorkOptions& options, const Running
 }
 
 RetryPolicies retries_of(const WorkOptions& options) {
-  const bool is_outbox = options.store.queue == QueueChoice::outbox;
+  const bool is_outbox = options.store.queue == QueueKind::outbox;
   RetryPolicy policy = is_outbox ? outbox_retry_policy() : RetryPolicy{};
   if (options.max_attempts) {
     policy.max_attempts = *options.max_attempts;
@@ -175,7 +175,7 @@ RetryPolicies retries_of(const WorkOptions& options) {
 }
 
 DispatcherOptions dispatcher_options(const WorkOptions& options) {
-  return {.name = options.store.queue == QueueChoice::inbox ? "inbox" : "outbox",
+  return {.name = std::string(to_string(options.store.queue)),
           .workers = options.concurrency,
           .batch_size = std::min(defaults::kBatchSize, 2 * options.concurrency),
           // A command takes long: what is not begun is better left to others.
@@ -257,7 +257,7 @@ ExitCode work_on_many(Console& console, Signals& signals, const WorkOptions& opt
 
 /// With many stores some options of one make no sense.
 void require_for_many(const WorkOptions& options) {
-  if (options.store.queue == QueueChoice::outbox) {
+  if (options.store.queue == QueueKind::outbox) {
     throw Failure(ExitCode::usage, "--stores works on inboxes; leave out --queue outbox");
   }
   if (!options.store.store.empty() || !options.store.token_file.empty()) {

@@ -12,15 +12,14 @@
 
 #include "oncebox/conformance/harness.hpp"
 #include "oncebox/conformance/print.hpp"
+#include "oncebox/transaction.hpp"
 
 namespace oncebox::conformance {
-
-enum class QueueName { inbox, outbox };
 
 /// One store, and which of its queues a test works on.
 struct StoreCase {
   StoreUnderTest store;
-  QueueName queue = QueueName::inbox;
+  QueueKind queue = QueueKind::inbox;
 };
 
 void PrintTo(const StoreCase& store_case, std::ostream* out);
