@@ -6,6 +6,7 @@
 #include "api/api_json.hpp"
 #include "api_fixture.hpp"
 #include "faulty_store.hpp"
+#include "oncebox/testing/fault_injecting_key_store.hpp"
 
 namespace oncebox::server {
 
@@ -99,34 +100,15 @@ TEST(HousekeepingFaults, AFailingStoreIsLoggedAndTriedAgain) {
 }
 
 /// Keys of which there are always more to remove, until it is told otherwise.
-class EndlessKeys final : public IdempotencyStore {
+class EndlessKeys final : public testing::FaultInjectingKeyStore {
  public:
-  explicit EndlessKeys(IdempotencyStore& below) : below_(below) {}
+  explicit EndlessKeys(IdempotencyStore& below)
+      : FaultInjectingKeyStore(below, [](std::string_view) { return testing::Fault::none; }) {}
 
   std::atomic<bool> ends = false;
 
  private:
-  std::vector<BeginOutcome> do_begin(std::span<const BeginRequest> requests) override {
-    return below_.begin(requests);
-  }
-  std::vector<CompleteOutcome> do_complete(std::span<const CompleteRequest> requests) override {
-    return below_.complete(requests);
-  }
-  std::vector<FailOutcome> do_fail(std::span<const FailRequest> requests) override {
-    return below_.fail(requests);
-  }
-  std::vector<ReleaseOutcome> do_release(std::span<const ReleaseRequest> requests) override {
-    return below_.release(requests);
-  }
-  std::vector<KeyExtendOutcome> do_extend(std::span<const KeyExtension> extensions) override {
-    return below_.extend(extensions);
-  }
-  std::vector<std::optional<KeyRecord>> do_find(std::span<const IdempotencyKey> keys) override {
-    return below_.find(keys);
-  }
   std::size_t do_cleanup(std::size_t limit) override { return ends ? 0 : limit; }
-
-  IdempotencyStore& below_;
 };
 
 class NeverClean final : public ForwardingStore {

@@ -5,17 +5,15 @@
 #include <string_view>
 
 #include "api_fixture.hpp"
+#include "http_client.hpp"
 
 namespace oncebox::server {
 
-/// A client of the service over a socket, one request after the other on one connection. Throws
+/// Makes the calls of a test over a socket, one after the other on one connection. Throws
 /// `std::runtime_error` when the connection breaks or nothing comes.
 class HttpClient {
  public:
-  explicit HttpClient(std::uint16_t port);
-  ~HttpClient();
-  HttpClient(const HttpClient&) = delete;
-  HttpClient& operator=(const HttpClient&) = delete;
+  explicit HttpClient(std::uint16_t port) : client_(port) {}
 
   /// Sends a request and reads its answer.
   Response call(const TestCall& call);
@@ -31,16 +29,12 @@ class HttpClient {
   void end_chunks() { send("0\r\n\r\n"); }
 
   /// Reads until what came contains this text, and answers all of it.
-  std::string read_until(std::string_view text);
+  std::string read_until(std::string_view text) { return client_.peek_until(text); }
 
  private:
   void send(std::string_view bytes);
-  void receive();
-  [[nodiscard]] std::string take_line();
-  [[nodiscard]] std::string take_bytes(std::size_t count);
 
-  int socket_ = -1;
-  std::string received_;
+  RawClient client_;
 };
 
 }  // namespace oncebox::server

@@ -137,6 +137,11 @@ std::string RawClient::peek(std::size_t bytes) {
   return buffer_.substr(0, bytes);
 }
 
+std::string RawClient::peek_until(std::string_view text) {
+  while (buffer_.find(text) == std::string::npos) check(fill(), "the connection ended too early");
+  return buffer_;
+}
+
 std::string RawClient::take_chunks() {
   std::string body;
   for (;;) {

@@ -56,6 +56,9 @@ class RawClient {
   /// Waits until so many bytes are there; they stay to be received.
   [[nodiscard]] std::string peek(std::size_t bytes);
 
+  /// Waits until what is there has this text in it; all of it stays to be received.
+  [[nodiscard]] std::string peek_until(std::string_view text);
+
   RawResponse ask(std::string_view bytes) {
     send(bytes);
     return receive();

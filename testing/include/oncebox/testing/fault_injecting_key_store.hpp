@@ -11,9 +11,10 @@
 
 namespace oncebox::testing {
 
-/// Keys that fail when they are told to, and else behave as those below, so that a program can be
-/// tested against a store that comes and goes.
-class FaultInjectingKeyStore final : public IdempotencyStore {
+/// Keys that fail when they are told to, and otherwise behave as those below, so that a program can
+/// be tested against a store that comes and goes. A test that needs one call to be different
+/// overrides it.
+class FaultInjectingKeyStore : public IdempotencyStore {
  public:
   /// Asked before each call, with the call's name ("begin", "complete" …); from any thread.
   using Plan = std::function<Fault(std::string_view call)>;
