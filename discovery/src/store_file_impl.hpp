@@ -1,9 +1,9 @@
 #pragma once
 
 #include <filesystem>
-#include <mutex>
 
 #include "file_state.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/store_file.hpp"
 
 namespace oncebox {
@@ -12,17 +12,17 @@ struct StoreFile::Impl {
   std::filesystem::path path;
 
   void note(const FileState& state) {
-    const std::lock_guard lock(mutex);
+    const detail::Lock lock(mutex);
     last_read = state;
   }
   [[nodiscard]] bool was_read_as(const FileState& state) {
-    const std::lock_guard lock(mutex);
+    const detail::Lock lock(mutex);
     return state == last_read;
   }
 
  private:
-  std::mutex mutex;
-  FileState last_read;
+  detail::Mutex mutex;
+  FileState last_read ONCEBOX_GUARDED_BY(mutex);
 };
 
 }  // namespace oncebox

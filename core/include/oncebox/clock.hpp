@@ -52,6 +52,11 @@ class Clock {
 /// The machine's own clock.
 class SystemClock final : public Clock {
  public:
+  /// For objects that were given no clock, and for deadlines that are real.
+  [[nodiscard]] static const SystemClock& shared() {
+    static const SystemClock clock;
+    return clock;
+  }
   [[nodiscard]] static TimePoint current() {
     return std::chrono::floor<Duration>(std::chrono::system_clock::now());
   }

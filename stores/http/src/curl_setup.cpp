@@ -13,7 +13,7 @@ namespace {
 
 void initialise_once() {
   static const CURLcode code = curl_global_init(CURL_GLOBAL_DEFAULT);
-  detail::require_ok(code);
+  require_ok(code);
 }
 
 void set_path(CURL* handle, CURLoption option, const std::filesystem::path& path) {
@@ -22,7 +22,7 @@ void set_path(CURL* handle, CURLoption option, const std::filesystem::path& path
 
 }  // namespace
 
-void detail::require_ok(CURLcode code) {
+void require_ok(CURLcode code) {
   if (code == CURLE_OK) return;
   if (code == CURLE_OUT_OF_MEMORY) throw std::bad_alloc();
   throw Error(ErrorCode::internal,

@@ -31,13 +31,11 @@ void add_field(FieldList& fields, const std::string& field);
 /// Protocol, TLS and timeouts as the options say.
 void apply_options(CURL* handle, const Options& options);
 
-namespace detail {
 void require_ok(CURLcode code);
-}
 
 template <class Value>
 void set(CURL* handle, CURLoption option, Value value) {
-  detail::require_ok(curl_easy_setopt(handle, option, value));
+  require_ok(curl_easy_setopt(handle, option, value));
 }
 
 }  // namespace oncebox::http

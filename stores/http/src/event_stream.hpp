@@ -1,13 +1,14 @@
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 
 #include "http_client.hpp"
+#include "oncebox/clock.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 
 namespace oncebox::http {
 
@@ -19,7 +20,8 @@ class EventStream {
   /// have work: after every connect, because what happened before was not heard.
   using OnWork = std::function<void(std::string_view queue)>;
 
-  EventStream(HttpClient& client, OnWork on_work);
+  /// The client and the clock are borrowed.
+  EventStream(HttpClient& client, const Clock& clock, OnWork on_work);
   ~EventStream() = default;
   EventStream(const EventStream&) = delete;
   EventStream& operator=(const EventStream&) = delete;
@@ -28,11 +30,13 @@ class EventStream {
   class Stream;
 
   void run(const std::stop_token& stop);
+  void wait(const std::stop_token& stop, Duration pause);
 
   HttpClient& client_;
   const OnWork on_work_;
-  std::mutex mutex_;
-  std::condition_variable_any stopped_;
+  const Clock& clock_;
+  detail::Mutex mutex_;  ///< guards nothing: the thread waits with it
+  detail::TimedCondition stopped_;
   std::jthread thread_;  // last: it uses everything
 };
 

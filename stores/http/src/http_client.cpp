@@ -171,7 +171,7 @@ StoreDescription HttpClient::describe(Duration within) {
 std::string HttpClient::events_url() const { return root_ + "/events"; }
 
 std::string HttpClient::authorization() const {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   return token_.empty() ? std::string() : "Bearer " + token_;
 }
 
@@ -183,7 +183,7 @@ bool HttpClient::renew_token(const std::string& refused) {
   } catch (const Error&) {
     return false;  // it may be about to be replaced: what the service said counts
   }
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   token_ = std::move(token);
   return "Bearer " + token_ != refused;
 }
@@ -246,10 +246,13 @@ bool HttpClient::pause_before(int retry, SteadyTime deadline) const {
 
 std::unique_ptr<CurlConnection> HttpClient::take(SteadyTime deadline) {
   {
-    std::unique_lock lock(mutex_);
-    const auto has_room = [this] { return !idle_.empty() || open_ < options_.max_connections; };
-    if (!returned_.wait_until(lock, deadline, has_room)) {
-      throw Error(ErrorCode::timeout, "every connection to the service was in use for too long");
+    const detail::Lock lock(mutex_);
+    bool is_late = false;
+    while (idle_.empty() && open_ >= options_.max_connections) {
+      if (is_late) {
+        throw Error(ErrorCode::timeout, "every connection to the service was in use for too long");
+      }
+      is_late = !returned_.wait_until(mutex_, deadline);
     }
     if (!idle_.empty()) {
       std::unique_ptr<CurlConnection> connection = std::move(idle_.back());
@@ -269,7 +272,7 @@ std::unique_ptr<CurlConnection> HttpClient::take(SteadyTime deadline) {
 
 void HttpClient::give_back(std::unique_ptr<CurlConnection> connection) noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (connection) {
       idle_.push_back(std::move(connection));
     } else {

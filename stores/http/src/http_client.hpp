@@ -1,10 +1,8 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +10,8 @@
 #include <vector>
 
 #include "curl_connection.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/http/http_store.hpp"
 
@@ -91,11 +91,12 @@ class HttpClient {
   const std::string root_;   ///< up to and with `/v1`
   const std::string store_;  ///< the same with the store's name
 
-  mutable std::mutex mutex_;
-  std::condition_variable returned_;
-  std::vector<std::unique_ptr<CurlConnection>> idle_;  ///< the last one used is used next
-  std::size_t open_ = 0;
-  std::string token_;
+  mutable detail::Mutex mutex_;
+  detail::TimedCondition returned_{SystemClock::shared()};  ///< the deadlines of calls are real
+  /// The last one used is used next.
+  std::vector<std::unique_ptr<CurlConnection>> idle_ ONCEBOX_GUARDED_BY(mutex_);
+  std::size_t open_ ONCEBOX_GUARDED_BY(mutex_) = 0;
+  std::string token_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
 }  // namespace oncebox::http

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <mutex>
 
 #include "event_stream.hpp"
 #include "http_audit.hpp"
 #include "http_client.hpp"
 #include "http_keys.hpp"
 #include "http_queue.hpp"
+#include "oncebox/clock.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/limits.hpp"
 
 namespace oncebox::http {
@@ -72,11 +73,11 @@ class HttpStore::Impl {
 
   Capabilities capabilities() {
     {
-      const std::lock_guard lock(mutex_);
+      const detail::Lock lock(mutex_);
       if (capabilities_) return *capabilities_;
     }
     const Capabilities facts = ask_for_capabilities();
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     capabilities_ = facts;
     return facts;
   }
@@ -98,12 +99,13 @@ class HttpStore::Impl {
   }
 
   void start_listening() {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (events_) return;
-    events_ = std::make_unique<EventStream>(client, [this](std::string_view queue) {
-      if (queue != "outbox") inbox.listeners().notify();
-      if (queue != "inbox") outbox.listeners().notify();
-    });
+    events_ = std::make_unique<EventStream>(client, SystemClock::shared(),
+                                            [this](std::string_view queue) {
+                                              if (queue != "outbox") inbox.listeners().notify();
+                                              if (queue != "inbox") outbox.listeners().notify();
+                                            });
   }
 
  public:
@@ -116,9 +118,10 @@ class HttpStore::Impl {
   HttpAudit audit;
 
  private:
-  std::mutex mutex_;
-  std::optional<Capabilities> capabilities_;
-  std::unique_ptr<EventStream> events_;  // last: it tells the queues
+  detail::Mutex mutex_;
+  std::optional<Capabilities> capabilities_ ONCEBOX_GUARDED_BY(mutex_);
+  /// Last: it tells the queues.
+  std::unique_ptr<EventStream> events_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
 HttpStore::HttpStore(const Options& options) {

@@ -8,7 +8,7 @@
 namespace oncebox::memory {
 
 AuditId MemoryAudit::do_begin(const AuditEntry& entry) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   if (records_.size() >= max_entries_) {
     throw Error(ErrorCode::overloaded,
                 fmt::format("the audit trail of the memory store holds its limit of {} entries; "
@@ -22,7 +22,7 @@ AuditId MemoryAudit::do_begin(const AuditEntry& entry) {
 }
 
 void MemoryAudit::do_finish(AuditId id, const AuditResult& result) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   const auto found = records_.find(static_cast<std::uint64_t>(id));
   if (found == records_.end() || found->second.result) return;
   found->second.result = result;
@@ -30,7 +30,7 @@ void MemoryAudit::do_finish(AuditId id, const AuditResult& result) {
 }
 
 AuditPage MemoryAudit::do_list(const AuditListRequest& request) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   const auto from = request.after
                         ? records_.lower_bound(number_of(*request.after, ListOrder::newest_first))
                         : records_.end();
@@ -48,7 +48,7 @@ AuditPage MemoryAudit::do_list(const AuditListRequest& request) {
 }
 
 std::size_t MemoryAudit::do_cleanup(const AuditCleanupRequest& request) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   const TimePoint until = clock_.now() - request.retention;
   std::size_t removed = 0;
   for (auto record = records_.begin(); record != records_.end() && removed < request.limit;) {

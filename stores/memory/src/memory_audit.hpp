@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 
 #include "oncebox/audit_trail.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/mutex.hpp"
 
 namespace oncebox::memory {
 
@@ -24,9 +24,9 @@ class MemoryAudit final : public AuditTrail {
 
   const Clock& clock_;
   const std::size_t max_entries_;
-  std::mutex mutex_;
-  std::map<std::uint64_t, AuditRecord> records_;
-  std::uint64_t last_id_ = 0;
+  detail::Mutex mutex_;
+  std::map<std::uint64_t, AuditRecord> records_ ONCEBOX_GUARDED_BY(mutex_);
+  std::uint64_t last_id_ ONCEBOX_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace oncebox::memory

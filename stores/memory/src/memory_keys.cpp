@@ -19,7 +19,8 @@ std::size_t size_of(const std::optional<std::string>& text) { return text ? text
 /// nothing; when the batch is destroyed without `commit`, the steps before are undone.
 class MemoryKeys::Batch {
  public:
-  Batch(MemoryKeys& keys, TimePoint now, std::size_t items) : keys_(keys), now_(now) {
+  Batch(Table& table, const Options& options, TimePoint now, std::size_t items)
+      : table_(table), options_(options), now_(now) {
     constexpr std::size_t kMaxStepsPerItem = 2;  // created, then changed
     undo_.reserve(kMaxStepsPerItem * items);
   }
@@ -34,7 +35,7 @@ class MemoryKeys::Batch {
   void commit() noexcept { undo_.clear(); }
 
   BeginOutcome begin(const BeginRequest& request) {
-    KeyRow* const row = keys_.find_known(request.key, now_);
+    KeyRow* const row = table_.find_known(request.key, now_);
     const BeginStatus status = begin_as_found(state_of(row), request.on_failed, now_);
     if (status == BeginStatus::acquired) return acquire(request, row);
     BeginOutcome outcome = begin_outcome(status, row->state);
@@ -44,7 +45,7 @@ class MemoryKeys::Batch {
   }
 
   CompleteOutcome complete(const CompleteRequest& request) {
-    KeyRow* const row = keys_.find_known(request.key, now_);
+    KeyRow* const row = table_.find_known(request.key, now_);
     const auto as_found = complete_as_found(state_of(row), request.lease_id);
     if (as_found) return *as_found;
     require_room(size_of(request.result));
@@ -56,7 +57,7 @@ class MemoryKeys::Batch {
   }
 
   FailOutcome fail(const FailRequest& request) {
-    KeyRow* const row = keys_.find_known(request.key, now_);
+    KeyRow* const row = table_.find_known(request.key, now_);
     const auto as_found = fail_as_found(state_of(row), request.lease_id);
     if (as_found) return *as_found;
     std::string error = error_text(request);
@@ -65,7 +66,7 @@ class MemoryKeys::Batch {
   }
 
   ReleaseOutcome release(const ReleaseRequest& request) {
-    KeyRow* const row = keys_.find_known(request.key, now_);
+    KeyRow* const row = table_.find_known(request.key, now_);
     const auto as_found = release_as_found(state_of(row), request.lease_id);
     if (as_found) return *as_found;
     change(*row, [](KeyState& state) noexcept { set_released(state); });
@@ -73,7 +74,7 @@ class MemoryKeys::Batch {
   }
 
   KeyExtendOutcome extend(const KeyExtension& extension) {
-    KeyRow* const row = keys_.find_known(extension.key, now_);
+    KeyRow* const row = table_.find_known(extension.key, now_);
     const KeyExtendOutcome outcome = extend_as_found(state_of(row), extension, now_);
     if (!outcome.lease_until) return outcome;
     change(*row, [&](KeyState& state) noexcept { prolong(state, *outcome.lease_until); });
@@ -105,24 +106,24 @@ class MemoryKeys::Batch {
 
   // A key that is past its retention is begun as if it were new, in the row that it left.
   KeyRow& create(const IdempotencyKey& key) {
-    if (KeyRow* const forgotten = keys_.rows_.find(key); forgotten != nullptr) {
+    if (KeyRow* const forgotten = table_.rows.find(key); forgotten != nullptr) {
       change(*forgotten, [&](KeyState& state) noexcept { state = new_key_state(now_); });
       set_result(*forgotten, std::nullopt);
       return *forgotten;
     }
     require_room(key.str().size());
-    if (keys_.rows_.size() >= keys_.options_.max_keys) throw_full("keys", keys_.options_.max_keys);
-    KeyRow& row = keys_.rows_.insert(std::make_unique<KeyRow>(key));
+    if (table_.rows.size() >= options_.max_keys) throw_full("keys", options_.max_keys);
+    KeyRow& row = table_.rows.insert(std::make_unique<KeyRow>(key));
     row.state = new_key_state(now_);
-    keys_.by_keep_until_.insert(row);
-    keys_.bytes_ += key.str().size();
+    table_.by_keep_until.insert(row);
+    table_.bytes += key.str().size();
     undo_.push_back({.row = &row, .created = true});
     return row;
   }
 
   void require_room(std::size_t bytes) const {
-    const std::size_t max = keys_.options_.max_key_bytes;
-    if (keys_.bytes_ + bytes > max) throw_full("bytes of keys and results", max);
+    const std::size_t max = options_.max_key_bytes;
+    if (table_.bytes + bytes > max) throw_full("bytes of keys and results", max);
   }
 
   [[noreturn]] static void throw_full(std::string_view of_what, std::size_t limit) {
@@ -140,7 +141,7 @@ class MemoryKeys::Batch {
 
   template <class Apply>
   void reindexed(KeyRow& row, Apply apply) noexcept {
-    RowsByKeepUntil& index = keys_.by_keep_until_;
+    RowsByKeepUntil& index = table_.by_keep_until;
     index.erase(index.iterator_to(row));
     apply();
     index.insert(row);
@@ -154,41 +155,43 @@ class MemoryKeys::Batch {
   }
 
   std::optional<std::string> swap_result(KeyRow& row, std::optional<std::string> result) noexcept {
-    keys_.bytes_ = keys_.bytes_ - size_of(row.result) + size_of(result);
+    table_.bytes = table_.bytes - size_of(row.result) + size_of(result);
     return std::exchange(row.result, std::move(result));
   }
 
   void take_back(UndoStep& step) noexcept {
     KeyRow& row = *step.row;
     if (step.created) {
-      keys_.remove(row);
+      table_.remove(row);
       return;
     }
     if (step.result_replaced) swap_result(row, std::move(step.result));
     reindexed(row, [&] { row.state = std::move(step.state); });
   }
 
-  MemoryKeys& keys_;
+  Table& table_;
+  const Options& options_;
   const TimePoint now_;
   std::vector<UndoStep> undo_;
 };
 
-MemoryKeys::KeyRow* MemoryKeys::find_known(const IdempotencyKey& key, TimePoint now) noexcept {
-  KeyRow* const row = rows_.find(key);
+MemoryKeys::KeyRow* MemoryKeys::Table::find_known(const IdempotencyKey& key,
+                                                  TimePoint now) noexcept {
+  KeyRow* const row = rows.find(key);
   return row != nullptr && !row->state.forgotten_at(now) ? row : nullptr;
 }
 
-void MemoryKeys::remove(KeyRow& row) noexcept {
-  bytes_ -= row.key.str().size() + size_of(row.result);
-  by_keep_until_.erase(by_keep_until_.iterator_to(row));
-  rows_.erase(row);
+void MemoryKeys::Table::remove(KeyRow& row) noexcept {
+  bytes -= row.key.str().size() + size_of(row.result);
+  by_keep_until.erase(by_keep_until.iterator_to(row));
+  rows.erase(row);
 }
 
-std::size_t MemoryKeys::forget(TimePoint now, std::size_t limit) noexcept {
+std::size_t MemoryKeys::Table::forget(TimePoint now, std::size_t limit) noexcept {
   std::size_t removed = 0;
-  while (removed < limit && !by_keep_until_.empty() &&
-         by_keep_until_.begin()->state.forgotten_at(now)) {
-    remove(*by_keep_until_.begin());
+  while (removed < limit && !by_keep_until.empty() &&
+         by_keep_until.begin()->state.forgotten_at(now)) {
+    remove(*by_keep_until.begin());
     ++removed;
   }
   return removed;
@@ -199,12 +202,12 @@ std::vector<Outcome> MemoryKeys::run_batch(std::span<const Request> requests,
                                            Outcome (Batch::*step)(const Request&)) {
   std::vector<Outcome> outcomes;
   outcomes.reserve(requests.size());
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   const TimePoint now = clock_.now();
-  const bool crowded =
-      rows_.size() + requests.size() > options_.max_keys || bytes_ > options_.max_key_bytes / 2;
-  if (crowded) forget(now, requests.size());
-  Batch batch(*this, now, requests.size());
+  const bool crowded = table_.rows.size() + requests.size() > options_.max_keys ||
+                       table_.bytes > options_.max_key_bytes / 2;
+  if (crowded) table_.forget(now, requests.size());
+  Batch batch(table_, options_, now, requests.size());
   for (const Request& request : requests) outcomes.push_back((batch.*step)(request));
   batch.commit();
   return outcomes;
@@ -219,8 +222,8 @@ std::vector<BeginOutcome> MemoryKeys::do_begin(std::span<const BeginRequest> req
 // quicker to read than all the rest is good enough.
 std::optional<BeginStatus> MemoryKeys::do_recognise(std::string_view key,
                                                     FailedKeyPolicy on_failed) {
-  const std::lock_guard lock(mutex_);
-  KeyRow* const row = rows_.find_text(key);
+  const detail::Lock lock(mutex_);
+  KeyRow* const row = table_.rows.find_text(key);
   if (row == nullptr) return std::nullopt;
   KeyState& state = row->state;
   const TimePoint now = state.status == KeyStatus::processed ? clock_.recent() : clock_.now();
@@ -250,10 +253,10 @@ std::vector<KeyExtendOutcome> MemoryKeys::do_extend(std::span<const KeyExtension
 std::vector<std::optional<KeyRecord>> MemoryKeys::do_find(std::span<const IdempotencyKey> keys) {
   std::vector<std::optional<KeyRecord>> records;
   records.reserve(keys.size());
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   const TimePoint now = clock_.now();
   for (const IdempotencyKey& key : keys) {
-    const KeyRow* const row = find_known(key, now);
+    const KeyRow* const row = table_.find_known(key, now);
     records.emplace_back();
     if (row != nullptr) records.back() = to_record(row->key, row->state, row->result);
   }
@@ -261,9 +264,9 @@ std::vector<std::optional<KeyRecord>> MemoryKeys::do_find(std::span<const Idempo
 }
 
 std::size_t MemoryKeys::do_cleanup(std::size_t limit) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   const TimePoint now = clock_.now();
-  return forget(now, limit);
+  return table_.forget(now, limit);
 }
 
 }  // namespace oncebox::memory

@@ -2,7 +2,6 @@
 
 #include <boost/intrusive/set.hpp>
 #include <cstddef>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "hash_index.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/driver/key_state.hpp"
 #include "oncebox/idempotency_store.hpp"
 #include "oncebox/memory/memory_store.hpp"
@@ -23,7 +23,6 @@ namespace oncebox::memory {
 class MemoryKeys final : public IdempotencyStore {
  public:
   MemoryKeys(const Clock& clock, const Options& options) : clock_(clock), options_(options) {}
-  ~MemoryKeys() override { by_keep_until_.clear(); }
 
  private:
   class Batch;
@@ -48,6 +47,21 @@ class MemoryKeys final : public IdempotencyStore {
       KeyRow, boost::intrusive::member_hook<KeyRow, KeepHook, &KeyRow::keep_hook>,
       boost::intrusive::key_of_value<ByKeepUntil>, boost::intrusive::constant_time_size<false>>;
 
+  struct Table {
+    Table() = default;
+    ~Table() { by_keep_until.clear(); }
+    Table(const Table&) = delete;
+    Table& operator=(const Table&) = delete;
+
+    [[nodiscard]] KeyRow* find_known(const IdempotencyKey& key, TimePoint now) noexcept;
+    std::size_t forget(TimePoint now, std::size_t limit) noexcept;
+    void remove(KeyRow& row) noexcept;
+
+    HashIndex<KeyRow, &KeyRow::key_hook> rows;
+    RowsByKeepUntil by_keep_until;
+    std::size_t bytes = 0;  ///< of all keys and results
+  };
+
   std::vector<BeginOutcome> do_begin(std::span<const BeginRequest> requests) override;
   std::optional<BeginStatus> do_recognise(std::string_view key, FailedKeyPolicy on_failed) override;
   std::vector<CompleteOutcome> do_complete(std::span<const CompleteRequest> requests) override;
@@ -61,17 +75,10 @@ class MemoryKeys final : public IdempotencyStore {
   std::vector<Outcome> run_batch(std::span<const Request> requests,
                                  Outcome (Batch::*step)(const Request&));
 
-  // All of these expect the lock to be held.
-  [[nodiscard]] KeyRow* find_known(const IdempotencyKey& key, TimePoint now) noexcept;
-  std::size_t forget(TimePoint now, std::size_t limit) noexcept;
-  void remove(KeyRow& row) noexcept;
-
   const Clock& clock_;
   const Options options_;
-  std::mutex mutex_;
-  HashIndex<KeyRow, &KeyRow::key_hook> rows_;
-  RowsByKeepUntil by_keep_until_;
-  std::size_t bytes_ = 0;  ///< of all keys and results
+  detail::Mutex mutex_;
+  Table table_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
 }  // namespace oncebox::memory

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstddef>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_store.hpp"
@@ -55,28 +55,41 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
                                 const PurgeOptions& options) override;
   CleanupResult do_cleanup(const CleanupRequest& request) override;
 
-  // All of these expect the lock to be held.
-  [[nodiscard]] std::vector<ClaimedMessage> claim_ready(const ClaimRequest& request, TimePoint now);
-  [[nodiscard]] Row* find_delivery(const Delivery& delivery) noexcept;
-  SettleOutcome settle_one(Row* row, const Verdict& verdict, std::string error,
-                           TimePoint now) noexcept;
-  MarkOutcome mark_one(Row* row, MarkAs as, std::string error, TimePoint now) noexcept;
-  void revive_rows(std::span<Row* const> rows, const ReviveOptions& options, TimePoint now);
+  /// The rows and how many bytes they have.
+  struct Rows {
+    explicit Rows(const Options& queue_options) : options(queue_options) {}
+
+    /// Throws `overloaded` unless so much more can be kept.
+    void require_room(std::size_t new_rows, std::size_t new_bytes,
+                      std::size_t freed_bytes = 0) const;
+    void remove(Row& row) noexcept;
+
+    const Options& options;
+    QueueIndex index;
+    std::size_t bytes = 0;  ///< of all keys and contents
+  };
   struct PreparedEdit;
+
+  void require_payload_size(const Payload& payload) const;
   [[nodiscard]] static PreparedEdit prepare(Row& row, const Payload& payload,
                                             const ReviveOptions& options, TimePoint now);
-  void replace_content(Row& row, PreparedEdit edit) noexcept;
-  void require_payload_size(const Payload& payload) const;
-  /// Throws `overloaded` unless so much more can be kept.
-  void require_room(std::size_t new_rows, std::size_t new_bytes, std::size_t freed_bytes = 0) const;
-  [[nodiscard]] std::vector<Row*> dead_matching(const MessageFilter& filter, std::size_t limit);
-  void remove(Row& row) noexcept;
+  [[nodiscard]] std::vector<ClaimedMessage> claim_ready(const ClaimRequest& request, TimePoint now)
+      ONCEBOX_REQUIRES(mutex_);
+  [[nodiscard]] Row* find_delivery(const Delivery& delivery) noexcept ONCEBOX_REQUIRES(mutex_);
+  SettleOutcome settle_one(Row* row, const Verdict& verdict, std::string error,
+                           TimePoint now) noexcept ONCEBOX_REQUIRES(mutex_);
+  MarkOutcome mark_one(Row* row, MarkAs as, std::string error, TimePoint now) noexcept
+      ONCEBOX_REQUIRES(mutex_);
+  void revive_rows(std::span<Row* const> rows, const ReviveOptions& options, TimePoint now)
+      ONCEBOX_REQUIRES(mutex_);
+  void replace_content(Row& row, PreparedEdit edit) noexcept ONCEBOX_REQUIRES(mutex_);
+  [[nodiscard]] std::vector<Row*> dead_matching(const MessageFilter& filter, std::size_t limit)
+      ONCEBOX_REQUIRES(mutex_);
 
   const Clock& clock_;
   const Options options_;
-  std::mutex mutex_;
-  QueueIndex index_;
-  std::size_t bytes_ = 0;    ///< of all keys and contents
+  detail::Mutex mutex_;
+  Rows rows_ ONCEBOX_GUARDED_BY(mutex_){options_};
   WorkListeners listeners_;  ///< told without the lock
 };
 

@@ -43,7 +43,8 @@ MemoryQueue::PreparedEdit MemoryQueue::prepare(Row& row, const Payload& payload,
 
 void MemoryQueue::replace_content(Row& row, PreparedEdit edit) noexcept {
   edit.replaced.content = std::exchange(row.content, std::move(edit.content));
-  bytes_ += bytes_of(*row.content) + bytes_of(edit.replaced) - bytes_of(*edit.replaced.content);
+  rows_.bytes +=
+      bytes_of(*row.content) + bytes_of(edit.replaced) - bytes_of(*edit.replaced.content);
   row.replaced->push_back(std::move(edit.replaced));
   take_edit(row.state, std::move(edit.hash));
 }
@@ -57,11 +58,11 @@ std::vector<ReviveOutcome> MemoryQueue::do_revive_edited(std::span<const EditedM
   std::vector<PreparedEdit> prepared;
   std::unordered_set<const Row*> named;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
     std::size_t new_bytes = 0;
     for (const EditedMessage& edit : edits) {
-      Row* const row = index_.find(edit.key);
+      Row* const row = rows_.index.find(edit.key);
       if (row == nullptr) {
         outcomes.push_back(ReviveOutcome::unknown);
       } else if (row->state.status != Status::dead || named.contains(row)) {
@@ -78,7 +79,7 @@ std::vector<ReviveOutcome> MemoryQueue::do_revive_edited(std::span<const EditedM
         outcomes.push_back(ReviveOutcome::revived);
       }
     }
-    require_room(0, new_bytes);
+    rows_.require_room(0, new_bytes);
     revive_rows(rows, options, now);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       replace_content(*rows[i], std::move(prepared[i]));
@@ -89,9 +90,9 @@ std::vector<ReviveOutcome> MemoryQueue::do_revive_edited(std::span<const EditedM
 }
 
 std::vector<PastContent> MemoryQueue::do_past_contents(const MessageKey& key) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   std::vector<PastContent> past;
-  const Row* const row = index_.find(key);
+  const Row* const row = rows_.index.find(key);
   if (row == nullptr || row->replaced == nullptr) return past;
   for (const ReplacedContent& replaced : *row->replaced) {
     past.push_back({.content_version = replaced.content_version,

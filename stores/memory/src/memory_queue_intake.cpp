@@ -28,19 +28,19 @@ std::size_t bytes_of(const Content& content) noexcept {
   return bytes;
 }
 
-void MemoryQueue::require_room(std::size_t new_rows, std::size_t new_bytes,
-                               std::size_t freed_bytes) const {
-  if (index_.size() + new_rows > options_.max_messages) {
+void MemoryQueue::Rows::require_room(std::size_t new_rows, std::size_t new_bytes,
+                                     std::size_t freed_bytes) const {
+  if (index.size() + new_rows > options.max_messages) {
     throw Error(ErrorCode::overloaded,
                 fmt::format("the memory store holds its limit of {} messages; clean up finished "
                             "ones or raise max_messages",
-                            options_.max_messages));
+                            options.max_messages));
   }
-  if (bytes_ - freed_bytes + new_bytes > options_.max_bytes) {
+  if (bytes - freed_bytes + new_bytes > options.max_bytes) {
     throw Error(ErrorCode::overloaded,
                 fmt::format("the memory store holds its limit of {} bytes; clean up finished "
                             "messages or raise max_bytes",
-                            options_.max_bytes));
+                            options.max_bytes));
   }
 }
 
@@ -48,7 +48,7 @@ void MemoryQueue::require_room(std::size_t new_rows, std::size_t new_bytes,
 /// nothing; when the batch is destroyed without `commit`, the steps before are undone.
 class MemoryQueue::IntakeBatch {
  public:
-  IntakeBatch(MemoryQueue& queue, TimePoint now, std::size_t items) : queue_(queue), now_(now) {
+  IntakeBatch(Rows& rows, TimePoint now, std::size_t items) : rows_(rows), now_(now) {
     constexpr std::size_t kMaxStepsPerItem = 3;  // a quarantined message touches two rows
     undo_.reserve(kMaxStepsPerItem * items);
   }
@@ -125,12 +125,12 @@ class MemoryQueue::IntakeBatch {
   };
   using UndoStep = std::variant<Created, Touched, std::unique_ptr<Changed>>;
 
-  QueueIndex& index() noexcept { return queue_.index_; }
+  QueueIndex& index() noexcept { return rows_.index; }
 
   Row& create(const MessageKey& key) {
-    queue_.require_room(1, bytes_of(key));
+    rows_.require_room(1, bytes_of(key));
     Row& row = index().create(key, now_);
-    queue_.bytes_ += bytes_of(key);
+    rows_.bytes += bytes_of(key);
     undo_.emplace_back(Created{&row});
     return row;
   }
@@ -174,8 +174,8 @@ class MemoryQueue::IntakeBatch {
 
   std::unique_ptr<const Content> swap_content(Row& row,
                                               std::unique_ptr<const Content> content) noexcept {
-    if (row.content != nullptr) queue_.bytes_ -= bytes_of(*row.content);
-    if (content != nullptr) queue_.bytes_ += bytes_of(*content);
+    if (row.content != nullptr) rows_.bytes -= bytes_of(*row.content);
+    if (content != nullptr) rows_.bytes += bytes_of(*content);
     return std::exchange(row.content, std::move(content));
   }
 
@@ -198,7 +198,7 @@ class MemoryQueue::IntakeBatch {
   // Gives content to a row that has none, and makes it claimable unless it is dead.
   void accept(Row& row, const Message& message) {
     auto content = copy_content(message);
-    queue_.require_room(0, bytes_of(*content));
+    rows_.require_room(0, bytes_of(*content));
     std::optional<ContentHash> hash = message.hash ? message.hash : row.state.hash;
     std::optional<PartitionKey> partition_key = message.partition_key;
     Places places(index(), message.topic);
@@ -254,7 +254,7 @@ class MemoryQueue::IntakeBatch {
           Content{message.topic, row.content->payload, row.content->headers});
     }
     if (content != nullptr) {
-      queue_.require_room(0, bytes_of(*content), bytes_of(*row.content));
+      rows_.require_room(0, bytes_of(*content), bytes_of(*row.content));
     }
     const bool something_new = content != nullptr;
     Places places(index(), message.topic);
@@ -304,7 +304,7 @@ class MemoryQueue::IntakeBatch {
   void take_back(Created& step) noexcept {
     Row& row = *step.row;
     index().edit(row, now_, [&]() noexcept { row.state.status = Status::seen; });
-    queue_.remove(row);
+    rows_.remove(row);
   }
 
   void take_back(Touched& step) noexcept {
@@ -322,7 +322,7 @@ class MemoryQueue::IntakeBatch {
     unpin(*step);
   }
 
-  MemoryQueue& queue_;
+  Rows& rows_;
   const TimePoint now_;
   std::vector<UndoStep> undo_;
 };
@@ -334,9 +334,9 @@ std::vector<EnqueueOutcome> MemoryQueue::do_enqueue(std::span<const Message> mes
   outcomes.reserve(messages.size());
 
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
-    IntakeBatch batch(*this, now, messages.size());
+    IntakeBatch batch(rows_, now, messages.size());
     for (const Message& message : messages) outcomes.push_back(batch.enqueue(message, options));
     batch.commit();
   }
@@ -348,9 +348,9 @@ std::vector<ObserveOutcome> MemoryQueue::do_observe(std::span<const Observation>
   std::vector<ObserveOutcome> outcomes;
   outcomes.reserve(observations.size());
 
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   const TimePoint now = clock_.now();
-  IntakeBatch batch(*this, now, observations.size());
+  IntakeBatch batch(rows_, now, observations.size());
   for (const Observation& observation : observations) {
     outcomes.push_back(batch.observe(observation));
   }

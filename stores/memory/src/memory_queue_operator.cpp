@@ -42,8 +42,8 @@ MessagePage collect(Iterator row, const Iterator& end, const ListRequest& reques
 MessagePage MemoryQueue::do_list(const ListRequest& request) {
   std::optional<std::uint64_t> after;
   if (request.after) after = number_of(*request.after, request.order);
-  const std::lock_guard lock(mutex_);
-  RowsById& rows = index_.rows_by_id();
+  const detail::Lock lock(mutex_);
+  RowsById& rows = rows_.index.rows_by_id();
   if (request.order == ListOrder::oldest_first) {
     return collect(after ? rows.upper_bound(*after) : rows.begin(), rows.end(), request);
   }
@@ -53,17 +53,17 @@ MessagePage MemoryQueue::do_list(const ListRequest& request) {
 }
 
 std::size_t MemoryQueue::do_count(const MessageFilter& filter) {
-  const std::lock_guard lock(mutex_);
-  const RowsById& rows = index_.rows_by_id();
+  const detail::Lock lock(mutex_);
+  const RowsById& rows = rows_.index.rows_by_id();
   return static_cast<std::size_t>(std::count_if(
       rows.begin(), rows.end(), [&](const Row& row) { return filter.matches(subject_of(row)); }));
 }
 
 QueueStats MemoryQueue::do_stats() {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   const TimePoint now = clock_.now();
-  index_.promote(now);
-  return index_.stats(now);
+  rows_.index.promote(now);
+  return rows_.index.stats(now);
 }
 
 std::vector<ReviveOutcome> MemoryQueue::do_revive(std::span<const MessageKey> keys,
@@ -75,10 +75,10 @@ std::vector<ReviveOutcome> MemoryQueue::do_revive(std::span<const MessageKey> ke
   std::unordered_set<const Row*> named;
 
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
     for (const MessageKey& key : keys) {
-      Row* const row = index_.find(key);
+      Row* const row = rows_.index.find(key);
       if (row == nullptr) {
         outcomes.push_back(ReviveOutcome::unknown);
       } else if (row->state.status == Status::dead && named.insert(row).second) {
@@ -98,7 +98,7 @@ std::size_t MemoryQueue::do_revive_matching(const MessageFilter& filter,
                                             const ReviveOptions& options, std::size_t limit) {
   std::size_t revived = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
     const std::vector<Row*> rows = dead_matching(filter, limit);
     revive_rows(rows, options, now);
@@ -117,19 +117,19 @@ void MemoryQueue::revive_rows(std::span<Row* const> rows, const ReviveOptions& o
   try {
     for (const Row* row : rows) {
       const std::optional<PartitionKey>& key = row->state.partition_key;
-      partitions.push_back(key ? &index_.partition(*key) : nullptr);
+      partitions.push_back(key ? &rows_.index.partition(*key) : nullptr);
     }
   } catch (...) {
     std::sort(partitions.begin(), partitions.end());
     const auto last = std::unique(partitions.begin(), partitions.end());
     for (auto partition = partitions.begin(); partition != last; ++partition) {
-      if (*partition != nullptr) index_.drop_if_unused(**partition);
+      if (*partition != nullptr) rows_.index.drop_if_unused(**partition);
     }
     throw;
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
     Row& row = *rows[i];
-    index_.edit(row, now, [&]() noexcept {
+    rows_.index.edit(row, now, [&]() noexcept {
       row.partition = partitions[i];
       if (row.state.expired_at(now)) row.state.expires_at.reset();
       bring_back(row.state, row.state.not_before(now + options.delay), std::move(reasons[i]), now);
@@ -139,7 +139,7 @@ void MemoryQueue::revive_rows(std::span<Row* const> rows, const ReviveOptions& o
 
 std::vector<Row*> MemoryQueue::dead_matching(const MessageFilter& filter, std::size_t limit) {
   std::vector<Row*> rows;
-  for (auto& [topic, lane] : index_.lanes()) {
+  for (auto& [topic, lane] : rows_.index.lanes()) {
     for (Row& row : lane.dead) {
       if (filter.matches(subject_of(row))) rows.push_back(&row);
     }
@@ -150,28 +150,28 @@ std::vector<Row*> MemoryQueue::dead_matching(const MessageFilter& filter, std::s
   return rows;
 }
 
-void MemoryQueue::remove(Row& row) noexcept {
-  bytes_ -= bytes_of(row.key);
-  if (row.content != nullptr) bytes_ -= bytes_of(*row.content);
+void MemoryQueue::Rows::remove(Row& row) noexcept {
+  bytes -= bytes_of(row.key);
+  if (row.content != nullptr) bytes -= bytes_of(*row.content);
   if (row.replaced != nullptr) {
-    for (const ReplacedContent& replaced : *row.replaced) bytes_ -= bytes_of(replaced);
+    for (const ReplacedContent& replaced : *row.replaced) bytes -= bytes_of(replaced);
   }
-  index_.destroy(row);
+  index.destroy(row);
 }
 
 std::vector<PurgeOutcome> MemoryQueue::do_purge(std::span<const MessageKey> keys,
                                                 const PurgeOptions& /*options*/) {
   std::vector<PurgeOutcome> outcomes;
   outcomes.reserve(keys.size());
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   for (const MessageKey& key : keys) {
-    Row* const row = index_.find(key);
+    Row* const row = rows_.index.find(key);
     if (row == nullptr) {
       outcomes.push_back(PurgeOutcome::unknown);
     } else if (row->state.status != Status::dead) {
       outcomes.push_back(PurgeOutcome::not_dead);
     } else {
-      remove(*row);
+      rows_.remove(*row);
       outcomes.push_back(PurgeOutcome::purged);
     }
   }
@@ -180,14 +180,14 @@ std::vector<PurgeOutcome> MemoryQueue::do_purge(std::span<const MessageKey> keys
 
 std::size_t MemoryQueue::do_purge_matching(const MessageFilter& filter, std::size_t limit,
                                            const PurgeOptions& /*options*/) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   const std::vector<Row*> rows = dead_matching(filter, limit);
-  for (Row* row : rows) remove(*row);
+  for (Row* row : rows) rows_.remove(*row);
   return rows.size();
 }
 
 CleanupResult MemoryQueue::do_cleanup(const CleanupRequest& request) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   const TimePoint now = clock_.now();
   std::vector<Row*> rows;
   const auto gather = [&](FinishedRows& finished, Duration retention) {
@@ -197,13 +197,13 @@ CleanupResult MemoryQueue::do_cleanup(const CleanupRequest& request) {
       rows.push_back(&row);
     }
   };
-  gather(index_.done(), request.done_retention);
+  gather(rows_.index.done(), request.done_retention);
   CleanupResult result{.done_removed = rows.size()};
   if (request.dead_retention) {
-    for (auto& [topic, lane] : index_.lanes()) gather(lane.dead, *request.dead_retention);
+    for (auto& [topic, lane] : rows_.index.lanes()) gather(lane.dead, *request.dead_retention);
     result.dead_removed = rows.size() - result.done_removed;
   }
-  for (Row* row : rows) remove(*row);
+  for (Row* row : rows) rows_.remove(*row);
   return result;
 }
 

@@ -62,10 +62,10 @@ std::vector<MarkOutcome> MemoryQueue::do_mark(std::span<const Mark> marks) {
   outcomes.reserve(marks.size());
 
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
     for (std::size_t i = 0; i < marks.size(); ++i) {
-      Row* const row = index_.find(marks[i].key);
+      Row* const row = rows_.index.find(marks[i].key);
       outcomes.push_back(mark_one(row, marks[i].as, std::move(errors[i]), now));
     }
   }
@@ -76,8 +76,8 @@ std::vector<MarkOutcome> MemoryQueue::do_mark(std::span<const Mark> marks) {
 MarkOutcome MemoryQueue::mark_one(Row* row, MarkAs as, std::string error, TimePoint now) noexcept {
   if (row == nullptr) return MarkOutcome::unknown;
   MarkOutcome outcome{};
-  index_.edit(*row, now,
-              [&]() noexcept { outcome = apply_mark(row->state, as, std::move(error), now); });
+  rows_.index.edit(*row, now,
+                   [&]() noexcept { outcome = apply_mark(row->state, as, std::move(error), now); });
   return outcome;
 }
 
@@ -85,7 +85,7 @@ MarkOutcome MemoryQueue::mark_one(Row* row, MarkAs as, std::string error, TimePo
 /// `commit`, because something failed meanwhile, everything is as it was before.
 class MemoryQueue::ReapBatch {
  public:
-  ReapBatch(MemoryQueue& queue, TimePoint now) : index_(queue.index_), now_(now) {}
+  ReapBatch(QueueIndex& index, TimePoint now) : index_(index), now_(now) {}
   ReapBatch(const ReapBatch&) = delete;
   ReapBatch& operator=(const ReapBatch&) = delete;
 
@@ -164,9 +164,9 @@ std::vector<ClaimedMessage> MemoryQueue::do_claim(const ClaimRequest& request) {
   // claim.
   constexpr std::size_t kReapStep = 1'000;
   for (;;) {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
-    ReapBatch reaped(*this, now);
+    ReapBatch reaped(rows_.index, now);
     const ReapResult result = reaped.reap(kReapStep, request.max_deliveries);
     if (result.total() == kReapStep) {
       reaped.commit();
@@ -180,8 +180,8 @@ std::vector<ClaimedMessage> MemoryQueue::do_claim(const ClaimRequest& request) {
 
 // Everything is copied before the first row changes, so that running out of memory changes nothing.
 std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request, TimePoint now) {
-  index_.promote(now);
-  std::vector<Row*> rows = index_.best_ready(request.limit, request.topics);
+  rows_.index.promote(now);
+  std::vector<Row*> rows = rows_.index.best_ready(request.limit, request.topics);
   keep_within(rows, request.max_bytes);
   std::vector<ClaimedMessage> claimed;
   claimed.reserve(rows.size());
@@ -189,14 +189,14 @@ std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request
     claimed.push_back({.message = to_message(*row, ListPayloads::include),
                        .history = row->state.history,
                        .owner = request.owner,
-                       .delivery = index_.next_delivery(),
+                       .delivery = rows_.index.next_delivery(),
                        .locked_until = now + request.lease,
                        .eligible_at = row->state.eligible_at});
     ++claimed.back().history.deliveries;
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
     RowState& state = rows[i]->state;
-    index_.edit(*rows[i], now, [&]() noexcept {
+    rows_.index.edit(*rows[i], now, [&]() noexcept {
       hand_out(state, {request.owner, claimed[i].delivery, claimed[i].locked_until});
     });
   }
@@ -204,7 +204,7 @@ std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request
 }
 
 Row* MemoryQueue::find_delivery(const Delivery& delivery) noexcept {
-  Row* const row = index_.find(delivery.key);
+  Row* const row = rows_.index.find(delivery.key);
   return row != nullptr && is_held_by(row->state, delivery) ? row : nullptr;
 }
 
@@ -219,7 +219,7 @@ std::vector<SettleOutcome> MemoryQueue::do_settle(std::span<const Settlement> se
 
   bool may_be_claimable = false;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
     for (std::size_t i = 0; i < settlements.size(); ++i) {
       Row* const row = find_delivery(settlements[i].delivery);
@@ -238,7 +238,7 @@ SettleOutcome MemoryQueue::settle_one(Row* row, const Verdict& verdict, std::str
                                       TimePoint now) noexcept {
   if (row == nullptr) return SettleOutcome::lease_lost;
   SettleOutcome outcome{};
-  index_.edit(*row, now, [&]() noexcept {
+  rows_.index.edit(*row, now, [&]() noexcept {
     outcome = apply_verdict(row->state, verdict, std::move(error), now);
   });
   return outcome;
@@ -248,14 +248,14 @@ std::vector<ExtendOutcome> MemoryQueue::do_extend(std::span<const LeaseExtension
   std::vector<ExtendOutcome> outcomes;
   outcomes.reserve(extensions.size());
 
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   const TimePoint now = clock_.now();
   for (const LeaseExtension& extension : extensions) {
     Row* const row = find_delivery(extension.delivery);
     ExtendOutcome& outcome = outcomes.emplace_back();
     if (row == nullptr) continue;
     const TimePoint until = std::max(row->state.lease->locked_until, now + extension.lease);
-    index_.edit(*row, now, [&]() noexcept { row->state.lease->locked_until = until; });
+    rows_.index.edit(*row, now, [&]() noexcept { row->state.lease->locked_until = until; });
     outcome.locked_until = until;
   }
   return outcomes;
@@ -264,9 +264,9 @@ std::vector<ExtendOutcome> MemoryQueue::do_extend(std::span<const LeaseExtension
 ReapResult MemoryQueue::do_reap(const ReapRequest& request) {
   ReapResult result;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
-    ReapBatch batch(*this, now);
+    ReapBatch batch(rows_.index, now);
     result = batch.reap(request.limit, request.max_deliveries);
     batch.commit();
   }
@@ -275,8 +275,8 @@ ReapResult MemoryQueue::do_reap(const ReapRequest& request) {
 }
 
 std::optional<TimePoint> MemoryQueue::do_next_due(const TopicSelection& topics) {
-  const std::lock_guard lock(mutex_);
-  return index_.next_due(topics, clock_.now());
+  const detail::Lock lock(mutex_);
+  return rows_.index.next_due(topics, clock_.now());
 }
 
 void MemoryQueue::do_listen(std::weak_ptr<WorkListener> listener) {
@@ -286,9 +286,9 @@ void MemoryQueue::do_listen(std::weak_ptr<WorkListener> listener) {
 std::vector<std::optional<MessageRecord>> MemoryQueue::do_find(std::span<const MessageKey> keys) {
   std::vector<std::optional<MessageRecord>> records;
   records.reserve(keys.size());
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   for (const MessageKey& key : keys) {
-    const Row* const row = index_.find(key);
+    const Row* const row = rows_.index.find(key);
     records.emplace_back();
     if (row != nullptr) records.back() = to_record(*row, ListPayloads::include);
   }

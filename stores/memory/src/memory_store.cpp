@@ -6,15 +6,6 @@
 
 namespace oncebox::memory {
 
-namespace {
-
-const Clock& system_clock() {
-  static const SystemClock clock;
-  return clock;
-}
-
-}  // namespace
-
 struct MemoryStore::Impl {
   Impl(const Clock& clock, const Options& store_options)
       : options(store_options),
@@ -33,7 +24,7 @@ struct MemoryStore::Impl {
 MemoryStore::MemoryStore(const Clock& clock, const Options& options)
     : impl_(std::make_unique<Impl>(clock, options)) {}
 
-MemoryStore::MemoryStore(const Options& options) : MemoryStore(system_clock(), options) {}
+MemoryStore::MemoryStore(const Options& options) : MemoryStore(SystemClock::shared(), options) {}
 
 MemoryStore::~MemoryStore() = default;
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <mutex>
 
 #include "oncebox/driver/store_url.hpp"
 #include "oncebox/error.hpp"
@@ -14,6 +13,7 @@
 #include "oncebox/http_options.hpp"
 #endif
 #ifdef ONCEBOX_WITH_POSTGRESQL
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/postgresql/postgresql_store.hpp"
 #endif
 #ifdef ONCEBOX_WITH_SQLITE
@@ -68,7 +68,7 @@ class Budgets {
   [[nodiscard]] std::shared_ptr<postgresql::ConnectionBudget> budget_of(
       const std::string& connection, std::size_t connections) {
     const std::string server = postgresql::server_of(connection);
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     std::weak_ptr<postgresql::ConnectionBudget>& known = by_server_[server];
     std::shared_ptr<postgresql::ConnectionBudget> budget = known.lock();
     if (!budget) {
@@ -84,8 +84,9 @@ class Budgets {
   }
 
  private:
-  std::mutex mutex_;
-  std::map<std::string, std::weak_ptr<postgresql::ConnectionBudget>> by_server_;
+  detail::Mutex mutex_;
+  std::map<std::string, std::weak_ptr<postgresql::ConnectionBudget>> by_server_
+      ONCEBOX_GUARDED_BY(mutex_);
 };
 
 std::unique_ptr<Store> open_postgresql(StoreUrl& url, Budgets& budgets) {

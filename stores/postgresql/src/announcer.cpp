@@ -6,18 +6,28 @@ namespace oncebox::postgresql {
 
 namespace {
 
-constexpr std::chrono::milliseconds kInterval{10};
+constexpr Duration kInterval{10};
 
 }  // namespace
 
-Announcer::Announcer(std::string channel, std::string text, Send send)
-    : channel_(std::move(channel)), text_(std::move(text)), send_(std::move(send)) {}
+Announcer::Announcer(const Clock& clock, std::string channel, std::string text, Send send)
+    : clock_(clock),
+      channel_(std::move(channel)),
+      text_(std::move(text)),
+      send_(std::move(send)),
+      wake_(clock) {}
 
-Announcer::~Announcer() = default;
+Announcer::~Announcer() {
+  {
+    const detail::Lock lock(mutex_);
+    is_stopped_ = true;
+  }
+  wake_.notify_all();
+}
 
 std::optional<Announcement> Announcer::next() {
-  const std::lock_guard lock(mutex_);
-  const auto now = std::chrono::steady_clock::now();
+  const detail::Lock lock(mutex_);
+  const SteadyTime now = clock_.steady();
   if (!is_pending_ && now - last_ >= kInterval) {
     last_ = now;
     return Announcement{channel_, text_};
@@ -26,20 +36,26 @@ std::optional<Announcement> Announcer::next() {
 }
 
 void Announcer::soon() {
-  const std::lock_guard lock(mutex_);
-  is_pending_ = true;
-  if (!thread_.joinable()) {
-    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  {
+    const detail::Lock lock(mutex_);
+    is_pending_ = true;
+    if (!thread_.joinable()) thread_ = std::jthread([this] { run(); });
   }
   wake_.notify_one();
 }
 
-void Announcer::run(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  while (wake_.wait(lock, stop, [this] { return is_pending_; })) {
-    wake_.wait_until(lock, stop, last_ + kInterval, [] { return false; });
+bool Announcer::wait_for_turn() {
+  while (!is_pending_ && !is_stopped_) wake_.wait(mutex_);
+  while (!is_stopped_ && wake_.wait_until(mutex_, last_ + kInterval)) continue;
+  // The last announcement goes out at the end, too: what it tells of was committed.
+  return is_pending_;
+}
+
+void Announcer::run() {
+  detail::Lock lock(mutex_);
+  while (wait_for_turn()) {
     is_pending_ = false;
-    last_ = std::chrono::steady_clock::now();
+    last_ = clock_.steady();
     lock.unlock();
     try {
       send_({channel_, text_});

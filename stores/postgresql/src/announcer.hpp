@@ -1,13 +1,13 @@
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "oncebox/clock.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "row_batch.hpp"
 
 namespace oncebox::postgresql {
@@ -21,7 +21,8 @@ class Announcer {
   /// worker that hears nothing polls.
   using Send = std::function<void(const Announcement& announcement)>;
 
-  Announcer(std::string channel, std::string text, Send send);
+  /// The clock is borrowed.
+  Announcer(const Clock& clock, std::string channel, std::string text, Send send);
   ~Announcer();
   Announcer(const Announcer&) = delete;
   Announcer& operator=(const Announcer&) = delete;
@@ -32,18 +33,21 @@ class Announcer {
   void soon();
 
  private:
-  using SteadyTime = std::chrono::steady_clock::time_point;
+  void run();
+  /// Answers whether there is something to announce; false when the thread is to end.
+  [[nodiscard]] bool wait_for_turn() ONCEBOX_REQUIRES(mutex_);
 
-  void run(const std::stop_token& stop);
-
+  const Clock& clock_;
   const std::string channel_;
   const std::string text_;
   const Send send_;
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  SteadyTime last_{};
-  bool is_pending_ = false;
-  std::jthread thread_;  // last: uses the members above; started when it is first needed
+  detail::Mutex mutex_;
+  detail::TimedCondition wake_;
+  SteadyTime last_ ONCEBOX_GUARDED_BY(mutex_){};
+  bool is_pending_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  bool is_stopped_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  /// Last: uses the members above. Started when it is first needed.
+  std::jthread thread_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
 }  // namespace oncebox::postgresql

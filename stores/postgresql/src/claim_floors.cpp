@@ -41,12 +41,12 @@ void ClaimFloors::raise(Place& place, const Place& to) {
 }
 
 std::optional<TimePoint> ClaimFloors::lapsed() {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   return lapsed_;
 }
 
 ClaimFloors::Floors ClaimFloors::before_claim(const TopicSelection& topics) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   if (by_selection_.size() > kMaxSelections) by_selection_.clear();
   Known& known = by_selection_[name_of(topics)];
   if (std::chrono::steady_clock::now() >= known.look_at_all_at) return {.is_complete = true};
@@ -55,7 +55,7 @@ ClaimFloors::Floors ClaimFloors::before_claim(const TopicSelection& topics) {
 
 void ClaimFloors::after_claim(const TopicSelection& topics, const Floors& used,
                               const Claimed& claimed) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   // The clock went back, perhaps because another server has taken over: what we know is of no use.
   // Answers that cross on their way look the same, but not by this much.
   if (claimed.now + kCommitSlack < latest_now_) {

@@ -3,12 +3,12 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/sql/stored_message.hpp"
 #include "oncebox/topic_pattern.hpp"
 
@@ -57,10 +57,10 @@ class ClaimFloors {
   static std::string name_of(const TopicSelection& topics);
   static void raise(Place& place, const Place& to);
 
-  std::mutex mutex_;
-  std::map<std::string, Known> by_selection_;
-  std::optional<TimePoint> lapsed_;
-  TimePoint latest_now_{};
+  detail::Mutex mutex_;
+  std::map<std::string, Known> by_selection_ ONCEBOX_GUARDED_BY(mutex_);
+  std::optional<TimePoint> lapsed_ ONCEBOX_GUARDED_BY(mutex_);
+  TimePoint latest_now_ ONCEBOX_GUARDED_BY(mutex_){};
 };
 
 }  // namespace oncebox::postgresql

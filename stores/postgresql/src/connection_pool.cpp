@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
-#include "budget_state.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 
@@ -32,8 +32,58 @@ ConnectionBudget::~ConnectionBudget() = default;
 std::size_t ConnectionBudget::connections() const noexcept { return state_->limit; }
 
 std::size_t ConnectionBudget::open() const {
-  const std::lock_guard lock(state_->mutex);
+  const detail::Lock lock(state_->mutex);
   return state_->open;
+}
+
+bool ConnectionBudget::State::take_place(const PlaceTurn& turn,
+                                         std::unique_ptr<Connection>& unused) {
+  if (!turns.empty()) return false;
+  if (open < limit) {
+    ++open;
+  } else {
+    PoolShare* longest = nullptr;
+    for (PoolShare* pool : pools) {
+      if (pool->idle.empty()) continue;
+      const SteadyTime since = pool->idle.front().since;
+      if (longest == nullptr || since < longest->idle.front().since) longest = pool;
+    }
+    if (longest == nullptr) return false;
+    unused = std::move(longest->idle.front().connection);
+    longest->idle.erase(longest->idle.begin());
+    --longest->open;
+  }
+  if (turn.wanted == PlaceTurn::Wanted::connection) ++turn.pool.open;
+  return true;
+}
+
+void ConnectionBudget::State::queue(PlaceTurn& turn) {
+  turns.push_back(&turn);
+  turn.is_queued = true;
+  if (turn.wanted == PlaceTurn::Wanted::connection) ++turn.pool.waiting;
+}
+
+void ConnectionBudget::State::forget(const PlaceTurn& turn) noexcept {
+  if (!turn.is_queued || turn.is_granted) return;
+  std::erase(turns, &turn);
+  if (turn.wanted == PlaceTurn::Wanted::connection) --turn.pool.waiting;
+}
+
+void ConnectionBudget::State::free_place(PoolShare& of) noexcept {
+  if (turns.empty()) {
+    --open;
+    of.freed.notify_all();
+    return;
+  }
+  PlaceTurn& turn = *turns.front();
+  turns.pop_front();
+  turn.is_granted = true;
+  if (turn.wanted == PlaceTurn::Wanted::connection) {
+    --turn.pool.waiting;
+    ++turn.pool.open;
+  }
+  turn.pool.freed.notify_all();
+  of.freed.notify_all();
 }
 
 ConnectionPool::ConnectionPool(const Options& options)
@@ -41,86 +91,49 @@ ConnectionPool::ConnectionPool(const Options& options)
       budget_(options.budget ? options.budget
                              : std::shared_ptr<ConnectionBudget>(
                                    new ConnectionBudget(ConnectionBudget::OfOnePool{}))),
-      state_(*budget_->state_) {
-  idle_.reserve(options_.max_connections);
-  const std::lock_guard lock(state_.mutex);
-  state_.pools.push_back(this);
+      state_(*budget_->state_),
+      share_{.idle_timeout = options.idle_timeout} {
+  const detail::Lock lock(state_.mutex);
+  share_.idle.reserve(options_.max_connections);
+  state_.pools.push_back(&share_);
   may_listen_ = !state_.is_shared() || state_.may_listen + 1 <= state_.limit / 2;
   if (may_listen_) ++state_.may_listen;
 }
 
 ConnectionPool::~ConnectionPool() {
-  std::vector<Idle> idle;
+  std::vector<PoolShare::Idle> idle;
   {
-    const std::lock_guard lock(state_.mutex);
-    std::erase(state_.pools, this);
+    const detail::Lock lock(state_.mutex);
+    std::erase(state_.pools, &share_);
     if (may_listen_) --state_.may_listen;
-    idle.swap(idle_);
+    idle.swap(share_.idle);
   }
-  for (Idle& unused : idle) {
+  for (PoolShare::Idle& unused : idle) {
     close(std::move(unused.connection));
     release_place();
   }
 }
 
 std::unique_ptr<Connection> ConnectionPool::take_idle() {
-  if (idle_.empty()) return nullptr;
-  std::unique_ptr<Connection> connection = std::move(idle_.back().connection);
-  idle_.pop_back();
+  if (share_.idle.empty()) return nullptr;
+  std::unique_ptr<Connection> connection = std::move(share_.idle.back().connection);
+  share_.idle.pop_back();
   return connection;
 }
 
-bool ConnectionPool::take_place(Wanted wanted, std::unique_ptr<Connection>& unused) {
-  if (!state_.turns.empty()) return false;
-  if (state_.open < state_.limit) {
-    ++state_.open;
-  } else {
-    ConnectionPool* longest = nullptr;
-    for (ConnectionPool* pool : state_.pools) {
-      if (pool->idle_.empty()) continue;
-      const SteadyTime since = pool->idle_.front().since;
-      if (longest == nullptr || since < longest->idle_.front().since) longest = pool;
-    }
-    if (longest == nullptr) return false;
-    unused = std::move(longest->idle_.front().connection);
-    longest->idle_.erase(longest->idle_.begin());
-    --longest->open_;
-  }
-  if (wanted == Wanted::connection) ++open_;
-  return true;
-}
-
-void ConnectionPool::free_place() noexcept {
-  if (state_.turns.empty()) {
-    --state_.open;
-    freed_.notify_all();
-    return;
-  }
-  Turn& turn = *state_.turns.front();
-  state_.turns.pop_front();
-  turn.is_granted = true;
-  if (turn.wanted == Wanted::connection) {
-    --turn.pool.waiting_;
-    ++turn.pool.open_;
-  }
-  turn.pool.freed_.notify_all();
-  freed_.notify_all();
-}
-
 void ConnectionPool::release_place() noexcept {
-  const std::lock_guard lock(state_.mutex);
-  free_place();
+  const detail::Lock lock(state_.mutex);
+  state_.free_place(share_);
 }
 
-void ConnectionPool::forget(const Turn& turn) noexcept {
-  if (!turn.is_queued || turn.is_granted) return;
-  std::erase(state_.turns, &turn);
-  if (turn.wanted == Wanted::connection) --waiting_;
+void ConnectionPool::lose_connection() noexcept {
+  --share_.open;
+  state_.free_place(share_);
 }
 
-void ConnectionPool::give_up(const Turn& turn) {
-  forget(turn);
-  freed_.notify_one();  // it may have been told in the last moment, in place of another
+void ConnectionPool::give_up(const PlaceTurn& turn) {
+  state_.forget(turn);
+  share_.freed.notify_one();  // it may have been told in the last moment, in place of another
   throw Error(ErrorCode::timeout,
               state_.is_shared()
                   ? "no connection to PostgreSQL became free in time; raise server_connections, "
@@ -141,8 +154,8 @@ void ConnectionPool::make_room(std::unique_ptr<Connection> connection,
 
 ConnectionPool::Lease ConnectionPool::acquire(Deadline deadline) {
   close_unused();
-  Turn turn{.pool = *this, .wanted = Wanted::connection};
-  std::unique_lock lock(state_.mutex);
+  PlaceTurn turn{.pool = share_, .wanted = PlaceTurn::Wanted::connection};
+  detail::Lock lock(state_.mutex);
   for (;;) {
     if (turn.is_granted) {
       lock.unlock();
@@ -158,40 +171,39 @@ ConnectionPool::Lease ConnectionPool::acquire(Deadline deadline) {
       if (connection->is_alive()) return {*this, std::move(connection)};
       connection.reset();
       lock.lock();
-      --open_;
-      free_place();
+      lose_connection();
       continue;
     }
-    if (open_ + waiting_ < options_.max_connections && !turn.is_queued) {
+    if (share_.open + share_.waiting < options_.max_connections && !turn.is_queued) {
       std::unique_ptr<Connection> unused;
-      if (take_place(Wanted::connection, unused)) {
+      if (state_.take_place(turn, unused)) {
         lock.unlock();
         make_room(std::move(unused), deadline);
         connection = open(deadline);
         if (connection) return {*this, std::move(connection)};
         lock.lock();
       } else {
-        state_.turns.push_back(&turn);
-        turn.is_queued = true;
-        ++waiting_;
+        state_.queue(turn);
       }
     }
-    if (!idle_.empty() || open_ + waiting_ == 0) continue;
-    const bool late = freed_.wait_until(lock, deadline) == std::cv_status::timeout;
-    if (late && idle_.empty() && !turn.is_granted) give_up(turn);
+    if (!share_.idle.empty() || share_.open + share_.waiting == 0) continue;
+    const bool late = !share_.freed.wait_until(state_.mutex, deadline);
+    if (late && share_.idle.empty() && !turn.is_granted) give_up(turn);
   }
 }
 
 ConnectionPool::Place ConnectionPool::acquire_place(Deadline deadline) {
-  Turn turn{.pool = *this, .wanted = Wanted::place};
-  std::unique_lock lock(state_.mutex);
-  if (!take_place(Wanted::place, turn.connection)) {
-    state_.turns.push_back(&turn);
-    turn.is_queued = true;
-    freed_.wait_until(lock, deadline, [&] { return turn.is_granted; });
-    if (!turn.is_granted) give_up(turn);
+  PlaceTurn turn{.pool = share_, .wanted = PlaceTurn::Wanted::place};
+  {
+    const detail::Lock lock(state_.mutex);
+    if (!state_.take_place(turn, turn.connection)) {
+      state_.queue(turn);
+      while (!turn.is_granted) {
+        const bool late = !share_.freed.wait_until(state_.mutex, deadline);
+        if (late && !turn.is_granted) give_up(turn);
+      }
+    }
   }
-  lock.unlock();
   make_room(std::move(turn.connection), deadline);
   return Place(*this);
 }
@@ -200,15 +212,13 @@ std::unique_ptr<Connection> ConnectionPool::open(Deadline deadline) {
   try {
     return std::make_unique<Connection>(options_, deadline);
   } catch (const Error& error) {
-    const std::lock_guard lock(state_.mutex);
-    --open_;
-    free_place();
-    if (error.code() == ErrorCode::overloaded && open_ > 0) return nullptr;
+    const detail::Lock lock(state_.mutex);
+    lose_connection();
+    if (error.code() == ErrorCode::overloaded && share_.open > 0) return nullptr;
     throw;
   } catch (...) {
-    const std::lock_guard lock(state_.mutex);
-    --open_;
-    free_place();
+    const detail::Lock lock(state_.mutex);
+    lose_connection();
     throw;
   }
 }
@@ -216,19 +226,18 @@ std::unique_ptr<Connection> ConnectionPool::open(Deadline deadline) {
 void ConnectionPool::give_back(std::unique_ptr<Connection> connection) noexcept {
   const bool is_good = !connection->is_broken() && connection->is_idle();
   if (!is_good) connection.reset();
-  const std::lock_guard lock(state_.mutex);
+  const detail::Lock lock(state_.mutex);
   if (is_good && state_.turns.empty()) {
-    idle_.push_back({std::move(connection), steady_clock::now()});
-    freed_.notify_one();
+    share_.idle.push_back({std::move(connection), steady_clock::now()});
+    share_.freed.notify_one();
     return;
   }
-  --open_;
   if (is_good) {
-    Turn& next = *state_.turns.front();
-    next.is_own = &next.pool == this && next.wanted == Wanted::connection;
+    PlaceTurn& next = *state_.turns.front();
+    next.is_own = &next.pool == &share_ && next.wanted == PlaceTurn::Wanted::connection;
     next.connection = std::move(connection);
   }
-  free_place();
+  lose_connection();
 }
 
 void ConnectionPool::close_unused() {
@@ -236,15 +245,15 @@ void ConnectionPool::close_unused() {
   const SteadyTime now = steady_clock::now();
   std::vector<std::unique_ptr<Connection>> unused;
   {
-    const std::lock_guard lock(state_.mutex);
+    const detail::Lock lock(state_.mutex);
     if (now < state_.next_look) return;
     state_.next_look = now + kLookInterval;
-    for (ConnectionPool* pool : state_.pools) {
-      const auto limit = now - pool->options_.idle_timeout;
-      while (!pool->idle_.empty() && pool->idle_.front().since <= limit) {
-        unused.push_back(std::move(pool->idle_.front().connection));
-        pool->idle_.erase(pool->idle_.begin());
-        --pool->open_;
+    for (PoolShare* pool : state_.pools) {
+      const auto limit = now - pool->idle_timeout;
+      while (!pool->idle.empty() && pool->idle.front().since <= limit) {
+        unused.push_back(std::move(pool->idle.front().connection));
+        pool->idle.erase(pool->idle.begin());
+        --pool->open;
       }
     }
   }

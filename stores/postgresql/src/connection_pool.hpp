@@ -1,13 +1,11 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <utility>
-#include <vector>
 
+#include "budget_state.hpp"
 #include "connection.hpp"
 #include "oncebox/postgresql/connection_budget.hpp"
 
@@ -72,16 +70,6 @@ class ConnectionPool {
   }
 
  private:
-  friend class ConnectionBudget;
-  using SteadyTime = std::chrono::steady_clock::time_point;
-
-  struct Idle {
-    std::unique_ptr<Connection> connection;
-    SteadyTime since;
-  };
-  enum class Wanted { connection, place };
-  struct Turn;
-
   void give_back(std::unique_ptr<Connection> connection) noexcept;
   void release_place() noexcept;
   /// Closes what no store of the budget has used for long.
@@ -91,23 +79,16 @@ class ConnectionPool {
   /// Opens a connection in a place that was taken before; null when the server has no room for it,
   /// but others of ours are at work.
   [[nodiscard]] std::unique_ptr<Connection> open(Deadline deadline);
-
-  // All of these expect the budget's lock to be held.
-  [[nodiscard]] std::unique_ptr<Connection> take_idle();
-  /// Takes a place, if need be from a connection that nobody uses, which is then in `unused`.
-  [[nodiscard]] bool take_place(Wanted wanted, std::unique_ptr<Connection>& unused);
-  void free_place() noexcept;
-  void forget(const Turn& turn) noexcept;
-  [[noreturn]] void give_up(const Turn& turn);
+  /// Gives back the place of a connection that is closed.
+  void lose_connection() noexcept ONCEBOX_REQUIRES(state_.mutex);
+  [[nodiscard]] std::unique_ptr<Connection> take_idle() ONCEBOX_REQUIRES(state_.mutex);
+  [[noreturn]] void give_up(const PlaceTurn& turn) ONCEBOX_REQUIRES(state_.mutex);
 
   const Options options_;
   const std::shared_ptr<ConnectionBudget> budget_;
   ConnectionBudget::State& state_;
   bool may_listen_ = false;
-  std::condition_variable freed_;  ///< with the budget's lock
-  std::vector<Idle> idle_;         ///< the one used last is used next
-  std::size_t open_ = 0;           ///< idle, in use, or being opened
-  std::size_t waiting_ = 0;        ///< calls that wait for a place to open one
+  PoolShare share_ ONCEBOX_GUARDED_BY(state_.mutex);
 };
 
 }  // namespace oncebox::postgresql

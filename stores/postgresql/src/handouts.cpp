@@ -31,7 +31,7 @@ HeldRun HeldRun::part(std::int64_t first, std::int64_t last) const {
 
 void Handouts::remember(std::span<const sql::StoredMessage> claimed,
                         std::span<const HeldRun> runs) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   if (std::max(by_delivery_.size() + claimed.size(), runs_.size()) > kMaxHandouts) {
     by_delivery_.clear();
     runs_.clear();
@@ -53,7 +53,7 @@ void Handouts::remember(std::span<const sql::StoredMessage> claimed,
 
 std::optional<Handouts::Handout> Handouts::find(const Delivery& delivery) const {
   if (!delivery.number) return std::nullopt;
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   const auto known = by_delivery_.find(static_cast<std::uint64_t>(*delivery.number));
   if (known == by_delivery_.end()) return std::nullopt;
   if (known->second.key_hash != std::hash<MessageKey>{}(delivery.key)) return std::nullopt;
@@ -61,7 +61,7 @@ std::optional<Handouts::Handout> Handouts::find(const Delivery& delivery) const 
 }
 
 void Handouts::forget(std::span<const Settlement> settlements) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   for (const Settlement& settlement : settlements) {
     const std::optional<DeliveryNumber>& number = settlement.delivery.number;
     if (number) by_delivery_.erase(static_cast<std::uint64_t>(*number));
@@ -69,7 +69,7 @@ void Handouts::forget(std::span<const Settlement> settlements) {
 }
 
 std::optional<HeldRun> Handouts::run_of(std::int64_t id) const {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   auto next = runs_.upper_bound(id);
   if (next == runs_.begin()) return std::nullopt;
   const HeldRun& run = std::prev(next)->second;
@@ -78,7 +78,7 @@ std::optional<HeldRun> Handouts::run_of(std::int64_t id) const {
 }
 
 void Handouts::replace_run(const HeldRun& run, std::span<const HeldRun> rest) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   const auto known = runs_.find(run.first_id);
   const bool is_known = known != runs_.end() && known->second.delivery == run.delivery &&
                         known->second.last_id == run.last_id;

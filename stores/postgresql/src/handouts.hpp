@@ -3,13 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/message.hpp"
 #include "oncebox/queue_types.hpp"
 #include "oncebox/sql/stored_message.hpp"
@@ -65,9 +65,9 @@ class Handouts {
     std::size_t key_hash = 0;
   };
 
-  mutable std::mutex mutex_;
-  std::unordered_map<std::uint64_t, Remembered> by_delivery_;
-  std::map<std::int64_t, HeldRun> runs_;  // by the first id
+  mutable detail::Mutex mutex_;
+  std::unordered_map<std::uint64_t, Remembered> by_delivery_ ONCEBOX_GUARDED_BY(mutex_);
+  std::map<std::int64_t, HeldRun> runs_ ONCEBOX_GUARDED_BY(mutex_);  // by the first id
 };
 
 }  // namespace oncebox::postgresql

@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -16,6 +15,7 @@
 #include "handouts.hpp"
 #include "names.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_store.hpp"
 #include "queue_sql.hpp"
@@ -29,6 +29,7 @@ struct StoreParts {
   ConnectionPool& pool;
   const Names& names;
   const Clock* clock;          ///< null: the database's clock decides
+  const Clock& schedules;      ///< whose steady time decides when something is done again
   std::string_view signature;  ///< what this process's announcements say
 };
 
@@ -187,7 +188,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   PostgresqlQueue* sibling_ = nullptr;
   const std::string name_;
   const QueueSql sql_;
-  std::mutex splitting_;
+  detail::Mutex splitting_;  ///< held while a run is split, which one call must do
   Handouts handouts_;
   ClaimFloors floors_;
   WorkListeners listeners_;

@@ -344,7 +344,7 @@ std::vector<SettleOutcome> PostgresqlQueue::do_settle(std::span<const Settlement
 void PostgresqlQueue::split_run_of(const Delivery& delivery) {
   const std::optional<Handouts::Handout> handout = handouts_.find(delivery);
   if (!handout) return;
-  const std::lock_guard lock(splitting_);
+  const detail::Lock lock(splitting_);
   const std::optional<HeldRun> run = handouts_.run_of(handout->id);
   if (!run || run->first_id == run->last_id) return;
   const Parameters values = Parameters().add(run->first_id).add(delivery.owner.uuid().bytes());

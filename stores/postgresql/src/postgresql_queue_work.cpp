@@ -40,7 +40,7 @@ PostgresqlQueue::PostgresqlQueue(const StoreParts& parts, QueueKind kind)
       kind_(kind),
       name_(to_string(kind)),
       sql_(parts.names, name_, parts.pool.options().flush_claims),
-      announcer_(parts.names.channel(name_), std::string(parts.signature),
+      announcer_(parts.schedules, parts.names.channel(name_), std::string(parts.signature),
                  [this](const Announcement& announcement) {
                    // Worth little when it comes late, and nobody may wait for it at the end.
                    const Deadline deadline =

@@ -39,7 +39,7 @@ struct PostgresqlStore::Impl {
         names(options.schema, options.table_prefix),
         signature(Uuid::generate_v7(SystemClock::current()).to_string()),
         pool(options),
-        parts{pool, names, clock, signature},
+        parts{pool, names, clock, clock != nullptr ? *clock : SystemClock::shared(), signature},
         inbox(with_schema(parts), QueueKind::inbox),
         outbox(parts, QueueKind::outbox),
         keys(pool, names, clock),

@@ -10,18 +10,19 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "oncebox/detail/mutex.hpp"
+
 namespace oncebox::sqlite {
 
 struct FileWatch::Target {
   int watch = -1;
-  std::mutex mutex;  // held during the call, so that the end can wait for it
-  std::function<void()> on_write;
+  detail::Mutex mutex;  // held during the call, so that the end can wait for it
+  std::function<void()> on_write ONCEBOX_GUARDED_BY(mutex);
 };
 
 namespace {
@@ -50,9 +51,9 @@ class FileWatcher {
 
   /// The one of this process, which lives as long as somebody uses it.
   static std::shared_ptr<FileWatcher> shared() {
-    static std::mutex mutex;
-    static std::weak_ptr<FileWatcher> current;
-    const std::lock_guard lock(mutex);
+    static detail::Mutex mutex;
+    static std::weak_ptr<FileWatcher> current ONCEBOX_GUARDED_BY(mutex);
+    const detail::Lock lock(mutex);
     std::shared_ptr<FileWatcher> watcher = current.lock();
     if (!watcher) {
       watcher = std::make_shared<FileWatcher>();
@@ -78,7 +79,7 @@ class FileWatcher {
   /// False when the file cannot be watched.
   bool add(const std::string& path, const TargetPtr& target) {
     if (!thread_.joinable()) return false;
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     target->watch = inotify_add_watch(events_.get(), path.c_str(), IN_MODIFY);
     if (target->watch < 0) return false;
     targets_[target->watch].push_back(target);  // the same number for the same file
@@ -86,7 +87,7 @@ class FileWatcher {
   }
 
   void remove(const TargetPtr& target) {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     std::vector<TargetPtr>& of_file = targets_[target->watch];
     std::erase(of_file, target);
     if (!of_file.empty()) return;
@@ -100,7 +101,7 @@ class FileWatcher {
     constexpr int kPauseMs = 1;
     while (wait(kForever)) {
       for (const TargetPtr& target : targets_of(read_events())) {
-        const std::lock_guard calling(target->mutex);
+        const detail::Lock calling(target->mutex);
         if (target->on_write) target->on_write();
       }
       // A busy writer makes an event for each page; one wake-up for a burst is enough.
@@ -139,7 +140,7 @@ class FileWatcher {
     const auto add = [&](const std::vector<TargetPtr>& of_file) {
       targets.insert(targets.end(), of_file.begin(), of_file.end());
     };
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (written.contains(kSomeWereLost)) {
       for (const auto& [watch, of_file] : targets_) add(of_file);
       return targets;
@@ -153,8 +154,8 @@ class FileWatcher {
   Descriptor events_;
   Descriptor stop_;
   std::array<char, 16'384> buffer_{};
-  std::mutex mutex_;
-  std::map<int, std::vector<TargetPtr>> targets_;
+  detail::Mutex mutex_;
+  std::map<int, std::vector<TargetPtr>> targets_ ONCEBOX_GUARDED_BY(mutex_);
   std::jthread thread_;  // last: it uses the members above
 };
 
@@ -167,7 +168,7 @@ FileWatch::FileWatch(const std::string& path, std::function<void()> on_write)
 FileWatch::~FileWatch() {
   if (!target_) return;
   watcher_->remove(target_);
-  const std::lock_guard waiting(target_->mutex);
+  const detail::Lock waiting(target_->mutex);
   target_->on_write = nullptr;
 }
 

@@ -14,11 +14,6 @@ namespace oncebox::sqlite {
 
 namespace {
 
-const Clock& system_clock() {
-  static const SystemClock clock;
-  return clock;
-}
-
 JoinOptions validated(const JoinOptions& options) {
   require_in_range("keys_per_segment", options.keys_per_segment, 1, std::size_t{1} << 20);
   require_in_range("max_payload_bytes", options.max_payload_bytes, 1, limits::kMaxClaimBytes);
@@ -33,7 +28,7 @@ struct JoinedTransaction::Impl {
       : options(validated(join_options)),
         connection(database),
         topics(connection),
-        clock(options.clock != nullptr ? *options.clock : system_clock()) {
+        clock(options.clock != nullptr ? *options.clock : SystemClock::shared()) {
     require_current_schema(connection);
   }
 

@@ -18,8 +18,8 @@ ReaderPool::Snapshot::~Snapshot() {
 }
 
 std::unique_ptr<Connection> ReaderPool::take() {
-  std::unique_lock lock(mutex_);
-  freed_.wait(lock, [this] { return !free_.empty() || not_open_ > 0; });
+  detail::Lock lock(mutex_);
+  while (free_.empty() && not_open_ == 0) freed_.wait(mutex_);
   if (!free_.empty()) {
     std::unique_ptr<Connection> connection = std::move(free_.back());
     free_.pop_back();
@@ -40,7 +40,7 @@ std::unique_ptr<Connection> ReaderPool::take() {
 void ReaderPool::give_back(std::unique_ptr<Connection> connection) noexcept {
   if (pages_ == ReaderPages::released) connection->release_memory();
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     free_.push_back(std::move(connection));  // has room: it came from here
   }
   freed_.notify_one();

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "connection.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 
 namespace oncebox::sqlite {
 
@@ -69,10 +69,10 @@ class ReaderPool {
 
   const ConnectionOptions options_;
   const ReaderPages pages_;
-  std::mutex mutex_;
-  std::condition_variable freed_;
-  std::size_t not_open_;
-  std::vector<std::unique_ptr<Connection>> free_;
+  detail::Mutex mutex_;
+  detail::Condition freed_;
+  std::size_t not_open_ ONCEBOX_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Connection>> free_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
 }  // namespace oncebox::sqlite

@@ -27,11 +27,6 @@ namespace {
 
 constexpr std::size_t kPageBytes = 4'096;
 
-const Clock& system_clock() {
-  static const SystemClock clock;
-  return clock;
-}
-
 Options validated(Options options) {
   require_usable(running_library());
   if (options.path.empty() || options.path.starts_with(':')) {
@@ -154,7 +149,7 @@ struct SqliteStore::Impl {
 SqliteStore::SqliteStore(const Options& options, const Clock& clock)
     : impl_(std::make_unique<Impl>(options, clock)) {}
 
-SqliteStore::SqliteStore(const Options& options) : SqliteStore(options, system_clock()) {}
+SqliteStore::SqliteStore(const Options& options) : SqliteStore(options, SystemClock::shared()) {}
 
 SqliteStore::~SqliteStore() = default;
 
