@@ -88,13 +88,18 @@ ErrorCode error_code(CURLcode code, const Transfer& transfer, bool connected) {
 
 }  // namespace
 
+SteadyTime deadline_in(Duration time) { return SystemClock::shared().steady() + time; }
+
+Duration time_left(SteadyTime deadline) {
+  return std::chrono::ceil<Duration>(deadline - SystemClock::shared().steady());
+}
+
 class CurlConnection::Impl {
  public:
   explicit Impl(const Options& options) : options_(options), handle_(make_easy_handle()) {}
 
   Reply send(const Request& request) {
-    using std::chrono::steady_clock;
-    const auto left = std::chrono::ceil<Duration>(request.deadline - steady_clock::now());
+    const Duration left = time_left(request.deadline);
     if (left <= Duration{0}) {
       throw Error(ErrorCode::timeout, "there was no time left to send the request");
     }

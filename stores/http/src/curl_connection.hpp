@@ -1,15 +1,18 @@
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <string>
 
+#include "oncebox/clock.hpp"
 #include "oncebox/http/http_store.hpp"
 
 /// The one place, beside the event stream, that knows libcurl.
 namespace oncebox::http {
 
-using SteadyTime = std::chrono::steady_clock::time_point;
+/// When a request gives up, in real time: libcurl knows no other.
+[[nodiscard]] SteadyTime deadline_in(Duration time);
+/// Not above 0 when the time is over.
+[[nodiscard]] Duration time_left(SteadyTime deadline);
 
 /// What a call does to the store, and so what can be said when its answer is lost.
 enum class Effect {

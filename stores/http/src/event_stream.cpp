@@ -123,22 +123,8 @@ class EventStream::Stream {
 EventStream::EventStream(HttpClient& client, const Clock& clock, OnWork on_work)
     : client_(client),
       on_work_(std::move(on_work)),
-      clock_(clock),
-      stopped_(clock),
+      pause_(clock),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
-
-void EventStream::wait(const std::stop_token& stop, Duration pause) {
-  const SteadyTime until = clock_.steady() + pause;
-  // With the lock, so that a stop is seen below or wakes the thread.
-  const std::stop_callback wake(stop, [this] {
-    {
-      const detail::Lock lock(mutex_);
-    }
-    stopped_.notify_all();
-  });
-  const detail::Lock lock(mutex_);
-  while (!stop.stop_requested() && stopped_.wait_until(mutex_, until)) continue;
-}
 
 void EventStream::run(const std::stop_token& stop) {
   Duration pause = kFirstPause;
@@ -151,7 +137,7 @@ void EventStream::run(const std::stop_token& stop) {
     } catch (const std::exception&) {
       // Whatever it was, workers poll until it has passed.
     }
-    wait(stop, pause);
+    pause_.wait(stop, pause);
     pause = std::min(pause * 2, kLongestPause);
   }
 }

@@ -7,8 +7,7 @@
 
 #include "http_client.hpp"
 #include "oncebox/clock.hpp"
-#include "oncebox/detail/condition.hpp"
-#include "oncebox/detail/mutex.hpp"
+#include "oncebox/internal/pause.hpp"
 
 namespace oncebox::http {
 
@@ -30,13 +29,10 @@ class EventStream {
   class Stream;
 
   void run(const std::stop_token& stop);
-  void wait(const std::stop_token& stop, Duration pause);
 
   HttpClient& client_;
   const OnWork on_work_;
-  const Clock& clock_;
-  detail::Mutex mutex_;  ///< guards nothing: the thread waits with it
-  detail::TimedCondition stopped_;
+  detail::Pause pause_;
   std::jthread thread_;  // last: it uses everything
 };
 

@@ -18,7 +18,6 @@ namespace oncebox::http {
 namespace {
 
 namespace json = boost::json;
-using std::chrono::steady_clock;
 
 constexpr int kOk = 200;
 constexpr int kUnauthorized = 401;
@@ -145,7 +144,7 @@ std::string HttpClient::call(const ApiCall& call) {
                        .url = store_ + call.path,
                        .body = call.body,
                        .effect = call.effect,
-                       .deadline = steady_clock::now() + options_.call_timeout});
+                       .deadline = deadline_in(options_.call_timeout)});
 }
 
 StoreDescription HttpClient::describe(Duration within) {
@@ -153,7 +152,7 @@ StoreDescription HttpClient::describe(Duration within) {
   // There may be too many for one answer; the default one stands first.
   const std::string which = is_named ? "?name=" + wire::percent_encode(options_.store) : "";
   const std::string body =
-      with_retries({.url = root_ + "/stores" + which, .deadline = steady_clock::now() + within});
+      with_retries({.url = root_ + "/stores" + which, .deadline = deadline_in(within)});
   std::optional<StoreDescription> description;
   try {
     description = find_description(body, options_.store);
@@ -239,7 +238,7 @@ bool HttpClient::pause_before(int retry, SteadyTime deadline) const {
   static thread_local std::minstd_rand entropy{std::random_device{}()};
   std::uniform_int_distribution<Duration::rep> chance(longest.count() / 2, longest.count());
   const Duration pause{chance(entropy)};
-  if (steady_clock::now() + pause >= deadline) return false;
+  if (time_left(deadline) <= pause) return false;
   std::this_thread::sleep_for(pause);
   return true;
 }

@@ -62,14 +62,15 @@ void Options::validate() const {
 
 class HttpStore::Impl {
  public:
-  explicit Impl(const Options& options)
+  Impl(const Options& options, const Clock& clock)
       : client(options),
         inbox(client, "", [this] { start_listening(); }),
         outbox(client, "/outbox", [this] { start_listening(); }),
         inbox_operator(client, ""),
         outbox_operator(client, "/outbox"),
         keys(client),
-        audit(client) {}
+        audit(client),
+        clock_(clock) {}
 
   Capabilities capabilities() {
     {
@@ -101,11 +102,11 @@ class HttpStore::Impl {
   void start_listening() {
     const detail::Lock lock(mutex_);
     if (events_) return;
-    events_ = std::make_unique<EventStream>(client, SystemClock::shared(),
-                                            [this](std::string_view queue) {
-                                              if (queue != "outbox") inbox.listeners().notify();
-                                              if (queue != "inbox") outbox.listeners().notify();
-                                            });
+    const auto on_work = [this](std::string_view queue) {
+      if (queue != "outbox") inbox.listeners().notify();
+      if (queue != "inbox") outbox.listeners().notify();
+    };
+    events_ = std::make_unique<EventStream>(client, clock_, on_work);
   }
 
  public:
@@ -118,15 +119,18 @@ class HttpStore::Impl {
   HttpAudit audit;
 
  private:
+  const Clock& clock_;
   detail::Mutex mutex_;
   std::optional<Capabilities> capabilities_ ONCEBOX_GUARDED_BY(mutex_);
   /// Last: it tells the queues.
   std::unique_ptr<EventStream> events_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
-HttpStore::HttpStore(const Options& options) {
+HttpStore::HttpStore(const Options& options) : HttpStore(options, SystemClock::shared()) {}
+
+HttpStore::HttpStore(const Options& options, const Clock& clock) {
   options.validate();
-  impl_ = std::make_unique<Impl>(options);
+  impl_ = std::make_unique<Impl>(options, clock);
 }
 
 HttpStore::~HttpStore() = default;

@@ -13,10 +13,10 @@ using namespace std::chrono_literals;
 
 // A message may be committed this much later than the time that it bears without being overlooked.
 constexpr Duration kCommitSlack = 1s;
-constexpr std::chrono::steady_clock::duration kLookAtAllEvery = 5s;
+constexpr SteadyTime::duration kLookAtAllEvery = 5s;
 // Looking at everything may take this part of the time, unless that would put it off for too long.
 constexpr int kCheapness = 20;
-constexpr std::chrono::steady_clock::duration kLookAtAllAtLeastEvery = 30s;
+constexpr SteadyTime::duration kLookAtAllAtLeastEvery = 30s;
 // A process asks for few selections; if it asks for many, none of them matters.
 constexpr std::size_t kMaxSelections = 64;
 
@@ -49,7 +49,7 @@ ClaimFloors::Floors ClaimFloors::before_claim(const TopicSelection& topics) {
   const detail::Lock lock(mutex_);
   if (by_selection_.size() > kMaxSelections) by_selection_.clear();
   Known& known = by_selection_[name_of(topics)];
-  if (std::chrono::steady_clock::now() >= known.look_at_all_at) return {.is_complete = true};
+  if (clock_.steady() >= known.look_at_all_at) return {.is_complete = true};
   return {.by_priority = known.by_priority, .lapsed = lapsed_};
 }
 
@@ -70,7 +70,7 @@ void ClaimFloors::after_claim(const TopicSelection& topics, const Floors& used,
   if (used.is_complete) {
     const auto interval =
         std::clamp(kCheapness * claimed.took, kLookAtAllEvery, kLookAtAllAtLeastEvery);
-    known.look_at_all_at = std::chrono::steady_clock::now() + interval;
+    known.look_at_all_at = clock_.steady() + interval;
   }
   if (claimed.is_exhausted) {
     for (auto& [priority, place] : known.by_priority) raise(place, safe);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -22,6 +21,9 @@ namespace oncebox::postgresql {
 /// at everything, every few seconds. Every call is safe from any thread.
 class ClaimFloors {
  public:
+  /// Everything is looked at now and then by the clock, which is borrowed.
+  explicit ClaimFloors(const Clock& clock) : clock_(clock) {}
+
   struct Place {
     TimePoint eligible_at{};
     std::int64_t enqueue_order = 0;
@@ -42,13 +44,11 @@ class ClaimFloors {
     TimePoint now{};
     std::span<const sql::StoredMessage> messages = {};  ///< in order
     bool is_exhausted = false;                          ///< nothing else was claimable
-    std::chrono::steady_clock::duration took{};
+    SteadyTime::duration took{};
   };
   void after_claim(const TopicSelection& topics, const Floors& used, const Claimed& claimed);
 
  private:
-  using SteadyTime = std::chrono::steady_clock::time_point;
-
   struct Known {
     std::map<int, Place> by_priority = {};
     SteadyTime look_at_all_at{};
@@ -57,6 +57,7 @@ class ClaimFloors {
   static std::string name_of(const TopicSelection& topics);
   static void raise(Place& place, const Place& to);
 
+  const Clock& clock_;
   detail::Mutex mutex_;
   std::map<std::string, Known> by_selection_ ONCEBOX_GUARDED_BY(mutex_);
   std::optional<TimePoint> lapsed_ ONCEBOX_GUARDED_BY(mutex_);

@@ -99,8 +99,8 @@ std::string settings_sql(const Options& options, bool only_this_transaction) {
 // How long to wait for each host, so that there is time for all of them. libpq waits for two
 // seconds at least.
 std::chrono::seconds connect_timeout(const Options& options, std::size_t hosts, Deadline deadline) {
-  const auto left = std::chrono::floor<std::chrono::seconds>(
-      (deadline - std::chrono::steady_clock::now()) / static_cast<std::int64_t>(hosts));
+  const auto left = std::chrono::floor<std::chrono::seconds>(time_left(deadline) /
+                                                             static_cast<std::int64_t>(hosts));
   return std::clamp(left, std::chrono::seconds{2},
                     std::max(options.connect_timeout, std::chrono::seconds{2}));
 }
@@ -169,19 +169,23 @@ std::map<std::string, std::string> connection_keywords(const Options& options, D
 }
 
 int milliseconds_until(Deadline deadline) {
-  const auto left =
-      std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now()).count();
-  return static_cast<int>(std::clamp<milliseconds::rep>(left, 0, INT_MAX));
+  return static_cast<int>(std::clamp<milliseconds::rep>(time_left(deadline).count(), 0, INT_MAX));
 }
 
 }  // namespace
+
+Deadline deadline_in(milliseconds time) { return SystemClock::shared().steady() + time; }
+
+milliseconds time_left(Deadline deadline) {
+  return std::chrono::ceil<milliseconds>(deadline - SystemClock::shared().steady());
+}
 
 void Connection::Finish::operator()(pg_conn* connection) const noexcept {
   if (!is_borrowed) PQfinish(connection);
 }
 
 Connection::Connection(const Options& options)
-    : Connection(options, std::chrono::steady_clock::now() + options.call_timeout) {}
+    : Connection(options, deadline_in(options.call_timeout)) {}
 
 Connection::Connection(const Options& options, Deadline deadline)
     : pooling_(options.pooling), local_settings_{"", settings_sql(options, true)} {
@@ -248,10 +252,9 @@ void Connection::close_and_wait(Deadline deadline) noexcept {
   connection_.reset();
   if (other_end < 0) return;
   for (;;) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const int left = milliseconds_until(deadline);
     pollfd readable{.fd = other_end, .events = POLLIN, .revents = 0};
-    if (left.count() <= 0 || poll(&readable, 1, static_cast<int>(left.count())) <= 0) break;
+    if (left == 0 || poll(&readable, 1, left) <= 0) break;
     char farewell[256];
     if (read(other_end, farewell, sizeof farewell) <= 0) break;
   }

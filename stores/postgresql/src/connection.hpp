@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "oncebox/clock.hpp"
 #include "oncebox/postgresql/postgresql_store.hpp"
 #include "parameters.hpp"
 #include "result.hpp"
@@ -18,8 +19,12 @@ struct pgNotify;
 
 namespace oncebox::postgresql {
 
-/// When a call gives up. Every exchange with the server has one.
-using Deadline = std::chrono::steady_clock::time_point;
+/// When a call gives up. Every exchange with the server has one, in real time: libpq and poll know
+/// no other.
+using Deadline = SteadyTime;
+[[nodiscard]] Deadline deadline_in(std::chrono::milliseconds time);
+/// Not above 0 when the time is over.
+[[nodiscard]] std::chrono::milliseconds time_left(Deadline deadline);
 
 /// A statement and the name under which a connection prepares it the first time; without a name it
 /// is never prepared.

@@ -11,7 +11,6 @@ namespace oncebox::postgresql {
 
 namespace {
 
-using std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto kLookInterval = 1s;
@@ -86,8 +85,9 @@ void ConnectionBudget::State::free_place(PoolShare& of) noexcept {
   of.freed.notify_all();
 }
 
-ConnectionPool::ConnectionPool(const Options& options)
+ConnectionPool::ConnectionPool(const Options& options, const Clock& clock)
     : options_(options),
+      clock_(clock),
       budget_(options.budget ? options.budget
                              : std::shared_ptr<ConnectionBudget>(
                                    new ConnectionBudget(ConnectionBudget::OfOnePool{}))),
@@ -143,13 +143,13 @@ void ConnectionPool::give_up(const PlaceTurn& turn) {
 }
 
 void ConnectionPool::close(std::unique_ptr<Connection> connection) const noexcept {
-  make_room(std::move(connection), steady_clock::now() + kClosingTime);
+  make_room(std::move(connection), deadline_in(kClosingTime));
 }
 
 void ConnectionPool::make_room(std::unique_ptr<Connection> connection,
                                Deadline deadline) const noexcept {
   if (connection == nullptr || !state_.is_shared()) return;
-  connection->close_and_wait(std::min(deadline, steady_clock::now() + kClosingTime));
+  connection->close_and_wait(std::min(deadline, deadline_in(kClosingTime)));
 }
 
 ConnectionPool::Lease ConnectionPool::acquire(Deadline deadline) {
@@ -228,7 +228,7 @@ void ConnectionPool::give_back(std::unique_ptr<Connection> connection) noexcept 
   if (!is_good) connection.reset();
   const detail::Lock lock(state_.mutex);
   if (is_good && state_.turns.empty()) {
-    share_.idle.push_back({std::move(connection), steady_clock::now()});
+    share_.idle.push_back({std::move(connection), clock_.steady()});
     share_.freed.notify_one();
     return;
   }
@@ -242,7 +242,7 @@ void ConnectionPool::give_back(std::unique_ptr<Connection> connection) noexcept 
 
 void ConnectionPool::close_unused() {
   if (options_.idle_timeout == 0s) return;
-  const SteadyTime now = steady_clock::now();
+  const SteadyTime now = clock_.steady();
   std::vector<std::unique_ptr<Connection>> unused;
   {
     const detail::Lock lock(state_.mutex);

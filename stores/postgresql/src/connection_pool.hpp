@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -16,7 +15,9 @@ namespace oncebox::postgresql {
 /// Every call is safe from any thread.
 class ConnectionPool {
  public:
-  explicit ConnectionPool(const Options& options);
+  /// Connections that were not used for long by the clock, which is borrowed, are closed. All pools
+  /// of a budget have the same.
+  explicit ConnectionPool(const Options& options, const Clock& clock = SystemClock::shared());
   ~ConnectionPool();
   ConnectionPool(const ConnectionPool&) = delete;
   ConnectionPool& operator=(const ConnectionPool&) = delete;
@@ -65,9 +66,7 @@ class ConnectionPool {
   [[nodiscard]] bool may_listen() const noexcept { return may_listen_; }
 
   [[nodiscard]] const Options& options() const noexcept { return options_; }
-  [[nodiscard]] Deadline deadline() const {
-    return std::chrono::steady_clock::now() + options_.call_timeout;
-  }
+  [[nodiscard]] Deadline deadline() const { return deadline_in(options_.call_timeout); }
 
  private:
   void give_back(std::unique_ptr<Connection> connection) noexcept;
@@ -85,6 +84,7 @@ class ConnectionPool {
   [[noreturn]] void give_up(const PlaceTurn& turn) ONCEBOX_REQUIRES(state_.mutex);
 
   const Options options_;
+  const Clock& clock_;
   const std::shared_ptr<ConnectionBudget> budget_;
   ConnectionBudget::State& state_;
   bool may_listen_ = false;

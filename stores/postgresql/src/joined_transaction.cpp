@@ -54,7 +54,7 @@ struct JoinedTransaction::Impl {
         clock != nullptr ? std::optional(clock->now()) : std::nullopt;
     Connection joined(connection);
     postgresql::Transaction transaction =
-        postgresql::Transaction::joined(joined, std::chrono::steady_clock::now() + call_timeout);
+        postgresql::Transaction::joined(joined, deadline_in(call_timeout));
     RowBatch rows(transaction, queue.sql, names, queue.name, now);
     const Arrivals arrivals(messages, now);
     std::vector<EnqueueOutcome> outcomes =

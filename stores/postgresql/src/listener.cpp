@@ -1,7 +1,6 @@
 #include "listener.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -19,16 +18,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::chrono::milliseconds kFirstPause{50};
-constexpr std::chrono::milliseconds kLongestPause{2'000};
+constexpr Duration kFirstPause{50};
+constexpr Duration kLongestPause{2'000};
 
 }  // namespace
 
-Listener::Listener(ConnectionPool& pool, std::vector<Channel> channels, std::string own_text)
+Listener::Listener(ConnectionPool& pool, const Clock& clock, std::vector<Channel> channels,
+                   std::string own_text)
     : pool_(pool),
       channels_(std::move(channels)),
       own_text_(std::move(own_text)),
-      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      clock_(clock),
+      pause_(clock) {
   if (wake_fd_ < 0) throw Error(ErrorCode::overloaded, "no file descriptor is left");
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
@@ -45,29 +47,24 @@ void Listener::tell_all() const {
   for (const Channel& channel : channels_) channel.on_announcement();
 }
 
-void Listener::pause(std::chrono::milliseconds time) const {
-  pollfd wake{.fd = wake_fd_, .events = POLLIN, .revents = 0};
-  poll(&wake, 1, static_cast<int>(time.count()));
-}
-
 void Listener::run(const std::stop_token& stop) {
   auto wait = kFirstPause;
   while (!stop.stop_requested()) {
-    const auto began = std::chrono::steady_clock::now();
+    const SteadyTime began = clock_.steady();
     try {
       listen_once(stop);
     } catch (...) {
       // Lost, or not yet there: workers poll meanwhile.
     }
-    if (std::chrono::steady_clock::now() - began > kLongestPause) wait = kFirstPause;
-    pause(wait);
+    if (clock_.steady() - began > kLongestPause) wait = kFirstPause;
+    pause_.wait(stop, wait);
     wait = std::min(2 * wait, kLongestPause);
   }
 }
 
 void Listener::listen_once(const std::stop_token& stop) {
   // Not for long: the thread must end when the store does.
-  const auto place = pool_.acquire_place(std::chrono::steady_clock::now() + kLongestPause);
+  const auto place = pool_.acquire_place(deadline_in(kLongestPause));
   auto connection = std::make_unique<Connection>(pool_.options());
   try {
     listen_on(*connection, stop);
@@ -86,8 +83,7 @@ void Listener::listen_on(Connection& connection, const std::stop_token& stop) {
   }
   tell_all();
   while (!stop.stop_requested()) {
-    const auto texts =
-        connection.wait_for_announcements(wake_fd_, std::chrono::steady_clock::now() + 1h);
+    const auto texts = connection.wait_for_announcements(wake_fd_, deadline_in(1h));
     for (const std::string& text : texts) {
       for (const Channel& channel : channels_) {
         if (text.starts_with(channel.name) && !text.ends_with(own_text_)) channel.on_announcement();

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "connection_pool.hpp"
+#include "oncebox/clock.hpp"
+#include "oncebox/internal/pause.hpp"
 
 namespace oncebox::postgresql {
 
@@ -20,7 +22,9 @@ class Listener {
   };
 
   /// `own_text` is what this process says itself, and need not hear.
-  Listener(ConnectionPool& pool, std::vector<Channel> channels, std::string own_text);
+  /// The pool and the clock are borrowed; by the clock a lost connection is made anew.
+  Listener(ConnectionPool& pool, const Clock& clock, std::vector<Channel> channels,
+           std::string own_text);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -30,12 +34,13 @@ class Listener {
   void listen_once(const std::stop_token& stop);
   void listen_on(Connection& connection, const std::stop_token& stop);
   void tell_all() const;
-  void pause(std::chrono::milliseconds time) const;
 
   ConnectionPool& pool_;  ///< whose budget the connection counts in
   const std::vector<Channel> channels_;
   const std::string own_text_;
-  const int wake_fd_;
+  const int wake_fd_;  ///< ends what waits for announcements
+  const Clock& clock_;
+  detail::Pause pause_;
   std::jthread thread_;  // last: uses the members above
 };
 

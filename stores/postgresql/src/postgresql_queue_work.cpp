@@ -40,11 +40,11 @@ PostgresqlQueue::PostgresqlQueue(const StoreParts& parts, QueueKind kind)
       kind_(kind),
       name_(to_string(kind)),
       sql_(parts.names, name_, parts.pool.options().flush_claims),
+      floors_(parts.schedules),
       announcer_(parts.schedules, parts.names.channel(name_), std::string(parts.signature),
                  [this](const Announcement& announcement) {
                    // Worth little when it comes late, and nobody may wait for it at the end.
-                   const Deadline deadline =
-                       std::chrono::steady_clock::now() + std::chrono::seconds{1};
+                   const Deadline deadline = deadline_in(std::chrono::seconds{1});
                    run_alone(parts_.pool, sql_.announce,
                              Parameters().add(announcement.channel).add(announcement.text),
                              Exchange::changes_nothing, deadline);
@@ -170,11 +170,11 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_after_reaping(
 
 PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_from_floors(const ClaimRequest& request) {
   const ClaimFloors::Floors floors = floors_.before_claim(request.topics);
-  auto began = std::chrono::steady_clock::now();
+  auto began = parts_.schedules.steady();
   ClaimAnswer answer =
       claim_once(request, {request.limit, request.limit, request.max_bytes}, floors);
   if (!answer.is_clean) {
-    began = std::chrono::steady_clock::now();
+    began = parts_.schedules.steady();
     answer = claim_after_reaping(request, floors);
   }
   // We do not go past what somebody else was faster to lock: he may be taking only a part of a run.
@@ -186,7 +186,7 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_from_floors(const ClaimReque
                       {.now = answer.now,
                        .messages = met_others ? std::span<const StoredMessage>() : answer.messages,
                        .is_exhausted = is_exhausted,
-                       .took = std::chrono::steady_clock::now() - began});
+                       .took = parts_.schedules.steady() - began});
   if (met_others || answer.has_more) claim_more(request, floors, answer);
   return answer;
 }

@@ -38,8 +38,9 @@ struct PostgresqlStore::Impl {
       : options(validated(store_options)),
         names(options.schema, options.table_prefix),
         signature(Uuid::generate_v7(SystemClock::current()).to_string()),
-        pool(options),
-        parts{pool, names, clock, clock != nullptr ? *clock : SystemClock::shared(), signature},
+        schedules(clock != nullptr ? *clock : SystemClock::shared()),
+        pool(options, schedules),
+        parts{pool, names, clock, schedules, signature},
         inbox(with_schema(parts), QueueKind::inbox),
         outbox(parts, QueueKind::outbox),
         keys(pool, names, clock),
@@ -71,7 +72,7 @@ struct PostgresqlStore::Impl {
 
   void start_listening() {
     listener.emplace(
-        pool,
+        pool, schedules,
         std::vector<Listener::Channel>{{names.channel("inbox"), [this] { inbox.notify(); }},
                                        {names.channel("outbox"), [this] { outbox.notify(); }}},
         signature);
@@ -80,6 +81,7 @@ struct PostgresqlStore::Impl {
   const Options options;
   const Names names;
   const std::string signature;
+  const Clock& schedules;
   ConnectionPool pool;
   const StoreParts parts;
   PostgresqlQueue inbox;
@@ -136,7 +138,7 @@ MigrationResult migrate(const Options& options) {
   const Options checked = validated(options);
   const Names names(checked.schema, checked.table_prefix);
   Connection connection(checked);
-  return migrate(connection, names, std::chrono::steady_clock::now() + checked.call_timeout);
+  return migrate(connection, names, deadline_in(checked.call_timeout));
 }
 
 }  // namespace oncebox::postgresql

@@ -65,8 +65,7 @@ std::string value_of(const Result& rows, int row, int column) {
 }
 
 std::vector<StoreLocation> discover(const QueryDiscoveryOptions& options, const Statement& query) {
-  const Deadline deadline =
-      std::chrono::steady_clock::now() + options.timeout + options.connect_timeout + kForTheAnswer;
+  const Deadline deadline = deadline_in(options.timeout + options.connect_timeout + kForTheAnswer);
   Connection connection({.connection = options.connection,
                          .pooling = options.pooling,
                          .call_timeout = options.timeout,

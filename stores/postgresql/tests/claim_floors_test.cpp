@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "connection.hpp"
-#include "oncebox/testing/fake_clock.hpp"
+#include "oncebox/testing/manual_clock.hpp"
 #include "test_space.hpp"
 
 namespace oncebox::postgresql {
@@ -30,7 +30,8 @@ StoredMessage claimed(TimePoint eligible_at, std::uint64_t order, int priority =
 
 class ClaimFloorsTest : public ::testing::Test {
  protected:
-  ClaimFloors floors_;
+  testing::ManualClock clock_;
+  ClaimFloors floors_{clock_};
 
   // The first look is at everything; the ones behind it begin where it ended.
   ClaimFloors::Floors after(const std::vector<StoredMessage>& messages, bool is_exhausted,
@@ -64,6 +65,33 @@ TEST_F(ClaimFloorsTest, WhatIsCommittedALittleLateIsNotPassed) {
   const ClaimFloors::Floors floors = after({claimed(kNow, 9)}, true);
   EXPECT_LE(floors.by_priority.at(0).eligible_at, kNow - 1s);
   EXPECT_LE(floors.lapsed, kNow - 1s);
+}
+
+TEST_F(ClaimFloorsTest, EverythingIsLookedAtEveryFewSeconds) {
+  RecordProperty("requirement", "IBX-122");
+  after({claimed(kNow - 1h, 7)}, false);
+  clock_.advance(4'999ms);
+  EXPECT_FALSE(floors_.before_claim({}).is_complete);
+  clock_.advance(1ms);
+  EXPECT_TRUE(floors_.before_claim({}).is_complete);
+}
+
+TEST_F(ClaimFloorsTest, ALookThatTookLongIsRepeatedLessOftenButOftenEnough) {
+  RecordProperty("requirement", "IBX-122");
+  const auto look = [this](Duration took) {
+    const ClaimFloors::Floors used = floors_.before_claim({});
+    EXPECT_TRUE(used.is_complete);
+    floors_.after_claim({}, used, {.now = kNow, .took = took});
+  };
+  look(1s);
+  clock_.advance(19'999ms);
+  EXPECT_FALSE(floors_.before_claim({}).is_complete);
+  clock_.advance(1ms);
+  look(10s);
+  clock_.advance(29'999ms);
+  EXPECT_FALSE(floors_.before_claim({}).is_complete);
+  clock_.advance(1ms);
+  EXPECT_TRUE(floors_.before_claim({}).is_complete);
 }
 
 TEST_F(ClaimFloorsTest, OtherTopicsHaveOtherPlaces) {
@@ -109,14 +137,14 @@ class ClaimUnderAHeldSnapshot : public ::testing::Test {
           "SELECT coalesce(max(idx_tup_read), 0) FROM pg_stat_user_indexes "
           "WHERE schemaname = '{schema}' AND indexrelname = '" +
           index + "'");
-    } while (read < at_least && std::chrono::steady_clock::now() < give_up);
+    } while (read < at_least && time_left(give_up) > 0ms);
     return read;
   }
 
-  testing::FakeClock clock_;
+  testing::ManualClock clock_;  // a slow machine would otherwise look at everything again
 
  private:
-  static Deadline far_away() { return std::chrono::steady_clock::now() + 1min; }
+  static Deadline far_away() { return deadline_in(1min); }
 
   static void drain(QueueStore& queue) {
     const OwnerToken owner = OwnerToken::generate();

@@ -12,6 +12,7 @@
 #include "connection_pool.hpp"
 #include "error_of.hpp"
 #include "oncebox/postgresql/postgresql_store.hpp"
+#include "oncebox/testing/manual_clock.hpp"
 #include "oncebox/testing/postgresql_server.hpp"
 #include "oncebox/testing/shared_postgresql.hpp"
 
@@ -35,8 +36,8 @@ class ConnectionBudgetTest : public ::testing::Test {
             .connect_timeout = 60s,
             .budget = std::move(budget)};
   }
-  static Deadline soon() { return std::chrono::steady_clock::now() + 20ms; }
-  static Deadline patient() { return std::chrono::steady_clock::now() + 60s; }
+  static Deadline soon() { return deadline_in(20ms); }
+  static Deadline patient() { return deadline_in(60s); }
 };
 
 TEST_F(ConnectionBudgetTest, ConnectionThatNobodyUsesGivesWay) {
@@ -149,14 +150,15 @@ TEST_F(ConnectionBudgetTest, ConnectionThatWasNotUsedForLongIsClosedByTheNextCal
   const auto budget = std::make_shared<ConnectionBudget>(8);
   Options forgetful = options(budget);
   forgetful.idle_timeout = 1s;
-  ConnectionPool idle(forgetful);
-  ConnectionPool busy(options(budget));
+  testing::ManualClock clock;
+  ConnectionPool idle(forgetful, clock);
+  ConnectionPool busy(options(budget), clock);
   (void)idle.acquire(patient());
-  const Deadline give_up = patient();
-  do {
-    const auto connection = busy.acquire(patient());
-    connection->run_text("SELECT pg_sleep(0.05)", Exchange::changes_nothing, patient());
-  } while (budget->open() > 1 && std::chrono::steady_clock::now() < give_up);
+  clock.advance(999ms);
+  (void)busy.acquire(patient());
+  EXPECT_EQ(budget->open(), 2U);
+  clock.advance(1ms);
+  (void)busy.acquire(patient());
   EXPECT_EQ(budget->open(), 1U) << "only the one that is in use again and again";
 }
 
@@ -183,12 +185,12 @@ TEST(ConnectionBudgetOfAServer, TwentyDatabasesWorkAtOnceOnEightConnections) {
       return std::stoul(
           server.execute("SELECT count(*) FROM pg_stat_activity WHERE datname LIKE 'tenant_%'"));
     };
-    const auto give_up = std::chrono::steady_clock::now() + 60s;
+    const Deadline give_up = deadline_in(60s);
     do {
       // The process of a connection that was closed is waited for, but not for ever; on a busy
       // machine it may still be there for a moment.
       std::size_t now = count();
-      while (now > kConnections && std::chrono::steady_clock::now() < give_up) now = count();
+      while (now > kConnections && time_left(give_up) > 0ms) now = count();
       most = std::max(most, now);
     } while (!done);
   });

@@ -32,8 +32,7 @@ class ConnectionAtCommit : public ::testing::Test {
   std::optional<ErrorCode> insert() {
     try {
       connection_.run_text("INSERT INTO " + space_.schema() + ".thing VALUES (1)",
-                           Exchange::commits,
-                           std::chrono::steady_clock::now() + std::chrono::seconds{60});
+                           Exchange::commits, deadline_in(std::chrono::seconds{60}));
       return std::nullopt;
     } catch (const Error& error) {
       return error.code();

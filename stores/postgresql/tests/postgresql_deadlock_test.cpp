@@ -39,7 +39,7 @@ class PostgresqlDeadlockTest : public ::testing::Test {
   }
 
   void run(Connection& connection, const std::string& sql) {
-    connection.run_text(sql, Exchange::changes_nothing, std::chrono::steady_clock::now() + 1min);
+    connection.run_text(sql, Exchange::changes_nothing, deadline_in(1min));
   }
 
   /// False when this was the one to give way.

@@ -114,8 +114,8 @@ class PostgresqlTransactionTest : public ::testing::Test {
   void run_until_settled(const Handlers& handlers, const DispatcherOptions& options) {
     Dispatcher dispatcher(store_.inbox(), handlers, options);
     dispatcher.start();
-    const auto give_up = std::chrono::steady_clock::now() + 60s;
-    while (status() == Status::processing && std::chrono::steady_clock::now() < give_up) {
+    const Deadline give_up = deadline_in(60s);
+    while (status() == Status::processing && time_left(give_up) > 0ms) {
       std::this_thread::yield();
     }
     dispatcher.stop();
@@ -358,12 +358,12 @@ TEST_F(PostgresqlTransactionTest, AHandlerThatFailsLateIsRolledBackOnItsConnecti
   bool was_kept = false;
   for (int attempt = 0; attempt < 20 && !was_kept; ++attempt) {
     ConnectionPool pool(impatient);
-    const ConnectionPool::Lease lease = pool.acquire(std::chrono::steady_clock::now() + 60s);
+    const ConnectionPool::Lease lease = pool.acquire(deadline_in(60s));
     try {
       HandlerTransaction transaction(*lease, pool, {});
       transaction.run([&](PublicTransaction&) {
         const auto end = pool.deadline();
-        while (std::chrono::steady_clock::now() <= end) std::this_thread::yield();
+        while (time_left(end) > 0ms) std::this_thread::yield();
         throw std::runtime_error("late");
       });
     } catch (const std::exception&) {
@@ -436,8 +436,7 @@ TEST_F(PostgresqlTransactionTest, AServerThatIsSilentIsGivenUpAndTheConnectionCa
     Connection joined(caller.handle());
     proxy.freeze();
     const Error error = error_of([&] {
-      (void)joined.run({"", "SELECT 1"}, Parameters(), Exchange::changes_nothing,
-                       std::chrono::steady_clock::now() - 1h);
+      (void)joined.run({"", "SELECT 1"}, Parameters(), Exchange::changes_nothing, deadline_in(-1h));
     });
     EXPECT_EQ(error.code(), ErrorCode::timeout) << error.what();
   }

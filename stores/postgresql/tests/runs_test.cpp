@@ -66,7 +66,7 @@ class RunsTest : public ::testing::Test {
 
    private:
     void run(const std::string& sql) {
-      connection_.run_text(sql, Exchange::changes_nothing, std::chrono::steady_clock::now() + 1min);
+      connection_.run_text(sql, Exchange::changes_nothing, deadline_in(1min));
     }
 
     Connection connection_;

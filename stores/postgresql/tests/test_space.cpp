@@ -41,8 +41,7 @@ Options TestSpace::options() const {
 
 Result TestSpace::run(const std::string& sql) {
   return connection_.run_text(fmt::format(fmt::runtime(sql), fmt::arg("schema", schema_)),
-                              Exchange::changes_nothing,
-                              std::chrono::steady_clock::now() + kPatience);
+                              Exchange::changes_nothing, deadline_in(kPatience));
 }
 
 std::int64_t TestSpace::number(const std::string& sql) {

@@ -226,9 +226,8 @@ Connection::~Connection() = default;
 // about one.
 int Connection::wait_for_lock(void* self, int waited) noexcept {
   auto& connection = *static_cast<Connection*>(self);
-  const auto now = std::chrono::steady_clock::now();
-  if (waited == 0) connection.busy_since_ = now;
-  if (now - connection.busy_since_ >= connection.busy_timeout_) return 0;
+  if (waited == 0) connection.busy_until_ = Deadline(connection.busy_timeout_);
+  if (connection.busy_until_.has_passed()) return 0;
   constexpr int kMaxDoublings = 6;
   constexpr std::chrono::microseconds kFirstWait{50};
   std::this_thread::sleep_for(kFirstWait * (1 << std::min(waited, kMaxDoublings)));

@@ -27,6 +27,18 @@ class LockedError : public Error {
 /// Throws the `Error` that a result code means. `what` says what was being done.
 [[noreturn]] void throw_error(sqlite3* database, int code, std::string_view what);
 
+/// When a wait for SQLite ends, in real time: the waits are those of the operating system.
+class Deadline {
+ public:
+  Deadline() = default;
+  explicit Deadline(std::chrono::milliseconds from_now)
+      : at_(SystemClock::shared().steady() + from_now) {}
+  [[nodiscard]] bool has_passed() const noexcept { return SystemClock::shared().steady() >= at_; }
+
+ private:
+  SteadyTime at_;
+};
+
 /// A statement, prepared when it is first used: a store has sixty of them, which take half a
 /// megabyte, and one that rests needs few. Parameters are numbered from 1, columns from 0. Bound
 /// texts and blobs are borrowed: they must stay until the statement is reset.
@@ -147,7 +159,7 @@ class Connection {
 
   std::unique_ptr<sqlite3, Close> database_{nullptr, Close{.is_borrowed = false}};
   std::chrono::milliseconds busy_timeout_{0};
-  std::chrono::steady_clock::time_point busy_since_;
+  Deadline busy_until_;  ///< of the wait under way
 };
 
 }  // namespace oncebox::sqlite

@@ -12,8 +12,6 @@ namespace oncebox::sqlite {
 
 namespace {
 
-using std::chrono::steady_clock;
-
 constexpr int kStepsBetweenLooks = 10'000;
 
 bool is_blank(std::string_view text) {
@@ -24,14 +22,14 @@ bool is_blank(std::string_view text) {
 class TimeLimit {
  public:
   TimeLimit(sqlite3* database, std::chrono::milliseconds time)
-      : database_(database), until_(steady_clock::now() + time) {
+      : database_(database), deadline_(time) {
     sqlite3_progress_handler(database_, kStepsBetweenLooks, &TimeLimit::is_over, this);
   }
   ~TimeLimit() { sqlite3_progress_handler(database_, 0, nullptr, nullptr); }
   TimeLimit(const TimeLimit&) = delete;
   TimeLimit& operator=(const TimeLimit&) = delete;
 
-  [[nodiscard]] bool is_over() const noexcept { return steady_clock::now() >= until_; }
+  [[nodiscard]] bool is_over() const noexcept { return deadline_.has_passed(); }
 
  private:
   static int is_over(void* self) noexcept {
@@ -39,7 +37,7 @@ class TimeLimit {
   }
 
   sqlite3* const database_;
-  const steady_clock::time_point until_;
+  const Deadline deadline_;
 };
 
 std::string value_of(const Statement& row, int column, std::size_t number) {

@@ -84,12 +84,12 @@ std::unique_ptr<Connection> open_writer_once(const Options& options) {
 // timeout: the change to the write-ahead log is not waited for.
 std::unique_ptr<Connection> open_writer(const Options& options) {
   constexpr std::chrono::milliseconds kPause{5};
-  const auto give_up = std::chrono::steady_clock::now() + options.busy_timeout;
+  const Deadline give_up(options.busy_timeout);
   for (;;) {
     try {
       return open_writer_once(options);
     } catch (const LockedError&) {
-      if (std::chrono::steady_clock::now() >= give_up) throw;
+      if (give_up.has_passed()) throw;
     }
     std::this_thread::sleep_for(kPause);
   }

@@ -85,6 +85,9 @@ class HttpStore final : public Store {
  public:
   /// Throws as `Options::validate` does, and `not_found` for a token file that cannot be read.
   explicit HttpStore(const Options& options);
+  /// With a clock, which is borrowed, for tests: by it a lost connection that listens is made
+  /// again.
+  HttpStore(const Options& options, const Clock& clock);
   ~HttpStore() override;
 
   [[nodiscard]] QueueStore& inbox() override;
