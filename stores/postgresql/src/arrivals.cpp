@@ -89,11 +89,11 @@ std::vector<std::size_t> insert_new(const Arrivals& arrivals, RowBatch& rows,
   const std::vector<Result> results = transaction.run_all(commands);
   const Result& inserted = results.back();
   if (!inserted.empty()) {
-    rows.use_numbers(inserted.bigint(0, 0) / kIdsPerNumber * kIdsPerNumber);
+    rows.use_numbers(inserted.int64(0, 0) / kIdsPerNumber * kIdsPerNumber);
   }
   std::vector<bool> is_new(arrivals.messages().size());
   for (int row = 0; row < inserted.rows(); ++row) {
-    is_new[static_cast<std::size_t>(inserted.bigint(row, 0) % kIdsPerNumber)] = true;
+    is_new[static_cast<std::size_t>(inserted.int64(row, 0) % kIdsPerNumber)] = true;
   }
   std::vector<std::size_t> known;
   for (std::size_t i = 0; i < is_new.size(); ++i) {

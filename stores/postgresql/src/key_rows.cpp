@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "oncebox/error.hpp"
+#include "oncebox/sql/read_rows.hpp"
 #include "row_arrays.hpp"
 
 namespace oncebox::postgresql {
@@ -16,15 +17,6 @@ namespace {
 
 // Of results in one statement: far below what the server takes in one message.
 constexpr std::size_t kMaxStatementBytes = std::size_t{32} << 20;
-
-// The place of a status is the number that stands for it in the table: add only at the end.
-constexpr std::array kStatuses{KeyStatus::in_progress, KeyStatus::released, KeyStatus::failed,
-                               KeyStatus::processed};
-
-std::int16_t code_of(KeyStatus status) noexcept {
-  return static_cast<std::int16_t>(std::find(kStatuses.begin(), kStatuses.end(), status) -
-                                   kStatuses.begin());
-}
 
 // Every statement that answers rows names them in this order.
 namespace column {
@@ -119,28 +111,11 @@ DELETE FROM {key} WHERE hash = ANY(ARRAY(
   throw Error(ErrorCode::corrupt, fmt::format("{} (hash {})", what, hash.to_string()));
 }
 
-std::optional<LeaseId> read_lease_id(const Result& rows, int row) {
-  if (rows.is_null(row, column::lease_id)) return std::nullopt;
-  const Uuid uuid = rows.uuid(row, column::lease_id);
-  if (uuid.is_nil()) {
-    throw_corrupt("the stored lease id of a key is no UUID", rows.uuid(row, column::hash));
-  }
-  return LeaseId(uuid);
-}
-
-KeyStatus read_status(const Result& rows, int row) {
-  const int code = rows.small_integer(row, column::status);
-  if (code < 0 || code >= std::ssize(kStatuses)) {
-    throw_corrupt("a key has no known status", rows.uuid(row, column::hash));
-  }
-  return kStatuses.at(static_cast<std::size_t>(code));
-}
-
 void put(RowArrays& rows, const KeySlot& slot) {
   const KeyState& state = slot.state;
   rows.put(slot.hash)
       .put(std::string_view(slot.key->str()))
-      .put(code_of(state.status))
+      .put(sql::code_of(state.status))
       .put(static_cast<std::int32_t>(state.attempts))
       .put(state.first_seen_at)
       .put(state.last_seen_at)
@@ -177,16 +152,13 @@ KeyRow read_key_row(const Result& rows, int row, const IdempotencyKey& key) {
     throw_corrupt("two keys share a storage key: the one asked for, and the stored one",
                   rows.uuid(row, column::hash));
   }
-  return {.state = {.status = read_status(rows, row),
-                    .attempts = rows.integer(row, column::attempts),
-                    .first_seen_at = rows.time(row, column::first_seen_at),
-                    .last_seen_at = rows.time(row, column::last_seen_at),
-                    .owner = std::string(rows.bytes(row, column::owner)),
-                    .lease_id = read_lease_id(rows, row),
-                    .lease_until = rows.optional_time(row, column::lease_until),
-                    .keep_until = rows.time(row, column::keep_until),
-                    .error = rows.optional_text(row, column::error)},
-          .result = rows.optional_text(row, column::result)};
+  const ResultRow stored(rows, row);
+  const auto corrupt = [&](std::string_view what) {
+    throw_corrupt(what, stored.uuid(column::hash));
+  };
+  return {
+      .state = sql::read_key_state<column::Column>(stored, stored.int16(column::status), corrupt),
+      .result = stored.optional_text(column::result)};
 }
 
 void KeySlot::touch() noexcept {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "oncebox/driver/list_cursor.hpp"
-#include "oncebox/sql/audit_words.hpp"
+#include "oncebox/sql/read_rows.hpp"
 #include "queue_sql.hpp"
 #include "transaction.hpp"
 
@@ -48,24 +48,6 @@ DELETE FROM {{audit}} WHERE id = ANY(ARRAY(SELECT id FROM old)))sql",
                                 now_sql("$1")));
 }
 
-AuditRecord read_record(const Result& rows, int row) {
-  const auto text = [&](int column) { return std::string(rows.bytes(row, column)); };
-  AuditRecord record{.id = AuditId{static_cast<std::uint64_t>(rows.bigint(row, 0))},
-                     .entry = {.actor = text(1),
-                               .action = sql::audit_action(rows.bytes(row, 2)),
-                               .part = sql::audited_part(rows.bytes(row, 3)),
-                               .subject = text(4),
-                               .reason = text(5)},
-                     .begun_at = rows.time(row, 6),
-                     .finished_at = rows.optional_time(row, 7)};
-  if (!rows.is_null(row, 8)) {
-    record.result = AuditResult{.status = sql::audit_status(rows.bytes(row, 8)),
-                                .changed = static_cast<std::size_t>(rows.bigint(row, 9)),
-                                .detail = text(10)};
-  }
-  return record;
-}
-
 }  // namespace
 
 PostgresqlAudit::PostgresqlAudit(ConnectionPool& pool, const Names& names, const Clock* clock)
@@ -89,7 +71,7 @@ AuditId PostgresqlAudit::do_begin(const AuditEntry& entry) {
                                 .add(entry.reason)
                                 .add(test_time());
   const Result inserted = run_alone(pool_, insert_, values, Exchange::commits);
-  return AuditId{static_cast<std::uint64_t>(inserted.bigint(0, 0))};
+  return AuditId{static_cast<std::uint64_t>(inserted.int64(0, 0))};
 }
 
 void PostgresqlAudit::do_finish(AuditId id, const AuditResult& result) {
@@ -120,12 +102,7 @@ AuditPage PostgresqlAudit::do_list(const AuditListRequest& request) {
   const Result rows = run_alone(pool_, select_, values, Exchange::changes_nothing);
   AuditPage page;
   for (int row = 0; row < rows.rows(); ++row) {
-    if (page.records.size() == request.limit) {
-      page.next =
-          list_cursor(static_cast<std::uint64_t>(page.records.back().id), ListOrder::newest_first);
-      break;
-    }
-    page.records.push_back(read_record(rows, row));
+    if (!sql::add_to_page(page, ResultRow(rows, row), request.limit)) break;
   }
   return page;
 }

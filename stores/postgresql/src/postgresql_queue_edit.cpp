@@ -7,6 +7,7 @@
 #include "arrivals.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
+#include "oncebox/sql/read_rows.hpp"
 #include "oncebox/sql/storage_key.hpp"
 #include "postgresql_queue.hpp"
 
@@ -21,18 +22,6 @@ SELECT p.content_version, p.payload, p.hash_algorithm, p.hash, p.replaced_at, p.
   JOIN {past_content} p ON p.id = m.id
  WHERE m.key = $1::uuid AND m.source = $2::text AND m.message_id = $3::text
  ORDER BY p.content_version)sql";
-
-PastContent read_past_content(const Result& rows, int row) {
-  PastContent past{.content_version = rows.integer(row, 0),
-                   .payload = rows.bytes(row, 1),
-                   .replaced_at = rows.time(row, 4),
-                   .replaced_by = std::string(rows.bytes(row, 5)),
-                   .reason = std::string(rows.bytes(row, 6))};
-  if (!rows.is_null(row, 3)) {
-    past.hash.emplace(std::string(rows.bytes(row, 2)), std::string(rows.bytes(row, 3)));
-  }
-  return past;
-}
 
 }  // namespace
 
@@ -68,9 +57,9 @@ class PostgresqlQueue::Editing {
     const std::vector<Result> results = transaction.run_all(commands);
     const Result& totals = results.front();
     for (int row = 0; row < totals.rows(); ++row) {
-      require_room_for_past_content({.contents = static_cast<std::size_t>(totals.bigint(row, 1)),
-                                     .bytes = static_cast<std::size_t>(totals.bigint(row, 2))},
-                                    bytes_.at(totals.bigint(row, 0)));
+      require_room_for_past_content({.contents = static_cast<std::size_t>(totals.int64(row, 1)),
+                                     .bytes = static_cast<std::size_t>(totals.int64(row, 2))},
+                                    bytes_.at(totals.int64(row, 0)));
     }
   }
 
@@ -114,7 +103,8 @@ std::vector<PastContent> PostgresqlQueue::do_past_contents(const MessageKey& key
                                .add(std::string_view(key.message_id.str()));
   const Result rows = run_alone(parts_.pool, select, which, Exchange::changes_nothing);
   std::vector<PastContent> past;
-  for (int row = 0; row < rows.rows(); ++row) past.push_back(read_past_content(rows, row));
+  for (int row = 0; row < rows.rows(); ++row)
+    past.push_back(sql::read_past_content(ResultRow(rows, row)));
   return past;
 }
 

@@ -226,7 +226,7 @@ class PostgresqlQueue::Enqueueing {
   // Notes what a row of the answer says of the messages of a run.
   [[nodiscard]] HeldRun note_lease(const Result& leased, int row, const OwnerToken& owner,
                                    std::span<StoredMessage> stored) const {
-    const std::int64_t first_id = leased.bigint(row, 0);
+    const std::int64_t first_id = leased.int64(row, 0);
     const TimePoint now = leased.time(row, 2);
     const auto first = static_cast<std::size_t>(first_id % kIdsPerNumber);
     const std::size_t end = end_of_run(first);
@@ -238,7 +238,7 @@ class PostgresqlQueue::Enqueueing {
       state.eligible_at = now;
       state.history.first_seen_at = now;
       state.history.last_seen_at = now;
-      const auto delivery = static_cast<std::uint64_t>(leased.bigint(row, 1) + offset);
+      const auto delivery = static_cast<std::uint64_t>(leased.int64(row, 1) + offset);
       state.lease = MessageLease{owner, DeliveryNumber{delivery}, leased.time(row, 3)};
     }
     return {stored[first], stored[end - 1].id};

@@ -87,7 +87,7 @@ std::size_t PostgresqlQueue::do_count(const MessageFilter& filter) {
                   conditions.where());
   const Result rows =
       run_report(parts_.pool, parts_.names.fill(sql, name_), conditions.parameters());
-  return static_cast<std::size_t>(rows.bigint(0, 0));
+  return static_cast<std::size_t>(rows.int64(0, 0));
 }
 
 QueueStats PostgresqlQueue::do_stats() {
@@ -153,7 +153,7 @@ std::vector<std::int64_t> PostgresqlQueue::dead_matching(const MessageFilter& fi
   const Result rows =
       run_report(parts_.pool, parts_.names.fill(sql, name_), conditions.parameters());
   std::vector<std::int64_t> ids;
-  for (int row = 0; row < rows.rows(); ++row) ids.push_back(rows.bigint(row, 0));
+  for (int row = 0; row < rows.rows(); ++row) ids.push_back(rows.int64(row, 0));
   return ids;
 }
 
@@ -197,7 +197,7 @@ CleanupResult PostgresqlQueue::do_cleanup(const CleanupRequest& request) {
     parameters.add(test_time())
         .add(std::int64_t{retention.count()})
         .add(static_cast<std::int32_t>(limit));
-    return static_cast<std::size_t>(transaction.run(statement, parameters).bigint(0, 0));
+    return static_cast<std::size_t>(transaction.run(statement, parameters).int64(0, 0));
   };
   return in_transaction(parts_.pool, [&](Transaction& transaction) {
     CleanupResult result;

@@ -186,7 +186,7 @@ class PostgresqlQueue::Settling {
   bool acknowledge_runs_alone() {
     const Result released = run_alone(queue_.parts_.pool, queue_.sql_.runs.acknowledge,
                                       run_parameters(), Exchange::commits);
-    if (released.bigint(0, 0) == 0) return false;
+    if (released.int64(0, 0) == 0) return false;
     note_runs();
     return true;
   }
@@ -196,7 +196,7 @@ class PostgresqlQueue::Settling {
     const Parameters parameters = run_parameters();
     const std::array commands{Command{&queue_.sql_.runs.lock, &to_lock},
                               Command{&queue_.sql_.runs.acknowledge, &parameters}};
-    if (transaction.run_all(commands).back().bigint(0, 0) == 0) throw RunsNotHeld{};
+    if (transaction.run_all(commands).back().int64(0, 0) == 0) throw RunsNotHeld{};
   }
 
   // Also those from which messages will be taken out afterwards: two calls that lock them in two
@@ -286,7 +286,7 @@ class PostgresqlQueue::Settling {
   void acknowledge(const Result& acknowledged, std::vector<std::size_t>& rest) {
     std::unordered_map<std::int64_t, std::int64_t> deliveries;
     for (int row = 0; row < acknowledged.rows(); ++row) {
-      deliveries.emplace(acknowledged.bigint(row, 0), acknowledged.bigint(row, 1));
+      deliveries.emplace(acknowledged.int64(row, 0), acknowledged.int64(row, 1));
     }
     for (const std::size_t i : plain_) {
       outcomes_[i] = SettleOutcome::settled;

@@ -96,19 +96,19 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::read_claim(const Result& result) {
   constexpr int kHead = 9;
   ClaimAnswer answer{.is_clean = result.boolean(0, 0),
                      .now = result.time(0, 1),
-                     .candidates = static_cast<std::size_t>(result.bigint(0, 2)),
+                     .candidates = static_cast<std::size_t>(result.int64(0, 2)),
                      .has_more = result.boolean(0, 3),
-                     .chosen = static_cast<std::size_t>(result.bigint(0, 4)),
+                     .chosen = static_cast<std::size_t>(result.int64(0, 4)),
                      .missed = {},
                      .messages = {},
                      .runs = {}};
-  if (!result.is_null(0, 5)) answer.missed = {result.bigint(0, 5), result.bigint(0, 6)};
+  if (!result.is_null(0, 5)) answer.missed = {result.int64(0, 5), result.int64(0, 6)};
   if (result.is_null(0, kHead)) return answer;
   answer.messages.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) {
     const StoredMessage& message = answer.messages.emplace_back(read_row(result, row, kHead));
-    const bool begins_run = !result.is_null(row, 7) && result.bigint(row, 7) == message.id;
-    if (begins_run) answer.runs.emplace_back(message, result.bigint(row, 8));
+    const bool begins_run = !result.is_null(row, 7) && result.int64(row, 7) == message.id;
+    if (begins_run) answer.runs.emplace_back(message, result.int64(row, 8));
   }
   std::sort(answer.messages.begin(), answer.messages.end(), comes_first);
   return answer;
@@ -332,7 +332,7 @@ PostgresqlQueue::Overdue PostgresqlQueue::find_overdue(
   Overdue overdue;
   for (const Result& result : std::span(found).subspan(1)) {
     for (int row = 0; row < result.rows() && overdue.ids.size() < limit; ++row) {
-      overdue.ids.push_back(result.bigint(row, 0));
+      overdue.ids.push_back(result.int64(row, 0));
       if (!result.is_null(row, 1)) overdue.partitions.emplace(result.bytes(row, 1));
     }
   }

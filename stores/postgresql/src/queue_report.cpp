@@ -107,8 +107,8 @@ QueueStats read_stats(ConnectionPool& pool, const Names& names, std::string_view
   std::map<std::optional<std::string>, TopicStats> topics;
   for (int row = 0; row < rows.rows(); ++row) {
     TopicStats& stats = topics[rows.optional_text(row, 0)];
-    const auto count = static_cast<std::size_t>(rows.bigint(row, 2));
-    switch (static_cast<doing::Doing>(rows.integer(row, 1))) {
+    const auto count = static_cast<std::size_t>(rows.int64(row, 2));
+    switch (static_cast<doing::Doing>(rows.int32(row, 1))) {
       case doing::seen:
         stats.seen = count;
         break;

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "oncebox/sql/header_json.hpp"
+#include <utility>
+
+#include "oncebox/sql/read_rows.hpp"
 
 namespace oncebox::postgresql {
 
@@ -53,79 +55,6 @@ s.last_seen_at, s.owner, s.delivery, s.locked_until, s.finished_at, s.backoff_un
 s.deliveries, s.lapses, s.content_version, s.claimed_version, s.duplicates, s.revivals,
 s.revived_at, s.revival_reason, s.last_error, {})sql";
 
-/// One row of a result, by the names of its columns.
-class Fields {
- public:
-  Fields(const Result& result, int row, int first) : result_(result), row_(row), first_(first) {}
-
-  [[nodiscard]] bool is_null(int column) const { return result_.is_null(row_, first_ + column); }
-  [[nodiscard]] int smallint(int column) const {
-    return result_.small_integer(row_, first_ + column);
-  }
-  [[nodiscard]] int integer(int column) const { return result_.integer(row_, first_ + column); }
-  [[nodiscard]] std::int64_t bigint(int column) const {
-    return result_.bigint(row_, first_ + column);
-  }
-  [[nodiscard]] TimePoint time(int column) const { return result_.time(row_, first_ + column); }
-  [[nodiscard]] std::optional<TimePoint> optional_time(int column) const {
-    return result_.optional_time(row_, first_ + column);
-  }
-  [[nodiscard]] std::string_view bytes(int column) const {
-    return result_.bytes(row_, first_ + column);
-  }
-  [[nodiscard]] std::optional<std::string> optional_text(int column) const {
-    return result_.optional_text(row_, first_ + column);
-  }
-  [[nodiscard]] Uuid uuid(int column) const { return result_.uuid(row_, first_ + column); }
-
- private:
-  const Result& result_;
-  const int row_;
-  const int first_;
-};
-
-MessageHistory read_history(const Fields& row) {
-  return {.attempt = row.integer(column::attempt),
-          .deliveries = row.integer(column::deliveries),
-          .lapses = row.integer(column::lapses),
-          .duplicates = row.integer(column::duplicates),
-          .content_version = row.integer(column::content_version),
-          .first_seen_at = row.time(column::first_seen_at),
-          .last_seen_at = row.time(column::last_seen_at),
-          .last_error = row.optional_text(column::last_error)};
-}
-
-MessageState read_state(const Fields& row) {
-  MessageState state{
-      .status = status_of(static_cast<Stage>(row.smallint(column::stage))),
-      .priority = Priority(row.smallint(column::priority)),
-      .due_at = row.optional_time(column::due_at),
-      .expires_at = row.optional_time(column::expires_at),
-      .backoff_until = row.optional_time(column::backoff_until).value_or(TimePoint{}),
-      .eligible_at = row.time(column::eligible_at),
-      .history = read_history(row),
-      .claimed_version = row.integer(column::claimed_version),
-      .finished_at = row.optional_time(column::finished_at),
-      .revivals = {.count = row.integer(column::revivals),
-                   .last_at = row.optional_time(column::revived_at),
-                   .last_reason = row.optional_text(column::revival_reason)},
-      .enqueue_order = static_cast<std::uint64_t>(row.bigint(column::enqueue_order))};
-  if (!row.is_null(column::hash)) {
-    state.hash.emplace(std::string(row.bytes(column::hash_algorithm)),
-                       std::string(row.bytes(column::hash)));
-  }
-  if (!row.is_null(column::partition_key)) {
-    state.partition_key.emplace(row.bytes(column::partition_key));
-  }
-  if (!row.is_null(column::owner)) {
-    state.lease = MessageLease{
-        .owner = OwnerToken(row.uuid(column::owner)),
-        .delivery = DeliveryNumber{static_cast<std::uint64_t>(row.bigint(column::delivery))},
-        .locked_until = row.time(column::locked_until)};
-  }
-  return state;
-}
-
 std::optional<std::string_view> view_of(const std::optional<std::string>& text) {
   if (!text) return std::nullopt;
   return std::string_view(*text);
@@ -139,35 +68,16 @@ std::string row_columns(ListPayloads payloads) {
 }
 
 StoredMessage read_row(const Result& result, int number, int first) {
-  const Fields row(result, number, first);
-  StoredMessage message{.id = row.bigint(column::id),
-                        .key = {row.bytes(column::source), row.bytes(column::message_id)},
-                        .state = read_state(row)};
-  if (!row.is_null(column::topic)) {
-    message.content = sql::Content{
-        .topic = row.bytes(column::topic), .payload = row.bytes(column::payload), .headers = {}};
-    if (!row.is_null(column::headers)) {
-      message.content->headers = sql::headers_from_json(row.bytes(column::headers));
-    }
-  }
-  return message;
+  const ResultRow row(result, number, first);
+  std::optional<Topic> topic;
+  if (!row.is_null(column::topic)) topic.emplace(row.text(column::topic));
+  return sql::read_message<column::Column>(row, static_cast<Stage>(row.int16(column::stage)),
+                                           Priority(row.int16(column::priority)), std::move(topic));
 }
 
 Stage stage_of(const MessageState& state, TimePoint now) noexcept {
-  switch (state.status) {
-    case Status::seen:
-      return Stage::seen;
-    case Status::done:
-      return Stage::done;
-    case Status::dead:
-      return Stage::dead;
-    case Status::processing:
-      break;
-  }
-  if (state.enqueue_order == 0) return Stage::without_content;
-  if (state.lease) return Stage::leased;
-  if (state.partition_key) return Stage::blocked;
-  return state.eligible_at > now ? Stage::exposed : Stage::returned;
+  const Stage stage = sql::stage_of(state);
+  return stage == Stage::exposed && state.eligible_at <= now ? Stage::returned : stage;
 }
 
 void put_work(RowArrays& rows, const StoredMessage& message, Stage stage, int payload_bytes) {

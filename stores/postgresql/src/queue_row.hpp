@@ -6,14 +6,15 @@
 #include <string_view>
 
 #include "oncebox/queue_operator.hpp"
+#include "oncebox/sql/stage.hpp"
 #include "oncebox/sql/stored_message.hpp"
 #include "result.hpp"
 #include "row_arrays.hpp"
-#include "stage.hpp"
 
 /// How a message is laid out in the tables of a queue, in both directions.
 namespace oncebox::postgresql {
 
+using sql::Stage;
 using sql::StoredMessage;
 
 /// The text of a name that may be missing.
@@ -29,8 +30,7 @@ std::optional<std::string_view> text_of(const std::optional<Name>& name) {
 /// A row of a statement that answers `row_columns` from column `first` on.
 [[nodiscard]] StoredMessage read_row(const Result& result, int row, int first = 0);
 
-/// Where a row of the work table belongs now. A message of a partition is blocked until its
-/// partition is looked at.
+/// Where a row of the work table belongs now.
 [[nodiscard]] Stage stage_of(const MessageState& state, TimePoint now) noexcept;
 
 /// The columns of the work table, and a row of them.

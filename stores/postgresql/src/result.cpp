@@ -51,19 +51,19 @@ const char* Result::fixed(int row, int column, int size) const {
 
 bool Result::boolean(int row, int column) const { return *fixed(row, column, 1) != '\0'; }
 
-int Result::small_integer(int row, int column) const {
+int Result::int16(int row, int column) const {
   return number_from<std::int16_t>(fixed(row, column, 2));
 }
 
-int Result::integer(int row, int column) const {
+int Result::int32(int row, int column) const {
   return number_from<std::int32_t>(fixed(row, column, 4));
 }
 
-std::int64_t Result::bigint(int row, int column) const {
+std::int64_t Result::int64(int row, int column) const {
   return number_from<std::int64_t>(fixed(row, column, 8));
 }
 
-TimePoint Result::time(int row, int column) const { return from_sql_time(bigint(row, column)); }
+TimePoint Result::time(int row, int column) const { return from_sql_time(int64(row, column)); }
 
 std::string_view Result::bytes(int row, int column) const {
   return {PQgetvalue(result_.get(), row, column),

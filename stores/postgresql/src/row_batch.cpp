@@ -69,9 +69,9 @@ void RowBatch::load(std::span<const MessageKey> keys, Payloads payloads, NewRows
   const Result& locked_rows = results[2];
   const Result& time_row = results[4];
   std::unordered_set<std::int64_t> locked;
-  for (int row = 0; row < locked_rows.rows(); ++row) locked.insert(locked_rows.bigint(row, 0));
+  for (int row = 0; row < locked_rows.rows(); ++row) locked.insert(locked_rows.int64(row, 0));
   now_ = time_row.time(0, 0);
-  if (numbered) first_number_ = time_row.bigint(0, 1) * kIdsPerNumber;
+  if (numbered) first_number_ = time_row.int64(0, 1) * kIdsPerNumber;
   take_rows(results[3], locked);
   const std::unordered_set<MessageKey> asked_for(keys.begin(), keys.end());
   for (const Row& row : rows_) {
@@ -90,8 +90,8 @@ void RowBatch::load_ids(std::span<const std::int64_t> ids) {
   std::unordered_set<std::int64_t> locked;
   ArrayValue readable(SqlType::bigint);
   for (int row = 0; row < locked_rows.rows(); ++row) {
-    locked.insert(locked_rows.bigint(row, 0));
-    readable.add(locked_rows.bigint(row, 0));
+    locked.insert(locked_rows.int64(row, 0));
+    readable.add(locked_rows.int64(row, 0));
   }
   const Parameters to_read = Parameters().add(std::move(readable));
   const Parameters time = Parameters().add(now_);
@@ -115,7 +115,7 @@ void RowBatch::take_rows(const Result& result, const std::unordered_set<std::int
       missing.partitions.insert(partition->str());
     }
     Row& row = rows_.emplace_back(Row{std::move(message)});
-    row.payload_bytes = result.is_null(number, 0) ? 0 : result.integer(number, 0);
+    row.payload_bytes = result.is_null(number, 0) ? 0 : result.int32(number, 0);
     row.is_done = is_done;
     if (row.content) row.stored_topic = row.content->topic;
     row.stored_priority = row.state.priority;

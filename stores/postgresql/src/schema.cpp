@@ -18,9 +18,9 @@ namespace {
 // `run` stands for up to 64 messages with consecutive ids that share one state, and a row of
 // `done_run` for those that are done. Whatever is special about a message takes it out of its run:
 // then its state stands in the narrow `work` table for as long as it is not done, and in `done`
-// afterwards. `stage` (see stage.hpp) tells which of the partial indexes a row is in. That a time
-// is not NULL is true of every row in such an index; it is said so that only statements which ask
-// for that time can use it.
+// afterwards. `stage` (see oncebox/sql/stage.hpp) tells which of the partial indexes a row is in.
+// That a time is not NULL is true of every row in such an index; it is said so that only statements
+// which ask for that time can use it.
 constexpr std::array kQueueTables{
     R"sql(CREATE SEQUENCE {numbers})sql",
     // The messages of a run have consecutive numbers, of which the sequence gives the first.
@@ -269,7 +269,7 @@ SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamesp
   if (result.rows() != 1) {
     throw Error(ErrorCode::corrupt, "the table of the schema's version does not have one row");
   }
-  return result.integer(0, 0);
+  return result.int32(0, 0);
 }
 
 void create_schema_if_missing(Transaction& transaction, const Names& names) {

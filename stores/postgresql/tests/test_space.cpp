@@ -45,7 +45,7 @@ Result TestSpace::run(const std::string& sql) {
 }
 
 std::int64_t TestSpace::number(const std::string& sql) {
-  return run(fmt::format("SELECT ({})::bigint", sql)).bigint(0, 0);
+  return run(fmt::format("SELECT ({})::bigint", sql)).int64(0, 0);
 }
 
 std::string TestSpace::text(const std::string& sql) {

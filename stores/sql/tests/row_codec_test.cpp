@@ -3,6 +3,7 @@
 #include "oncebox/content_hash.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/sql/header_json.hpp"
+#include "oncebox/sql/key_status.hpp"
 #include "oncebox/sql/storage_key.hpp"
 
 namespace oncebox::sql {
@@ -23,6 +24,16 @@ TEST(StorageKey, KeepsThePartsApart) {
   EXPECT_NE(storage_key(MessageKey{"ab", "c"}), storage_key(MessageKey{"a", "bc"}));
   EXPECT_NE(storage_key(MessageKey{"a", "b"}), storage_key(MessageKey{"b", "a"}));
   EXPECT_NE(storage_key(MessageKey{"a", "b"}), storage_key(MessageKey{"A", "b"}));
+}
+
+TEST(KeyStatusCode, IsTheSameInEveryVersion) {
+  EXPECT_EQ(code_of(KeyStatus::in_progress), 0);
+  EXPECT_EQ(code_of(KeyStatus::released), 1);
+  EXPECT_EQ(code_of(KeyStatus::failed), 2);
+  EXPECT_EQ(code_of(KeyStatus::processed), 3);
+  EXPECT_EQ(key_status(3), KeyStatus::processed);
+  EXPECT_EQ(key_status(4), std::nullopt);
+  EXPECT_EQ(key_status(-1), std::nullopt);
 }
 
 TEST(HeaderJson, ReadsBackWhatItWrote) {

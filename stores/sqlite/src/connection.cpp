@@ -150,11 +150,11 @@ bool Statement::is_null(int column) const noexcept {
   return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
 }
 
-std::int64_t Statement::integer(int column) const noexcept {
+std::int64_t Statement::int64(int column) const noexcept {
   return sqlite3_column_int64(statement_.get(), column);
 }
 
-int Statement::small_integer(int column) const noexcept {
+int Statement::int32(int column) const noexcept {
   return sqlite3_column_int(statement_.get(), column);
 }
 
@@ -182,9 +182,14 @@ std::optional<std::string> Statement::optional_blob(int column) const {
   return std::string(blob(column));
 }
 
-TimePoint Statement::time(int column) const noexcept {
-  return TimePoint(Duration(integer(column)));
+Uuid Statement::uuid(int column) const noexcept {
+  const std::string_view stored = blob(column);
+  Uuid::Bytes bytes{};
+  if (stored.size() == bytes.size()) std::copy(stored.begin(), stored.end(), bytes.begin());
+  return Uuid(bytes);
 }
+
+TimePoint Statement::time(int column) const noexcept { return TimePoint(Duration(int64(column))); }
 
 std::optional<TimePoint> Statement::optional_time(int column) const noexcept {
   if (is_null(column)) return std::nullopt;
@@ -245,7 +250,7 @@ Statement Connection::prepare(std::string_view sql) { return {database_.get(), s
 
 std::int64_t Connection::query_integer(const char* sql) {
   Statement statement = prepare(sql);
-  return statement.step() ? statement.integer(0) : 0;
+  return statement.step() ? statement.int64(0) : 0;
 }
 
 std::string Connection::query_text(const char* sql) {

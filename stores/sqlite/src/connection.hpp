@@ -13,6 +13,7 @@
 
 #include "oncebox/clock.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/uuid.hpp"
 
 /// A thin layer over SQLite's C interface: handles that close themselves, typed parameters and
 /// columns, and one place where its error codes become ours.
@@ -69,13 +70,14 @@ class Statement {
   [[nodiscard]] bool is_read_only();
 
   [[nodiscard]] bool is_null(int column) const noexcept;
-  [[nodiscard]] std::int64_t integer(int column) const noexcept;
-  [[nodiscard]] int small_integer(int column) const noexcept;
+  [[nodiscard]] std::int64_t int64(int column) const noexcept;
+  [[nodiscard]] int int32(int column) const noexcept;
   /// Valid until the next step.
   [[nodiscard]] std::string_view text(int column) const noexcept;
   [[nodiscard]] std::string_view blob(int column) const noexcept;
   [[nodiscard]] std::optional<std::string> optional_text(int column) const;
   [[nodiscard]] std::optional<std::string> optional_blob(int column) const;
+  [[nodiscard]] Uuid uuid(int column) const noexcept;  ///< nil when it is none
   [[nodiscard]] TimePoint time(int column) const noexcept;
   [[nodiscard]] std::optional<TimePoint> optional_time(int column) const noexcept;
 

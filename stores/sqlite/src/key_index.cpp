@@ -27,7 +27,7 @@ std::optional<std::int64_t> KeyIndex::find_in_full(const sql::StorageKey& key,
   if (uses_filter_ == KeyFilter::none) {
     const ResetLater reset(find_anywhere_);
     if (!find_anywhere_.bind_blob(1, key).step()) return std::nullopt;
-    return find_anywhere_.integer(0);
+    return find_anywhere_.int64(0);
   }
   if (loaded_ < current) load_until(current);
   std::optional<std::int64_t> id;
@@ -48,13 +48,13 @@ std::optional<std::int64_t> KeyIndex::find(const sql::StorageKey& key, std::int6
 std::optional<std::int64_t> KeyIndex::find_in(std::int64_t segment, const sql::StorageKey& key) {
   const ResetLater reset(find_);
   if (!find_.bind(1, segment).bind_blob(2, key).step()) return std::nullopt;
-  return find_.integer(0);
+  return find_.int64(0);
 }
 
 std::optional<std::int64_t> KeyIndex::next_segment(std::int64_t from) {
   const ResetLater reset(next_segment_);
   if (!next_segment_.bind(1, from).step() || next_segment_.is_null(0)) return std::nullopt;
-  return next_segment_.integer(0);
+  return next_segment_.int64(0);
 }
 
 void KeyIndex::load_until(std::int64_t current) {

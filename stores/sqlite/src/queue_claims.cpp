@@ -66,9 +66,9 @@ class QueueTable::LaneMerge {
     std::size_t count = 0;
     while (read.step()) {
       ++count;
-      rows_.push({.eligible_at = read.integer(0),
-                  .enqueue_order = read.integer(1),
-                  .id = read.integer(2),
+      rows_.push({.eligible_at = read.int64(0),
+                  .enqueue_order = read.int64(1),
+                  .id = read.int64(2),
                   .topic = topic,
                   .last_of_piece = count == piece_});
     }
@@ -181,7 +181,7 @@ std::unordered_set<std::int64_t> QueueTable::acknowledge(std::span<const Handout
         .bind_blob(2, bytes_of(owner.uuid()))
         .bind(3, now);
     acknowledged.reserve(handouts.size());
-    while (sql_.acknowledge.step()) acknowledged.insert(sql_.acknowledge.integer(0));
+    while (sql_.acknowledge.step()) acknowledged.insert(sql_.acknowledge.int64(0));
   }
   for (const Handout& handout : handouts) {
     if (acknowledged.contains(handout.id)) ++done_added_[handout.topic];

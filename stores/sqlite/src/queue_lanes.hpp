@@ -32,7 +32,7 @@ class LaneWalk {
   static bool next(Statement& statement, std::int64_t& place) {
     const ResetLater reset(statement);
     if (!statement.step()) return false;
-    place = statement.integer(0);
+    place = statement.int64(0);
     return true;
   }
 

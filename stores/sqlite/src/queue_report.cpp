@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
+#include "oncebox/sql/stage.hpp"
 #include "queue_lanes.hpp"
-#include "stage.hpp"
 #include "topic_names.hpp"
 
 namespace oncebox::sqlite {
@@ -31,7 +31,7 @@ SELECT t.name, d.count FROM oncebox_done_count d LEFT JOIN oncebox_topic t ON t.
  WHERE d.queue = ?1 AND d.count > 0)sql");
   counts.bind(1, queue);
   while (counts.step()) {
-    topics[counts.optional_text(0)].done = static_cast<std::size_t>(counts.integer(1));
+    topics[counts.optional_text(0)].done = static_cast<std::size_t>(counts.int64(1));
   }
 }
 
@@ -42,7 +42,7 @@ SELECT t.name, count(*), min(s.finished_at)
  WHERE s.stage = 5 AND s.stage IN (4, 5) GROUP BY s.topic)sql");
   while (counts.step()) {
     TopicStats& stats = topics[counts.optional_text(0)];
-    stats.dead = static_cast<std::size_t>(counts.integer(1));
+    stats.dead = static_cast<std::size_t>(counts.int64(1));
     stats.oldest_dead_at = counts.time(2);
   }
 }
@@ -56,8 +56,8 @@ SELECT t.name, count(*) FILTER (WHERE s.eligible_at <= ?1),
   counts.bind(1, now);
   while (counts.step()) {
     TopicStats& stats = topics[counts.optional_text(0)];
-    stats.ready = static_cast<std::size_t>(counts.integer(1));
-    stats.waiting = static_cast<std::size_t>(counts.integer(2));
+    stats.ready = static_cast<std::size_t>(counts.int64(1));
+    stats.waiting = static_cast<std::size_t>(counts.int64(2));
     if (stats.ready > 0) stats.oldest_ready_at = counts.time(3);
   }
 }
@@ -90,8 +90,8 @@ SELECT t.name, s.stage, count(*)
  WHERE (s.stage IN (0, 2) OR s.stage = 6) GROUP BY s.topic, s.stage)sql");
   while (counts.step()) {
     TopicStats& stats = topics[counts.optional_text(0)];
-    const auto count = static_cast<std::size_t>(counts.integer(2));
-    const bool only_seen = static_cast<Stage>(counts.small_integer(1)) == Stage::seen;
+    const auto count = static_cast<std::size_t>(counts.int64(2));
+    const bool only_seen = static_cast<sql::Stage>(counts.int32(1)) == sql::Stage::seen;
     (only_seen ? stats.seen : stats.waiting) += count;
   }
 }

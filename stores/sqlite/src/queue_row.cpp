@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <utility>
 
-#include "oncebox/error.hpp"
-#include "oncebox/sql/header_json.hpp"
+#include "oncebox/sql/read_rows.hpp"
 
 namespace oncebox::sqlite {
 
@@ -84,56 +83,6 @@ UPDATE oncebox_{queue}_state SET
   revived_at = ?23, revival_reason = ?24, last_error = ?25
 WHERE id = ?1)sql";
 
-OwnerToken owner_from(std::string_view bytes) {
-  Uuid::Bytes uuid{};
-  if (bytes.size() != uuid.size()) {
-    throw Error(ErrorCode::corrupt, "the stored owner of a message is no UUID");
-  }
-  std::copy(bytes.begin(), bytes.end(), uuid.begin());
-  return OwnerToken(Uuid(uuid));
-}
-
-MessageHistory read_history(const Statement& row) {
-  return {.attempt = row.small_integer(column::attempt),
-          .deliveries = row.small_integer(column::deliveries),
-          .lapses = row.small_integer(column::lapses),
-          .duplicates = row.small_integer(column::duplicates),
-          .content_version = row.small_integer(column::content_version),
-          .first_seen_at = row.time(column::first_seen_at),
-          .last_seen_at = row.time(column::last_seen_at),
-          .last_error = row.optional_text(column::last_error)};
-}
-
-MessageState read_state(const Statement& row) {
-  MessageState state{
-      .status = status_of(static_cast<Stage>(row.small_integer(column::stage))),
-      .priority = Priority(-row.small_integer(column::rank)),
-      .due_at = row.optional_time(column::due_at),
-      .expires_at = row.optional_time(column::expires_at),
-      .backoff_until = row.time(column::backoff_until),
-      .eligible_at = row.time(column::eligible_at),
-      .history = read_history(row),
-      .claimed_version = row.small_integer(column::claimed_version),
-      .finished_at = row.optional_time(column::finished_at),
-      .revivals = {.count = row.small_integer(column::revivals),
-                   .last_at = row.optional_time(column::revived_at),
-                   .last_reason = row.optional_text(column::revival_reason)},
-      .enqueue_order = static_cast<std::uint64_t>(row.integer(column::enqueue_order))};
-  if (!row.is_null(column::hash)) {
-    state.hash.emplace(std::string(row.text(column::hash_algorithm)),
-                       std::string(row.blob(column::hash)));
-  }
-  if (!row.is_null(column::partition_key))
-    state.partition_key.emplace(row.text(column::partition_key));
-  if (!row.is_null(column::owner)) {
-    state.lease = MessageLease{
-        .owner = owner_from(row.blob(column::owner)),
-        .delivery = DeliveryNumber{static_cast<std::uint64_t>(row.integer(column::delivery))},
-        .locked_until = row.time(column::locked_until)};
-  }
-  return state;
-}
-
 }  // namespace
 
 std::string select_rows(std::string_view queue, ListPayloads payloads,
@@ -152,36 +101,12 @@ std::string select_listed_rows(std::string_view queue) {
       fmt::arg("conditions", ""), fmt::arg("payload", "m.payload"));
 }
 
-QueueRow read_row(const Statement& statement, TopicNames& topics) {
-  QueueRow row{{.id = statement.integer(column::id),
-                .key = {statement.text(column::source), statement.text(column::message_id)},
-                .state = read_state(statement)},
-               static_cast<Stage>(statement.small_integer(column::stage))};
-  if (!statement.is_null(column::topic)) {
-    row.content = sql::Content{.topic = topics.name_of(statement.integer(column::topic)),
-                               .payload = statement.blob(column::payload),
-                               .headers = {}};
-    if (!statement.is_null(column::headers)) {
-      row.content->headers = sql::headers_from_json(statement.text(column::headers));
-    }
-  }
-  return row;
-}
-
-Stage stage_of(const MessageState& state) noexcept {
-  switch (state.status) {
-    case Status::seen:
-      return Stage::seen;
-    case Status::done:
-      return Stage::done;
-    case Status::dead:
-      return Stage::dead;
-    case Status::processing:
-      break;
-  }
-  if (state.enqueue_order == 0) return Stage::without_content;
-  if (state.lease) return Stage::leased;
-  return state.partition_key ? Stage::blocked : Stage::exposed;
+QueueRow read_row(const Statement& row, TopicNames& topics) {
+  std::optional<Topic> topic;
+  if (!row.is_null(column::topic)) topic = topics.name_of(row.int64(column::topic));
+  const auto stage = static_cast<Stage>(row.int32(column::stage));
+  const Priority priority(-row.int32(column::rank));
+  return {sql::read_message<column::Column>(row, stage, priority, std::move(topic)), stage};
 }
 
 std::string insert_state(std::string_view queue) {

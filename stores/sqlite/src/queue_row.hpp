@@ -8,12 +8,15 @@
 #include "connection.hpp"
 #include "oncebox/driver/message_state.hpp"
 #include "oncebox/queue_operator.hpp"
+#include "oncebox/sql/stage.hpp"
 #include "oncebox/sql/stored_message.hpp"
-#include "stage.hpp"
 #include "topic_names.hpp"
 
 /// How a message is laid out in the two tables of a queue, in both directions.
 namespace oncebox::sqlite {
+
+using sql::Stage;
+using sql::stage_of;
 
 /// One message as the tables have it.
 struct QueueRow : sql::StoredMessage {
@@ -28,10 +31,7 @@ struct QueueRow : sql::StoredMessage {
 [[nodiscard]] std::string select_listed_rows(std::string_view queue);
 
 /// The row on which a statement made by one of these stands.
-[[nodiscard]] QueueRow read_row(const Statement& statement, TopicNames& topics);
-
-/// Where a row belongs now. A message of a partition is blocked until its partition is looked at.
-[[nodiscard]] Stage stage_of(const MessageState& state) noexcept;
+[[nodiscard]] QueueRow read_row(const Statement& row, TopicNames& topics);
 
 /// `INSERT` and `UPDATE` of a whole state, and the parameters that both take. `topic` is the number
 /// of the topic, 0 when there is none.

@@ -162,10 +162,10 @@ QueueTable::Counters& QueueTable::counters() {
     if (!load.bind(1, std::string_view(queue_)).step()) {
       throw Error(ErrorCode::corrupt, "the counters of a queue are missing");
     }
-    counters_ = Counters{.last_id = load.integer(0),
-                         .last_delivery = load.integer(1),
-                         .segment = load.integer(2),
-                         .segment_keys = load.integer(3)};
+    counters_ = Counters{.last_id = load.int64(0),
+                         .last_delivery = load.int64(1),
+                         .segment = load.int64(2),
+                         .segment_keys = load.int64(3)};
   }
   return *counters_;
 }
@@ -321,8 +321,8 @@ PastContentTotals QueueTable::past_content_totals(const QueueRow& row) {
   Statement& totals = sql_.past_totals;
   const ResetLater reset(totals);
   if (!totals.bind(1, row.id).step()) return {};
-  return {.contents = static_cast<std::size_t>(totals.integer(0)),
-          .bytes = static_cast<std::size_t>(totals.integer(1))};
+  return {.contents = static_cast<std::size_t>(totals.int64(0)),
+          .bytes = static_cast<std::size_t>(totals.int64(1))};
 }
 
 void QueueTable::keep(const QueueRow& row, const PastContent& past) {
@@ -351,7 +351,7 @@ std::uint64_t QueueTable::next_enqueue_order() {
 std::vector<std::int64_t> QueueTable::ids(Statement& statement) {
   std::vector<std::int64_t> found;
   const ResetLater reset(statement);
-  while (statement.step()) found.push_back(statement.integer(0));
+  while (statement.step()) found.push_back(statement.int64(0));
   return found;
 }
 
@@ -381,7 +381,7 @@ std::optional<std::int64_t> QueueTable::first_in_partition(const std::string& ke
   const ResetLater reset(first);
   first.bind(1, std::string_view(key)).bind(2, static_cast<int>(stage));
   if (!first.step()) return std::nullopt;
-  return first.integer(0);
+  return first.int64(0);
 }
 
 }  // namespace oncebox::sqlite

@@ -13,8 +13,9 @@ namespace {
 
 // What is written once stands in the wide `message` table and is not touched again unless new
 // content comes; what a message's life changes stands in the narrow `state` table, so that a claim
-// or settlement of hundreds of messages writes a few pages. `stage` (see stage.hpp) tells which of
-// the partial indexes a row is in: what is done stands in none that a claim looks at.
+// or settlement of hundreds of messages writes a few pages. `stage` (see oncebox/sql/stage.hpp)
+// tells which of the partial indexes a row is in: what is done stands in none that a claim looks
+// at.
 constexpr const char* kQueueTables = R"sql(
 CREATE TABLE oncebox_{queue}_message (
   id             INTEGER PRIMARY KEY,  -- in the order in which the keys were first stored

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "oncebox/driver/list_cursor.hpp"
-#include "oncebox/sql/audit_words.hpp"
+#include "oncebox/sql/read_rows.hpp"
 
 namespace oncebox::sqlite {
 
@@ -36,23 +36,6 @@ std::string actions_json(const std::vector<AuditAction>& actions) {
     json += fmt::format("{}\"{}\"", json.empty() ? "[" : ",", to_string(action));
   }
   return json + "]";
-}
-
-AuditRecord read_record(const Statement& row) {
-  AuditRecord record{.id = AuditId{static_cast<std::uint64_t>(row.integer(0))},
-                     .entry = {.actor = std::string(row.text(1)),
-                               .action = sql::audit_action(row.text(2)),
-                               .part = sql::audited_part(row.text(3)),
-                               .subject = std::string(row.text(4)),
-                               .reason = std::string(row.text(5))},
-                     .begun_at = row.time(6),
-                     .finished_at = row.optional_time(7)};
-  if (!row.is_null(8)) {
-    record.result = AuditResult{.status = sql::audit_status(row.text(8)),
-                                .changed = static_cast<std::size_t>(row.integer(9)),
-                                .detail = std::string(row.text(10))};
-  }
-  return record;
 }
 
 }  // namespace
@@ -118,12 +101,7 @@ AuditPage SqliteAudit::do_list(const AuditListRequest& request) {
     if (filter.begun.until) rows.bind(++parameter, *filter.begun.until);
     AuditPage page;
     while (rows.step()) {
-      if (page.records.size() == request.limit) {
-        page.next = list_cursor(static_cast<std::uint64_t>(page.records.back().id),
-                                ListOrder::newest_first);
-        break;
-      }
-      page.records.push_back(read_record(rows));
+      if (!sql::add_to_page(page, rows, request.limit)) break;
     }
     return page;
   });

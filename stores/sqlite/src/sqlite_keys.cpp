@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <string_view>
 #include <utility>
 
 #include "oncebox/error.hpp"
+#include "oncebox/sql/read_rows.hpp"
 
 namespace oncebox::sqlite {
 
@@ -54,34 +53,9 @@ constexpr std::string_view kForget = R"sql(
 DELETE FROM oncebox_key WHERE id IN (
   SELECT id FROM oncebox_key WHERE keep_until <= ?1 ORDER BY keep_until LIMIT ?2))sql";
 
-// The place of a status is the number that stands for it in the file: add only at the end.
-constexpr std::array kStatuses{KeyStatus::in_progress, KeyStatus::released, KeyStatus::failed,
-                               KeyStatus::processed};
-
-int code_of(KeyStatus status) noexcept {
-  return static_cast<int>(std::find(kStatuses.begin(), kStatuses.end(), status) -
-                          kStatuses.begin());
-}
-
 [[noreturn]] void throw_corrupt(const Statement& row, std::string_view what) {
   throw Error(ErrorCode::corrupt,
-              fmt::format("{} (row {} of oncebox_key)", what, row.integer(column::id)));
-}
-
-KeyStatus read_status(const Statement& row) {
-  const std::int64_t code = row.integer(column::status);
-  if (code < 0 || code >= std::ssize(kStatuses)) throw_corrupt(row, "a key has no known status");
-  return kStatuses.at(static_cast<std::size_t>(code));
-}
-
-std::optional<LeaseId> read_lease_id(const Statement& row) {
-  if (row.is_null(column::lease_id)) return std::nullopt;
-  const std::string_view stored = row.blob(column::lease_id);
-  Uuid::Bytes bytes{};
-  if (stored.size() == bytes.size()) std::copy(stored.begin(), stored.end(), bytes.begin());
-  const Uuid uuid(bytes);
-  if (uuid.is_nil()) throw_corrupt(row, "the stored lease id of a key is no UUID");
-  return LeaseId(uuid);
+              fmt::format("{} (row {} of oncebox_key)", what, row.int64(column::id)));
 }
 
 struct KeyRow {
@@ -91,16 +65,9 @@ struct KeyRow {
 };
 
 KeyRow read_key(const Statement& row) {
-  return {.id = row.integer(column::id),
-          .state = {.status = read_status(row),
-                    .attempts = row.small_integer(column::attempts),
-                    .first_seen_at = row.time(column::first_seen_at),
-                    .last_seen_at = row.time(column::last_seen_at),
-                    .owner = std::string(row.text(column::owner)),
-                    .lease_id = read_lease_id(row),
-                    .lease_until = row.optional_time(column::lease_until),
-                    .keep_until = row.time(column::keep_until),
-                    .error = row.optional_text(column::error)},
+  const auto corrupt = [&](std::string_view what) { throw_corrupt(row, what); };
+  return {.id = row.int64(column::id),
+          .state = sql::read_key_state<column::Column>(row, row.int64(column::status), corrupt),
           .result = row.optional_blob(column::result)};
 }
 
@@ -118,7 +85,7 @@ std::optional<KeyRow> find_row(Statement& select, const IdempotencyKey& key,
 // The parameters that `kInsert` and `kUpdate` have in common.
 void bind_key(Statement& statement, const KeyState& state,
               const std::optional<std::string>& result) {
-  statement.bind(1, code_of(state.status))
+  statement.bind(1, sql::code_of(state.status))
       .bind(2, state.attempts)
       .bind(3, state.first_seen_at)
       .bind(4, state.last_seen_at)

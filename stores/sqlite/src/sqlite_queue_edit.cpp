@@ -4,6 +4,7 @@
 
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
+#include "oncebox/sql/read_rows.hpp"
 #include "oncebox/sql/storage_key.hpp"
 #include "sqlite_queue.hpp"
 
@@ -20,16 +21,6 @@ SELECT p.content_version, p.payload, p.hash_algorithm, p.hash, p.replaced_at, p.
  WHERE p.id IN ({1}) AND m.source = ?2 AND m.message_id = ?3
  ORDER BY p.content_version)sql",
                      queue, ids_of_key(queue, "?1"));
-}
-
-PastContent read_past_content(const Statement& row) {
-  PastContent past{.content_version = row.small_integer(0),
-                   .payload = row.blob(1),
-                   .replaced_at = row.time(4),
-                   .replaced_by = std::string(row.text(5)),
-                   .reason = std::string(row.text(6))};
-  if (!row.is_null(3)) past.hash.emplace(std::string(row.text(2)), std::string(row.blob(3)));
-  return past;
 }
 
 }  // namespace
@@ -72,7 +63,7 @@ std::vector<PastContent> SqliteQueue::do_past_contents(const MessageKey& key) {
         .bind(2, std::string_view(key.source.str()))
         .bind(3, std::string_view(key.message_id.str()));
     std::vector<PastContent> past;
-    while (rows.step()) past.push_back(read_past_content(rows));
+    while (rows.step()) past.push_back(sql::read_past_content(rows));
     return past;
   });
 }

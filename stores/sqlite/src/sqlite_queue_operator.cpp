@@ -47,7 +47,7 @@ std::size_t SqliteQueue::do_count(const MessageFilter& filter) {
   return parts_.readers.run([&](Connection& reader) {
     Statement count = reader.prepare(sql);
     conditions.bind_to(count);
-    return count.step() ? static_cast<std::size_t>(count.integer(0)) : std::size_t{0};
+    return count.step() ? static_cast<std::size_t>(count.int64(0)) : std::size_t{0};
   });
 }
 
@@ -98,7 +98,7 @@ std::vector<std::int64_t> SqliteQueue::dead_matching(const MessageFilter& filter
       name_, conditions.where(), limit));
   conditions.bind_to(found);
   std::vector<std::int64_t> ids;
-  while (found.step()) ids.push_back(found.integer(0));
+  while (found.step()) ids.push_back(found.int64(0));
   return ids;
 }
 

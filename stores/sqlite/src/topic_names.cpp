@@ -40,7 +40,7 @@ std::int64_t TopicNumbers::number_of(const Topic& topic) {
   if (const auto known = numbers_.find(topic); known != numbers_.end()) return known->second;
   const auto only_number = [&](Statement& statement) -> std::int64_t {
     const ResetLater reset(statement);
-    return statement.bind(1, std::string_view(topic.str())).step() ? statement.integer(0) : 0;
+    return statement.bind(1, std::string_view(topic.str())).step() ? statement.int64(0) : 0;
   };
   std::int64_t number = only_number(find_);
   if (number == 0) number = only_number(insert_);
