@@ -57,13 +57,13 @@ ServerOptions validated(const ServerOptions& options) {
   return options;
 }
 
-/// Those who name no default store mean the first one.
+/// Without a default store in the options, the first store is the default.
 ServerOptions with_default(ServerOptions options, const std::vector<NamedStore>& stores) {
   if (options.default_store.empty() && !stores.empty()) options.default_store = stores[0].name;
   return options;
 }
 
-/// Throws `not_found` when one of these stores is missing that never will be there.
+/// Throws `not_found` when the options name a store that the set will never have.
 void require_known_stores(const ServerOptions& options, const StoreSet& stores) {
   const std::vector<std::string> names = stores.names();
   const auto require = [&](const std::string& name, const std::string& what) {
@@ -89,7 +89,7 @@ class Server::Impl {
 
   ~Impl() {
     stop(Duration::zero());
-    // What they still do asks `http_`, which goes first.
+    // Their calls ask `http_`, whose destructor runs before theirs.
     probes_.stop();
     expositions_.stop();
   }
@@ -118,7 +118,8 @@ class Server::Impl {
     api_.drain();
     const DrainResult result{.unanswered = http_.stop(within)};
     if (!result.complete()) {
-      logger_.log(LogLevel::warning, "requests were cut off", {{"count", result.unanswered}});
+      logger_.log(LogLevel::warning, "the time to drain was over; requests were cut off",
+                  {{"count", result.unanswered}});
     }
     return result;
   }
@@ -170,11 +171,11 @@ class Server::Impl {
   Authenticator authenticator_;
   Api api_;
   Webhooks webhooks_;
-  /// Look at stores and metrics, so that neither a slow store nor a long text holds up a socket;
-  /// nor does a store that hangs keep anybody from the metrics.
+  /// The threads that ask stores for /readyz and write /metrics, so that neither holds up a thread
+  /// of the sockets. Two pools: /metrics answers while a store hangs.
   CallPool probes_{1, 64};
   CallPool expositions_{1, 64};
-  // First to go: nothing is asked of the rest once it is gone.
+  // Last, so destroyed first: then no request reaches the members above.
   HttpServer http_;
 };
 

@@ -259,8 +259,8 @@ class Child {
     input_.reset();
   }
 
-  /// What is there now, and no more than a pipe holds: somebody may write without end, and those
-  /// whom the child left behind may hold the pipe open.
+  /// Reads what is there now, and no more than a pipe holds: the child may write without end, and
+  /// its own children may hold the pipe open after it has ended.
   void read_errors() {
     constexpr std::size_t kPipeBytes = 64 << 10;
     std::array<char, 4'096> part{};

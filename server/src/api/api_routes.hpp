@@ -29,7 +29,7 @@ void add_store_routes(Router& router, const ApiContext& context);
 /// A request about one store. What it borrows lives as long as the exchange.
 struct StoreCall {
   const ExchangePtr& exchange;
-  ServedStorePtr store;                    ///< whoever goes on later keeps it
+  ServedStorePtr store;                    ///< a call that goes on later copies it
   std::span<const std::string> arguments;  ///< of the path behind the store's name
 
   [[nodiscard]] const Request& request() const { return exchange->request(); }

@@ -15,7 +15,7 @@ namespace oncebox::server {
 /// Whether the client is still there: a call that goes on in batches ends when it is not.
 using Presence = std::shared_ptr<std::atomic<bool>>;
 [[nodiscard]] Presence watch(const ExchangePtr& exchange);
-/// The same for who asks by calling. It borrows.
+/// The same as a function. Borrows `present`.
 [[nodiscard]] inline KeepGoing while_there(const Presence& present) {
   return [&there = *present] { return there.load(); };
 }

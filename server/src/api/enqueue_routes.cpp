@@ -39,7 +39,7 @@ class Enqueue {
     return first != body.npos && body[first] == '[';
   }
 
-  /// Together with those of other clients.
+  /// In one commit with the messages of other clients.
   void enqueue_single(const QueueCall& call) const {
     call_with_body(call.queue->calls, call.exchange,
                    [exchange = call.exchange, queue = call.queue, &clock = parts_.clock] {

@@ -16,23 +16,23 @@ namespace {
 
 constexpr Duration kWatchedInterval = std::chrono::seconds{1};
 constexpr Duration kUnwatchedInterval = std::chrono::seconds{10};
-/// Counting may take at most one part in so many of the time.
+/// The sampler rests so many times as long as it counted, but no longer than `kLongestRest`.
 constexpr int kSampleShare = 5;
 constexpr Duration kLongestRest = std::chrono::seconds{10};
-/// Then what has come is told, and the rest in the next round.
+/// After that the sampler tells the answers it has. Later answers are told in the next round.
 constexpr Duration kRoundLength = std::chrono::seconds{1};
 constexpr std::size_t kAskedAtOnce = 8;
 /// A store that has not answered for so long is down.
 constexpr Duration kHangsAfter = std::chrono::seconds{10};
 constexpr Duration kHeartbeat = std::chrono::seconds{15};
 constexpr Duration kWorkInterval{50};
-/// Stores that are counted each time although nobody uses them, and of those that did not answer.
+/// How many unused stores, and how many that did not answer, are asked in each round.
 constexpr std::size_t kQuietStores = 16;
 constexpr std::size_t kFailingStores = 2;
 /// When a client that lost its connection comes back.
 constexpr const char* kReconnect = "retry: 2000\n\n";
 
-/// Leaves so many: those behind the last one of before, and then from the beginning.
+/// Keeps the next `count` stores in turn: by name, after `last`, then from the beginning.
 void take_turns(std::vector<ServedStorePtr>& stores, std::size_t count, std::string& last) {
   const auto next = std::ranges::find_if(
       stores, [&](const ServedStorePtr& store) { return store->name() > last; });
@@ -104,13 +104,13 @@ void EventStreams::on_opened(const ServedStorePtr& store) {
 std::shared_ptr<EventStreams::WorkWatch> EventStreams::new_watch(const ServedQueue& queue) {
   auto made = std::make_shared<WorkWatch>(*this, queue);
   const detail::Lock lock(mutex_);
-  if (draining_) return nullptr;  // nobody would close it any more
+  if (draining_) return nullptr;  // `stop` may have closed the watches already
   std::erase_if(watches_, [](const auto& known) { return known.expired(); });
   watches_.push_back(made);
   return made;
 }
 
-// To listen may mean to connect, which is nothing for a thread of the sockets.
+// Listening may open a connection to the database, so it runs in the lane of the store.
 void EventStreams::watch(const ServedStorePtr& store) {
   if (store->is_watched.exchange(true)) return;
   store->calls.submit_own([this, store]() noexcept { begin_to_watch(store); });
@@ -123,12 +123,13 @@ void EventStreams::begin_to_watch(const ServedStorePtr& store) noexcept try {
     if (!watch) return;
     queue->watch = watch;
     queue->queue.listen(watch);
-    // What came while nobody listened yet: some streams have begun meanwhile.
+    // Messages may have come before the store could be listened to, and after a stream began.
     watch->on_work();
   }
 } catch (const std::exception& failure) {
   store->is_watched = false;
-  parts_.logger.log(LogLevel::warning, "events of the store cannot be listened to",
+  parts_.logger.log(LogLevel::warning,
+                    "the store cannot be watched for work; the next event stream will try again",
                     {{"store", store->name()}, {"reason", failure.what()}});
 }
 
@@ -233,7 +234,7 @@ void EventStreams::rest(const std::stop_token& stop, SteadyTime watched, SteadyT
 
 Duration EventStreams::sample(const std::stop_token& stop) {
   const std::vector<ServedStorePtr> stores = stores_.all();
-  // What there was no time for comes first.
+  // Stores that an earlier round had no time for come first.
   if (to_ask_.empty()) std::ranges::copy(choose(stores), std::back_inserter(to_ask_));
   ask(stop, parts_.clock.steady() + kRoundLength);
   std::vector<QueueSample> samples;
@@ -267,7 +268,7 @@ std::vector<ServedStorePtr> EventStreams::choose(const std::vector<ServedStorePt
   take_turns(quiet, kQuietStores, last_quiet_);
   chosen.insert(chosen.end(), quiet.begin(), quiet.end());
   std::ranges::sort(chosen, {}, [](const ServedStorePtr& store) { return store->name(); });
-  // One that did not answer may take long again, and is asked after the others.
+  // A store that did not answer may take long again: it is asked after the others.
   const bool are_many = stores.size() > kQuietStores;
   take_turns(failing, are_many ? kFailingStores : failing.size(), last_failing_);
   chosen.insert(chosen.end(), failing.begin(), failing.end());
@@ -280,7 +281,7 @@ bool EventStreams::is_asked(const ServedStorePtr& store) const {
 
 void EventStreams::ask(const std::stop_token& stop, SteadyTime until) {
   detail::Lock lock(answers_mutex_);
-  // Those of an earlier round that have not answered do not count: they may never do.
+  // Stores asked in an earlier round do not count: they may never answer.
   const std::uint64_t round = ++round_;
   under_way_ = 0;
   while (!to_ask_.empty()) {
@@ -339,7 +340,7 @@ Duration EventStreams::take_answers(std::vector<QueueSample>& samples) {
   Duration took{0};
   for (Answer& answer : answers) {
     asked_.erase(answer.store);
-    // One that hung has not counted all that time.
+    // A store that hung was not counting all that time.
     took += std::min(answer.took, kRoundLength);
     const bool is_busy = std::ranges::any_of(answer.samples, [](const QueueSample& sample) {
       const TopicStats total = sample.stats.total();
@@ -351,7 +352,7 @@ Duration EventStreams::take_answers(std::vector<QueueSample>& samples) {
       busy_.erase(answer.name);
     }
     note_health(answer.name, answer.health);
-    // It may have been given up meanwhile.
+    // The store may have been removed meanwhile.
     if (const ServedStorePtr store = answer.store.lock()) store->note_health(answer.health);
     std::ranges::move(answer.samples, std::back_inserter(samples));
   }
@@ -387,7 +388,7 @@ void EventStreams::show_health(const std::vector<ServedStorePtr>& stores) {
     all.push_back({state.name, state.open && !failing_.contains(state.name)});
   }
   parts_.metrics.on_stores(all);
-  // Those that are gone.
+  // Forgets the stores that are gone.
   if (failing_.empty() && busy_.empty()) return;
   std::set<std::string> names;
   for (const ServedStorePtr& store : stores) names.insert(store->name());

@@ -20,15 +20,16 @@
 
 namespace oncebox::server {
 
-/// `GET /v1/events`: tells those who listen how full the queues are, every second, and at once
-/// that a queue may have something to claim. Also counts the queues for the metrics, more rarely
-/// while nobody listens. Of many stores those in use are counted each time, and the others by
-/// turns, so that a thousand that do nothing cost next to nothing. Each is counted among the calls
-/// that wait for it, a few at the same time; what does not answer within a second is told when it
-/// does, and holds up nobody. Safe from any thread.
+/// `GET /v1/events`: tells the clients that listen how full the queues are, every second, and at
+/// once that a queue may have something to claim. A thread of its own, the sampler, also counts the
+/// queues for the metrics, more rarely while no client listens. Stores in use are counted in every
+/// round, the others by turns, so that a thousand unused stores cost next to nothing. Each store is
+/// counted in its own lane, a few stores at the same time. A store that does not answer within a
+/// second holds up nobody; its figures are told in the round in which it answers. Safe from any
+/// thread.
 class EventStreams {
  public:
-  /// What it is given must outlive it, but for `stop`.
+  /// Both are borrowed until `stop` has returned.
   EventStreams(ServedStores& stores, const ApiParts& parts);
   ~EventStreams();
   EventStreams(const EventStreams&) = delete;
@@ -36,7 +37,7 @@ class EventStreams {
 
   void start();
 
-  /// A store has come: while somebody listens, its work is told, too.
+  /// A store has come: while a client listens, the store is watched for work.
   void on_opened(const ServedStorePtr& store);
 
   /// Begins a stream. Throws `overloaded` when there are too many, `unavailable` when draining.
@@ -55,7 +56,7 @@ class EventStreams {
   void beat();
   /// What a store answered.
   struct Answer {
-    std::weak_ptr<ServedStore> store;  ///< who keeps the answer does not keep the store
+    std::weak_ptr<ServedStore> store;  ///< the answer does not keep the store open
     std::string name;
     std::uint64_t round = 0;  ///< in which it was asked
     Health health;
@@ -79,12 +80,12 @@ class EventStreams {
   [[nodiscard]] bool wait_for_answers(const std::stop_token& stop, SteadyTime until,
                                       std::size_t left) ONCEBOX_REQUIRES(answers_mutex_);
   void count(const ServedStorePtr& store, std::uint64_t round) noexcept;
-  /// Takes note of what has come; answers how long that took.
+  /// Takes note of the answers so far; returns how long the stores took to count.
   Duration take_answers(std::vector<QueueSample>& samples);
   void give_up_waiting();
   void note_health(const std::string& name, const Health& health);
   void show_health(const std::vector<ServedStorePtr>& stores);
-  /// Sees to it that its work is told, from soon on.
+  /// Begins to tell of its work, in the lane of the store.
   void watch(const ServedStorePtr& store);
   void begin_to_watch(const ServedStorePtr& store) noexcept;
   [[nodiscard]] std::shared_ptr<WorkWatch> new_watch(const ServedQueue& queue);
@@ -101,7 +102,7 @@ class EventStreams {
   std::vector<std::weak_ptr<WorkWatch>> watches_ ONCEBOX_GUARDED_BY(mutex_);
   std::atomic<std::size_t> listeners_ = 0;  ///< changes under the lock
 
-  // What calls about the stores found, for the sampling thread.
+  // From the calls that count the stores to the sampler.
   detail::Mutex answers_mutex_;
   detail::TimedCondition answered_{parts_.clock};
   std::vector<Answer> answers_ ONCEBOX_GUARDED_BY(answers_mutex_);
@@ -109,11 +110,11 @@ class EventStreams {
   /// Asked in this round, and not answered yet.
   std::size_t under_way_ ONCEBOX_GUARDED_BY(answers_mutex_) = 0;
 
-  // For the sampling thread.
+  // Only the sampler uses these.
   std::deque<std::weak_ptr<ServedStore>> to_ask_;  ///< chosen, and not asked yet
   std::map<std::weak_ptr<ServedStore>, SteadyTime, std::owner_less<>> asked_;  ///< since when
-  std::string last_quiet_;         ///< where the turns of those that are not in use are
-  std::string last_failing_;       ///< and of those that did not answer
+  std::string last_quiet_;         ///< the unused store that was counted last
+  std::string last_failing_;       ///< the failing store that was asked last
   std::set<std::string> busy_;     ///< had something unfinished when they were last counted
   std::set<std::string> failing_;  ///< did not answer when they were last asked
   std::jthread sampler_;

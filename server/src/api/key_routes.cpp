@@ -49,8 +49,8 @@ class KeyRoutes {
         rule_(parts_.options.strict_inbox ? wire::LeaseRule::required : wire::LeaseRule::optional) {
   }
 
-  // Single keys share commits with those of other clients. Their callbacks may come long after the
-  // store was removed, and hold it.
+  // Single keys share commits with the keys of other clients. A callback may come long after the
+  // store was removed, so it holds the store.
 
   void try_begin(const StoreCall& call) const {
     const auto begin = [this, exchange = call.exchange, store = call.store] {

@@ -8,7 +8,7 @@ namespace oncebox::server {
 
 namespace {
 
-/// A store that is no longer there, or not yet, is down.
+/// A store that is not open, or not served yet, counts as down.
 Health health_of(ServedStores& stores, const MemberState& state, HealthProbe* probe) {
   if (!state.open) return {HealthStatus::unavailable, state.failure};
   const ServedStorePtr served = stores.find_open(state.name);
@@ -50,7 +50,7 @@ Readiness ask_readiness(ServedStores& stores, HealthProbe& probe) {
     if (is_default) default_is_up = is_up;
     if (is_up) continue;
     ++readiness.stores_down;
-    // The default one's reason comes first.
+    // The reason of the default store wins.
     if (readiness.detail.empty() || is_default) {
       readiness.detail = "store " + state.name + ": " + health.detail;
     }
@@ -59,7 +59,9 @@ Readiness ask_readiness(ServedStores& stores, HealthProbe& probe) {
   readiness.ready = default_is_up && readiness.stores_down < states.size();
   readiness.degraded = readiness.stores_down > 0 || discovery.status != HealthStatus::healthy;
   if (readiness.detail.empty()) {
-    readiness.detail = readiness.ready ? discovery.detail : "there is no such store";
+    readiness.detail = readiness.ready
+                           ? discovery.detail
+                           : "the default store is not among the stores; see default_store";
   }
   return readiness;
 }

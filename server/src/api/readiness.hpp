@@ -10,8 +10,9 @@
 
 namespace oncebox::server {
 
-/// Asks one store how it is, and does not wait for longer than it was told to. On a thread of its
-/// own, so that neither a store that hangs nor many calls hold up who asks. Safe from any thread.
+/// Asks one store for its health, and waits no longer than `patience`. The store is asked on a
+/// thread of the probe, so that neither a store that hangs nor a full call pool holds up the
+/// caller. Safe from any thread.
 class HealthProbe {
  public:
   /// The clock is borrowed.

@@ -15,7 +15,8 @@ namespace oncebox::server {
 namespace {
 
 constexpr Duration kShowInterval = std::chrono::seconds{5};
-/// Of a store in which nothing is unfinished so many may pass between two looks of a watchdog.
+/// The watchdog may let so many intervals pass between two looks at a store without unfinished
+/// messages.
 constexpr int kIntervalsBetweenLooks = 4;
 
 DeadNoticesOptions notice_options(const ServerOptions& options) {
@@ -117,7 +118,9 @@ void Recovery::show_figures() noexcept {
     parts_.metrics.recovery().on_housekeeping(housekeeping_.figures());
     parts_.metrics.recovery().on_findings(report().findings);
   } catch (const std::exception& failure) {
-    parts_.logger.log(LogLevel::warning, "figures cannot be shown", {{"reason", failure.what()}});
+    parts_.logger.log(LogLevel::warning,
+                      "the metrics of housekeeping and watchdog could not be updated",
+                      {{"reason", failure.what()}});
   }
 }
 

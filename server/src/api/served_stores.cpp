@@ -10,7 +10,7 @@ namespace oncebox::server {
 
 namespace {
 
-/// A queue that tells of work is still looked at now and then, for what it could not tell.
+/// A queue that tells of work is still polled now and then, in case a notification was lost.
 constexpr Duration kPollOfNotifying = std::chrono::seconds{5};
 
 void let_claims_wait(const ServedStorePtr& store, ServedQueue& queue, const ApiParts& parts,
@@ -75,7 +75,7 @@ void ServedStore::note_health(const Health& health) {
   health_ = health;
 }
 
-/// What the set tells may come while the service ends, from another thread.
+/// Stands between the set and `ServedStores`: the set may still call while `ServedStores` closes.
 class ServedStores::Listener final : public StoreSetListener {
  public:
   explicit Listener(ServedStores& stores) : stores_(&stores) {}
@@ -86,7 +86,7 @@ class ServedStores::Listener final : public StoreSetListener {
     try {
       stores_->add(member);
     } catch (const std::exception& failure) {
-      stores_->parts_.logger.log(LogLevel::error, "the store cannot be served",
+      stores_->parts_.logger.log(LogLevel::error, "the store was opened but cannot be served",
                                  {{"store", member->name()}, {"reason", failure.what()}});
     }
   }
@@ -164,11 +164,11 @@ ServedStorePtr ServedStores::find(std::string_view name) {
     return store;
   }
   try {
-    (void)set_.find(name);  // it is being opened
+    (void)set_.find(name);  // `not_found` for an unknown name
   } catch (const Error& error) {
     if (error.code() == ErrorCode::not_found) throw;
   }
-  // Why it is down may name hosts and users, which is not for everybody who may send.
+  // The reason may name hosts and users: it is not for every client that may send.
   throw Error(ErrorCode::unavailable, "the store is down; see /v1/stores");
 }
 

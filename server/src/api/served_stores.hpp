@@ -116,7 +116,7 @@ using FindStore = std::function<ServedStorePtr(std::string_view name)>;
 /// The stores of a set as they are served, each from when it is opened until it is removed.
 class ServedStores {
  public:
-  /// Who else hears of the stores: of each when it can be asked for, and when it no longer can.
+  /// Called for each store: when `find` begins to find it, and when it no longer does.
   struct Followers {
     std::function<void(const ServedStorePtr&)> on_opened;
     std::function<void(const ServedStorePtr&)> on_removed;
@@ -133,7 +133,7 @@ class ServedStores {
 
   /// An empty name means the default. Throws `not_found`, and `unavailable` while it is down.
   [[nodiscard]] ServedStorePtr find(std::string_view name);
-  /// The same, or nothing.
+  /// The open store of this name, or null.
   [[nodiscard]] ServedStorePtr find_open(std::string_view name) const;
   /// All that are open, by name.
   [[nodiscard]] std::vector<ServedStorePtr> all() const;
@@ -142,8 +142,7 @@ class ServedStores {
   [[nodiscard]] StoreSet& set() noexcept { return set_; }
 
   void drain() noexcept;
-  /// Answers those that wait, and lets every store go. Calls and timers may hold some of them
-  /// still.
+  /// Answers the claims that wait, and lets every store go. Calls and timers may still hold some.
   void close() noexcept;
 
  private:

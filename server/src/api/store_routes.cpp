@@ -48,7 +48,8 @@ StoresQuery read_stores_query(const Request& request) {
       query.limit = read_page_limit(parameter.value);
     } else if (parameter.name == "after") {
       const auto name = wire::from_base64(parameter.value);
-      if (!name) throw Error(ErrorCode::invalid_argument, "after: no list gave this");
+      if (!name)
+        throw Error(ErrorCode::invalid_argument, "after: this is not the `next` of a list");
       query.after = *name;
     } else {
       throw Error(ErrorCode::invalid_argument,
@@ -63,7 +64,7 @@ void require_empty_body(const Request& request) {
   throw Error(ErrorCode::invalid_argument, "this call takes no body");
 }
 
-/// As it was when it was last asked: one that hangs must not hold up who asks for the list.
+/// Its health is that of the last time it was asked: a store that hangs must not hold up the list.
 StoreReport report_of(ServedStores& stores, const MemberState& state) {
   StoreReport report{.name = state.name,
                      .is_default = state.name == stores.default_name(),
@@ -75,7 +76,7 @@ StoreReport report_of(ServedStores& stores, const MemberState& state) {
   return report;
 }
 
-/// The default store stands before the others, and those by their names.
+/// The default store comes first; the others are sorted by name.
 void put_default_first(std::vector<MemberState>& states, const std::string& name) {
   const auto found = std::ranges::find(states, name, &MemberState::name);
   if (found != states.end()) std::rotate(states.begin(), found, found + 1);
@@ -88,7 +89,7 @@ std::string list_stores(ServedStores& stores, const StoresQuery& query) {
     std::erase_if(states, [&](const MemberState& state) { return state.name != *query.name; });
   }
   if (!query.after.empty()) {
-    // The place behind it, also when it is gone.
+    // Also when the store of this name is gone.
     const bool after_default = query.after == stores.default_name();
     std::erase_if(states, [&](const MemberState& state) {
       return state.name == stores.default_name() || (!after_default && state.name <= query.after);
@@ -115,8 +116,8 @@ RefreshResult refresh(StoreSet& stores) {
   }
 }
 
-/// Looks for stores, once for all who ask while that is under way or waits. So one that hangs takes
-/// two threads at most, however many ask.
+/// Refreshes the set of stores. Clients that ask while a refresh waits for its turn share it, so a
+/// discovery that hangs takes two call threads at most, however many clients ask.
 class SharedRefresh {
  public:
   SharedRefresh(StoreSet& stores, CallPool& calls) : stores_(stores), calls_(calls) {}
@@ -138,7 +139,7 @@ class SharedRefresh {
   void answer_all(Round& round) noexcept {
     const detail::Lock turn(turn_);
     {
-      // Who asks from now on wants to know of what is listed from now on.
+      // A client that asks from now on gets a refresh that begins from now on.
       const detail::Lock lock(mutex_);
       next_.reset();
     }
@@ -161,12 +162,12 @@ class SharedRefresh {
   CallPool& calls_;
   detail::Mutex turn_;
   detail::Mutex mutex_;
-  /// Those who wait for the next refresh. Only its call owns them: they go with it when it is
-  /// dropped.
+  /// The clients that wait for the next refresh. Only its call owns them, so they are let go when
+  /// the pool drops the call.
   std::weak_ptr<Round> next_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
-/// A single store is asked how it is, among the calls that wait for it.
+/// A single store is asked for its health, in its own lane.
 void answer_about_one(ServedStores& stores, const ServedStorePtr& store,
                       const ExchangePtr& exchange, const StoresQuery& query) {
   store->calls.answer(exchange, [&stores, store, query](const Request&) {

@@ -6,7 +6,7 @@
 #include "oncebox/wire/message_json.hpp"
 #include "oncebox/wire/queue_json.hpp"
 
-/// What workers do with a queue, and those who handle messages without claiming them.
+/// The calls of workers: claims and settlements, and marks of messages handled without a claim.
 namespace oncebox::server {
 
 namespace {

@@ -112,8 +112,8 @@ void Connection::on_read(IoResult result, std::size_t bytes) noexcept {
   guard(&Connection::advance);
 }
 
-/// A client may send no more and still wait for its answer; so an answer that is pending is still
-/// written, but those who would rather not give it are told.
+/// A client may send no more and still wait for its answer. So a pending answer is still written,
+/// but the handler is told (`on_gone`), because the client may also have left.
 void Connection::on_end_of_input() {
   if (state_ == State::handling && is_body_complete_) {
     const auto exchange = exchange_;
@@ -137,7 +137,7 @@ void Connection::on_stream_pieces(HttpExchange& exchange) noexcept {
 }
 
 void Connection::on_body_wanted(HttpExchange& exchange) noexcept {
-  // Taken in any case: the sink may own the exchange, and would keep it for ever.
+  // Taken in any case: a sink that owns the exchange would otherwise keep it for ever.
   auto sink = exchange.take_sink();
   if (exchange_.get() != &exchange || has_answer_ || state_ != State::handling) return;
   if (sink) {

@@ -53,7 +53,8 @@ void EventLoop::stop() noexcept {
     post([this] { close_all(); });
     thread_.join();
   }
-  // Dropped outside the lock: they may own the last of a connection, and that this loop.
+  // Declared before the lock, so destroyed after it: they may own the last reference to a
+  // connection, and the connection to this loop.
   std::vector<std::shared_ptr<HttpExchange>> answers;
   std::vector<std::function<void()>> tasks;
   const detail::Lock lock(mutex_);

@@ -34,8 +34,8 @@ class BodySink {
   virtual void on_broken() noexcept = 0;
 };
 
-/// One request and its answer. Owned by whoever is going to answer; when the last owner lets go
-/// without an answer, the client gets a 500. Safe from any thread.
+/// One request and its answer. Owned by the handler, or the call, that is going to answer; when the
+/// last owner lets go without an answer, the client gets a 500. Safe from any thread.
 class Exchange {
  public:
   virtual ~Exchange() = default;
@@ -54,8 +54,8 @@ class Exchange {
   /// Reads the body of a route that streams it.
   virtual void read_body(std::shared_ptr<BodySink> sink) = 0;
 
-  /// Called once when the client goes away before it was answered. For those who would give it
-  /// something that is then lost.
+  /// Called once when the client goes away before it was answered: for claims, whose messages would
+  /// otherwise be handed to nobody.
   virtual void on_gone(std::function<void()> callback) = 0;
 
  protected:

@@ -17,7 +17,7 @@ HttpExchange::~HttpExchange() {
   try {
     response_.undelivered();
   } catch (...) {
-    // Then it is given to others when its lease ends.
+    // The messages are given to others when their leases end.
   }
 }
 
@@ -43,7 +43,7 @@ std::shared_ptr<ResponseStream> HttpExchange::send_stream(Response head) {
   return stream;
 }
 
-/// Hands the answer to the connection, which is the only one to touch it from here on.
+/// Hands the answer to the connection. From here on only the thread of its loop touches it.
 void HttpExchange::deliver() {
   if (connection_->is_calling(*this)) {
     connection_->on_answer(*this);

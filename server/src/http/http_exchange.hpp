@@ -60,9 +60,9 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
   [[nodiscard]] std::shared_ptr<BodySink> take_sink();
   /// Has the connection give the sink more. Safe from any thread.
   void request_more();
-  /// Tells whoever waits for it that the client is gone.
+  /// Calls the callback of `on_gone`, if there is one.
   void tell_gone() noexcept;
-  /// Nobody hears of this client any more.
+  /// Drops the callback of `on_gone`.
   void forget() noexcept;
 
   struct StreamPieces {
@@ -90,7 +90,7 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
 
   const std::shared_ptr<Connection> connection_;
   std::atomic<bool> is_answered_ = false;
-  Response response_;  ///< written once, by whoever answers, before the connection hears of it
+  Response response_;  ///< written once, by the answering thread, before `deliver`
   bool is_stream_ = false;
 
   detail::Mutex mutex_;

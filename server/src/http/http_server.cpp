@@ -182,7 +182,9 @@ void HttpServer::Impl::accept_clients() {
 }
 
 void HttpServer::Impl::pause_accepting() {
-  logger_.log(LogLevel::warning, "no descriptors left for new connections", {});
+  logger_.log(LogLevel::warning,
+              "no file descriptors are left for new connections; raise the limit of open files",
+              {});
   observer_.on_refused_connection();
   pause_->expires_after(kAcceptPause);
   pause_->async_wait([this](const SystemError& error) {

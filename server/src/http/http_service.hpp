@@ -58,8 +58,8 @@ class HttpService {
   enum class Admission { served, refused, dropped };
   [[nodiscard]] Admission admit_connection() noexcept;
   void release_connection(Admission admission) noexcept;
-  /// How long `wait_for_connections` may take from now on, also one under way; never longer than
-  /// was said before.
+  /// Limits how long `wait_for_connections` takes from now on, also a wait under way. A later call
+  /// can shorten the limit, not extend it.
   void limit_wait(Duration within);
   /// Waits until the last that was served is gone; false when it takes too long.
   bool wait_for_connections();

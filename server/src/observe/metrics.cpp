@@ -186,7 +186,7 @@ class Metrics::Impl {
     return entry;
   }
 
-  // Under the lock: who asks for the same name at the same time must not get series that go.
+  // Under the lock: `of_store` must not hand out series that are about to be removed.
   void let_go(const std::string& label) {
     const detail::Lock lock(stores_mutex_);
     const auto found = stores_.find(label);

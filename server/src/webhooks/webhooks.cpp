@@ -192,7 +192,7 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
     if (served == nullptr) {
       throw Error(ErrorCode::not_found, "there is no webhook of this name");
     }
-    // In the lane of no store: whether there is one is said to those alone who prove who they are.
+    // In the lane of no store: a sender learns whether the store is there after its signature.
     call_with_body(calls_, exchange, [self = shared_from_this(), served, exchange] {
       self->check_and_store(*served, exchange);
     });

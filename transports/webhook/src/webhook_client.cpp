@@ -28,7 +28,7 @@ using CurlFields = std::unique_ptr<curl_slist, CurlCleanup>;
 CurlHandle new_handle() {
   static const CURLcode initialised = curl_global_init(CURL_GLOBAL_DEFAULT);
   CurlHandle handle(initialised == CURLE_OK ? curl_easy_init() : nullptr);
-  if (!handle) throw Error(ErrorCode::internal, "libcurl gave no handle");
+  if (!handle) throw Error(ErrorCode::internal, "libcurl could not be initialised");
   return handle;
 }
 

@@ -21,7 +21,7 @@ struct CleanupOptions {
   wire::CleanupCall call = {};
 };
 
-/// Batch by batch, so that nobody waits long for his turn meanwhile.
+/// Batch by batch, so that other users of the store never wait long.
 wire::CleanedUp remove_all(const OpenStore& store, const wire::CleanupCall& call) {
   wire::CleanedUp removed;
   CleanupResult batch;

@@ -35,7 +35,7 @@ struct ServeOptions {
   bool json = false;
 };
 
-/// Written beside and moved, so that whoever waits for the file reads all of it.
+/// Written beside and moved, so that a program that waits for the file reads all of it.
 void write_port_file(const std::string& path, std::uint16_t port) {
   const std::string beside = path + ".new";
   std::ofstream file(beside);
@@ -86,8 +86,8 @@ std::unique_ptr<StreamLogger> make_logger(const LogSettings& settings, const Clo
   return std::make_unique<TextLogger>(std::cerr, clock, options);
 }
 
-/// SIGHUP: tokens, certificates, discovered stores and the level of the log. What is wrong leaves
-/// the old as it is.
+/// SIGHUP: tokens, certificates, discovered stores and the level of the log. Each stays as it is
+/// when its new value is wrong.
 void reload(server::Server& server, StreamLogger& logger, const ServeOptions& options) {
   try {
     logger.set_min_level(load_config(options.sources).config.log.level);
@@ -112,13 +112,13 @@ class Reloads {
           while (wait(stop)) reload(server, logger, options);
         }) {}
 
-  /// Soon. Those that are asked for while one is under way are one more.
+  /// Soon. All requests that come while a reload is under way lead to one more.
   void ask() {
     const detail::Lock lock(mutex_);
     is_asked_ = true;
     asked_.notify_one();
   }
-  /// None begins any more.
+  /// No reload begins from now on; one under way goes on.
   void stop() { thread_.request_stop(); }
 
  private:

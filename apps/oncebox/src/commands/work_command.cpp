@@ -167,7 +167,7 @@ RetryPolicies retries_of(const WorkOptions& options) {
   RetryPolicy policy = is_outbox ? outbox_retry_policy() : RetryPolicy{};
   if (options.max_attempts) {
     policy.max_attempts = *options.max_attempts;
-    policy.give_up_after.reset();  // whoever counts attempts wants no other end
+    policy.give_up_after.reset();  // a limit of attempts replaces the limit of time
   }
   if (options.retry_delay) policy.backoff = ExponentialBackoff{*options.retry_delay};
   if (options.max_retry_delay) policy.max_delay = *options.max_retry_delay;

@@ -9,7 +9,7 @@ namespace {
 
 std::size_t line_of(const toml::node& node) { return node.source().begin.line; }
 
-/// The values below a table, whatever they are called: who knows the keys judges that.
+/// The values below a table. Which keys there may be is checked later.
 class Reader {
  public:
   explicit Reader(ConfigDocument& document) : document_(document) {}

@@ -521,9 +521,9 @@ const std::vector<WebhookKey>& webhook_keys() {
                "The source of its messages. Here and below: {header:NAME}, {json:/pointer}, "
                "{name} and {sha256} stand for what the request has.",
                HookText([](WebhookOptions& w) -> auto& { return w.source; })),
-      optional_text_key("webhooks.message_id", "The id; else the usual place of the scheme.",
+      optional_text_key("webhooks.message_id", "The id; without it, the usual place of the scheme.",
                         HookOptional([](WebhookOptions& w) -> auto& { return w.message_id; })),
-      optional_text_key("webhooks.topic", "The topic; else the usual place of the scheme.",
+      optional_text_key("webhooks.topic", "The topic; without it, the usual place of the scheme.",
                         HookOptional([](WebhookOptions& w) -> auto& { return w.topic; })),
       optional_text_key("webhooks.partition_key", "Messages with the same one keep their order.",
                         HookOptional([](WebhookOptions& w) -> auto& { return w.partition_key; })),

@@ -30,9 +30,9 @@ struct DrainResult {
 /// own. Every call but the destructor is safe from any thread.
 class Server {
  public:
-  /// Serves the stores of a set while they are in it. One that is removed is let go when the
-  /// requests about it are answered; those that wait for a message are answered empty. One that is
-  /// down is `unavailable` to those who ask for it, and to nobody else.
+  /// Serves the stores of a set while they are in it. A removed store is let go when the requests
+  /// about it are answered; its waiting claims are answered empty. Requests about a store that is
+  /// down are answered with 503, and no others.
   ///
   /// Set, logger and clock are borrowed. Reads tokens, certificates and webhook settings; throws
   /// `invalid_argument` or `out_of_range`, naming the option, for what does not fit together.

@@ -77,7 +77,7 @@ class WebhookPublisher final : public Publisher {
 ///                        {"https://example.org/mail", {"whsec_…"}, "mail.*"}}}),
 ///         {.workers = 8});
 ///
-/// Give the dispatcher more workers than those endpoints may take together that can hang at once.
+/// Give the dispatcher more workers than the endpoints that may hang at once take together.
 /// The clock is borrowed. Throws as the constructor of `WebhookPublisher` does, and `conflict` when
 /// two endpoints have the same topics.
 [[nodiscard]] Publishers webhook_publishers(const WebhookPublisherOptions& options,
