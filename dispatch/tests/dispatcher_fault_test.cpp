@@ -2,6 +2,7 @@
 #include <atomic>
 
 #include "dispatcher_fixture.hpp"
+#include "oncebox/driver/forwarding_queue_store.hpp"
 
 namespace oncebox {
 namespace {
@@ -121,25 +122,12 @@ TEST_F(DispatcherFaultTest, AVerdictThatTheStoreNeverTakesIsLoggedInTheEnd) {
 }
 
 /// Refuses every settlement of one message, for good.
-class RefusingStore final : public QueueStore {
+class RefusingStore final : public ForwardingQueueStore {
  public:
   RefusingStore(QueueStore& below, std::string refused)
-      : below_(below), refused_(std::move(refused)) {}
+      : ForwardingQueueStore(below), refused_(std::move(refused)) {}
 
  private:
-  std::vector<EnqueueOutcome> do_enqueue(std::span<const Message> messages,
-                                         const EnqueueOptions& options) override {
-    return below_.enqueue(messages, options);
-  }
-  std::vector<ObserveOutcome> do_observe(std::span<const Observation> observations) override {
-    return below_.observe(observations);
-  }
-  std::vector<MarkOutcome> do_mark(std::span<const Mark> marks) override {
-    return below_.mark(marks);
-  }
-  std::vector<ClaimedMessage> do_claim(const ClaimRequest& request) override {
-    return below_.claim(request);
-  }
   std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) override {
     const auto is_refused = [&](const Settlement& settlement) {
       return settlement.delivery.key.message_id.str() == refused_;
@@ -147,23 +135,9 @@ class RefusingStore final : public QueueStore {
     if (std::any_of(settlements.begin(), settlements.end(), is_refused)) {
       throw Error(ErrorCode::corrupt, "a row contradicts itself");
     }
-    return below_.settle(settlements);
-  }
-  std::vector<ExtendOutcome> do_extend(std::span<const LeaseExtension> extensions) override {
-    return below_.extend(extensions);
-  }
-  ReapResult do_reap(const ReapRequest& request) override { return below_.reap(request); }
-  std::optional<TimePoint> do_next_due(const TopicSelection& topics) override {
-    return below_.next_due(topics);
-  }
-  void do_listen(std::weak_ptr<WorkListener> listener) override {
-    below_.listen(std::move(listener));
-  }
-  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override {
-    return below_.find(keys);
+    return below().settle(settlements);
   }
 
-  QueueStore& below_;
   std::string refused_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "dispatcher_fixture.hpp"
 #include "oncebox/driver/claim_offer.hpp"
+#include "oncebox/driver/forwarding_queue_store.hpp"
 
 namespace oncebox {
 namespace {
@@ -15,9 +16,9 @@ using std::chrono::seconds;
 
 /// Hands new messages over to those who offer, as a store may. The memory store below does the
 /// work.
-class HandingOverQueue final : public QueueStore {
+class HandingOverQueue final : public ForwardingQueueStore {
  public:
-  explicit HandingOverQueue(QueueStore& below) : below_(below) {}
+  using ForwardingQueueStore::ForwardingQueueStore;
 
   /// Called between the taking of an offer and the commit, from the enqueuer's thread; may throw.
   void before_commit(std::function<void()> call) {
@@ -38,7 +39,7 @@ class HandingOverQueue final : public QueueStore {
                                          const EnqueueOptions& options) override {
     TakenOffer offer = offers_.take_for(messages);
     if (!offer) {
-      std::vector<EnqueueOutcome> outcomes = below_.enqueue(messages, options);
+      std::vector<EnqueueOutcome> outcomes = below().enqueue(messages, options);
       listeners_.notify();
       return outcomes;
     }
@@ -48,8 +49,8 @@ class HandingOverQueue final : public QueueStore {
       call = before_commit_;
     }
     if (call) call();
-    std::vector<EnqueueOutcome> outcomes = below_.enqueue(messages, options);
-    std::vector<ClaimedMessage> claimed = below_.claim(offer.request());
+    std::vector<EnqueueOutcome> outcomes = below().enqueue(messages, options);
+    std::vector<ClaimedMessage> claimed = below().claim(offer.request());
     if (!has_company_) {
       EXPECT_EQ(claimed.size(), messages.size()) << "something else was ready";
     }
@@ -57,30 +58,17 @@ class HandingOverQueue final : public QueueStore {
     offer.answer(std::move(claimed));
     return outcomes;
   }
-  std::vector<ObserveOutcome> do_observe(std::span<const Observation> observations) override {
-    return below_.observe(observations);
-  }
-  std::vector<MarkOutcome> do_mark(std::span<const Mark> marks) override {
-    return below_.mark(marks);
-  }
   std::vector<ClaimedMessage> do_claim(const ClaimRequest& request) override {
-    std::vector<ClaimedMessage> claimed = below_.claim(request);
+    std::vector<ClaimedMessage> claimed = below().claim(request);
     claimed_.change([&](int& count) { count += static_cast<int>(claimed.size()); });
     return claimed;
   }
   std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) override {
-    std::vector<SettleOutcome> outcomes = below_.settle(settlements);
+    std::vector<SettleOutcome> outcomes = below().settle(settlements);
     for (const Settlement& settlement : settlements) {
       if (!std::holds_alternative<Ack>(settlement.verdict)) listeners_.notify();
     }
     return outcomes;
-  }
-  std::vector<ExtendOutcome> do_extend(std::span<const LeaseExtension> extensions) override {
-    return below_.extend(extensions);
-  }
-  ReapResult do_reap(const ReapRequest& request) override { return below_.reap(request); }
-  std::optional<TimePoint> do_next_due(const TopicSelection& topics) override {
-    return below_.next_due(topics);
   }
   void do_listen(std::weak_ptr<WorkListener> listener) override {
     listeners_.add(std::move(listener));
@@ -89,11 +77,7 @@ class HandingOverQueue final : public QueueStore {
     offers_.add(offer);
     made_.change([](int& made) { ++made; });
   }
-  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override {
-    return below_.find(keys);
-  }
 
-  QueueStore& below_;
   std::mutex mutex_;
   std::function<void()> before_commit_;
   bool has_company_ = false;

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "expect_error.hpp"
+#include "oncebox/driver/forwarding_key_store.hpp"
 #include "oncebox/testing/fault_injecting_queue_store.hpp"
 #include "paced_batch.hpp"
 #include "recovery_fixture.hpp"
@@ -258,41 +259,23 @@ TEST(PacedBatchTest, BeginsSmallAndGrowsWhileItIsQuick) {
 }
 
 /// The keys of a store, where every clean-up takes its time.
-class SlowKeys final : public IdempotencyStore {
+class SlowKeys final : public ForwardingKeyStore {
  public:
-  SlowKeys(IdempotencyStore& below, testing::FakeClock& clock) : below_(below), clock_(clock) {}
+  SlowKeys(IdempotencyStore& below, testing::FakeClock& clock)
+      : ForwardingKeyStore(below), clock_(clock) {}
 
   Watched<std::vector<std::size_t>> batches;
   std::atomic<bool> never_ends = false;  ///< there is always more to remove
 
  private:
-  std::vector<BeginOutcome> do_begin(std::span<const BeginRequest> requests) override {
-    return below_.begin(requests);
-  }
-  std::vector<CompleteOutcome> do_complete(std::span<const CompleteRequest> requests) override {
-    return below_.complete(requests);
-  }
-  std::vector<FailOutcome> do_fail(std::span<const FailRequest> requests) override {
-    return below_.fail(requests);
-  }
-  std::vector<ReleaseOutcome> do_release(std::span<const ReleaseRequest> requests) override {
-    return below_.release(requests);
-  }
-  std::vector<KeyExtendOutcome> do_extend(std::span<const KeyExtension> extensions) override {
-    return below_.extend(extensions);
-  }
-  std::vector<std::optional<KeyRecord>> do_find(std::span<const IdempotencyKey> keys) override {
-    return below_.find(keys);
-  }
   std::size_t do_cleanup(std::size_t limit) override {
     if (never_ends) return limit;
-    const std::size_t removed = below_.cleanup(limit);
+    const std::size_t removed = below().cleanup(limit);
     clock_.advance(Duration{30});
     if (removed > 0) batches.change([&](auto& all) { all.push_back(removed); });
     return removed;
   }
 
-  IdempotencyStore& below_;
   testing::FakeClock& clock_;
 };
 

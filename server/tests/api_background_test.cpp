@@ -6,7 +6,7 @@
 #include "api/api_json.hpp"
 #include "api_fixture.hpp"
 #include "faulty_store.hpp"
-#include "oncebox/testing/fault_injecting_key_store.hpp"
+#include "oncebox/driver/forwarding_key_store.hpp"
 
 namespace oncebox::server {
 
@@ -100,10 +100,9 @@ TEST(HousekeepingFaults, AFailingStoreIsLoggedAndTriedAgain) {
 }
 
 /// Keys of which there are always more to remove, until it is told otherwise.
-class EndlessKeys final : public testing::FaultInjectingKeyStore {
+class EndlessKeys final : public ForwardingKeyStore {
  public:
-  explicit EndlessKeys(IdempotencyStore& below)
-      : FaultInjectingKeyStore(below, [](std::string_view) { return testing::Fault::none; }) {}
+  using ForwardingKeyStore::ForwardingKeyStore;
 
   std::atomic<bool> ends = false;
 

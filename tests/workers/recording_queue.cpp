@@ -24,23 +24,10 @@ Event event_of(EventKind kind, const Delivery& delivery) {
 
 }  // namespace
 
-std::vector<EnqueueOutcome> RecordingQueue::do_enqueue(std::span<const Message> messages,
-                                                       const EnqueueOptions& options) {
-  return below_.enqueue(messages, options);
-}
-
-std::vector<ObserveOutcome> RecordingQueue::do_observe(std::span<const Observation> observations) {
-  return below_.observe(observations);
-}
-
-std::vector<MarkOutcome> RecordingQueue::do_mark(std::span<const Mark> marks) {
-  return below_.mark(marks);
-}
-
 std::vector<ClaimedMessage> RecordingQueue::do_claim(const ClaimRequest& request) {
   std::vector<ClaimedMessage> claimed;
   try {
-    claimed = below_.claim(request);
+    claimed = below().claim(request);
   } catch (const Error& error) {
     ledger_.add({.kind = EventKind::unclaimed, .word = std::string(to_string(error.code()))});
     throw;
@@ -73,7 +60,7 @@ std::vector<SettleOutcome> RecordingQueue::do_settle(std::span<const Settlement>
     ledger_.add(std::move(event));
   };
   try {
-    std::vector<SettleOutcome> outcomes = below_.settle(settlements);
+    std::vector<SettleOutcome> outcomes = below().settle(settlements);
     for (std::size_t i = 0; i < settlements.size(); ++i) {
       note(settlements[i], to_string(outcomes[i]));
     }
@@ -85,7 +72,7 @@ std::vector<SettleOutcome> RecordingQueue::do_settle(std::span<const Settlement>
 }
 
 std::vector<ExtendOutcome> RecordingQueue::do_extend(std::span<const LeaseExtension> extensions) {
-  std::vector<ExtendOutcome> outcomes = below_.extend(extensions);
+  std::vector<ExtendOutcome> outcomes = below().extend(extensions);
   for (std::size_t i = 0; i < extensions.size(); ++i) {
     if (!outcomes[i].locked_until) continue;
     Event event = event_of(EventKind::extended, extensions[i].delivery);
@@ -95,26 +82,11 @@ std::vector<ExtendOutcome> RecordingQueue::do_extend(std::span<const LeaseExtens
   return outcomes;
 }
 
-ReapResult RecordingQueue::do_reap(const ReapRequest& request) { return below_.reap(request); }
-
-std::optional<TimePoint> RecordingQueue::do_next_due(const TopicSelection& topics) {
-  return below_.next_due(topics);
-}
-
-void RecordingQueue::do_listen(std::weak_ptr<WorkListener> listener) {
-  below_.listen(std::move(listener));
-}
-
 void RecordingQueue::do_offer(const std::shared_ptr<ClaimOffer>& offer) {
   offer->observe([this, lease = offer->request().lease](std::span<const ClaimedMessage> claimed) {
     note(claimed, lease);
   });
-  below_.offer(offer);
-}
-
-std::vector<std::optional<MessageRecord>> RecordingQueue::do_find(
-    std::span<const MessageKey> keys) {
-  return below_.find(keys);
+  below().offer(offer);
 }
 
 }  // namespace oncebox::workers
