@@ -8,6 +8,13 @@ std::string_view to_string(QueueKind queue) noexcept {
   return queue == QueueKind::inbox ? "inbox" : "outbox";
 }
 
+std::optional<QueueKind> queue_kind(std::string_view word) noexcept {
+  for (const QueueKind queue : {QueueKind::inbox, QueueKind::outbox}) {
+    if (word == to_string(queue)) return queue;
+  }
+  return std::nullopt;
+}
+
 std::vector<EnqueueOutcome> Transaction::enqueue(QueueKind queue, std::span<const Message> messages,
                                                  const EnqueueOptions& options) {
   require_valid_batch(messages);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,8 @@ namespace oncebox {
 enum class QueueKind { inbox, outbox };
 
 [[nodiscard]] std::string_view to_string(QueueKind queue) noexcept;
+/// The queue that this word means, if any.
+[[nodiscard]] std::optional<QueueKind> queue_kind(std::string_view word) noexcept;
 
 /// A database transaction in which messages are enqueued together with somebody's own changes: they
 /// are there for others when it commits, and never were when it is rolled back. A backend's header

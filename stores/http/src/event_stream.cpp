@@ -90,7 +90,7 @@ class EventStream::Stream {
     if (status() != kStreamBegins) return;
     if (!connected_) {
       connected_ = true;
-      on_work_({});
+      on_work_(std::nullopt);
     }
     parser_.feed(piece, [this](std::string_view name, std::string_view data) {
       if (name == "work") on_work_event(data);
@@ -106,7 +106,7 @@ class EventStream::Stream {
       return member != nullptr && member->is_string() ? std::string(member->get_string())
                                                       : std::string();
     };
-    if (text("store") == store_) on_work_(text("queue"));
+    if (text("store") == store_) on_work_(queue_kind(text("queue")));
   }
 
   HttpClient& client_;

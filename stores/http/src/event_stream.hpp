@@ -1,13 +1,14 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <thread>
 
 #include "http_client.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/internal/pause.hpp"
+#include "oncebox/transaction.hpp"
 
 namespace oncebox::http {
 
@@ -15,9 +16,9 @@ namespace oncebox::http {
 /// destruction, and connects again with growing pauses when it is lost.
 class EventStream {
  public:
-  /// Called on a thread of its own with the queue's name, and with an empty one when any queue may
-  /// have work: after every connect, because what happened before was not heard.
-  using OnWork = std::function<void(std::string_view queue)>;
+  /// Called on the stream's own thread with the queue that has work, and with none when any queue
+  /// may have some: after every connect, because what happened before was not heard.
+  using OnWork = std::function<void(std::optional<QueueKind> queue)>;
 
   /// The client and the clock are borrowed.
   EventStream(HttpClient& client, const Clock& clock, OnWork on_work);

@@ -102,9 +102,9 @@ class HttpStore::Impl {
   void start_listening() {
     const detail::Lock lock(mutex_);
     if (events_) return;
-    const auto on_work = [this](std::string_view queue) {
-      if (queue != "outbox") inbox.listeners().notify();
-      if (queue != "inbox") outbox.listeners().notify();
+    const auto on_work = [this](std::optional<QueueKind> queue) {
+      if (queue != QueueKind::outbox) inbox.listeners().notify();
+      if (queue != QueueKind::inbox) outbox.listeners().notify();
     };
     events_ = std::make_unique<EventStream>(client, clock_, on_work);
   }
