@@ -1,25 +1,13 @@
 #include "cutting_proxy.hpp"
 
-#include <poll.h>
-
-#include <list>
-#include <mutex>
 #include <optional>
 #include <string_view>
-#include <thread>
 
-#include "loopback.hpp"
+#include "oncebox/testing/tcp_proxy.hpp"
 
 namespace oncebox::http {
 
 namespace {
-
-using testing::listen_on_loopback;
-using testing::loopback_address;
-using testing::port_of;
-using testing::receive_more;
-using testing::send_all;
-using testing::send_at_once;
 
 struct RequestSize {
   std::size_t head = 0;
@@ -49,115 +37,49 @@ std::optional<std::size_t> bytes_before_cut(const RequestSize& size, int step) {
   return std::nullopt;
 }
 
+struct Plan {
+  std::optional<int> step = {};
+  bool struck = false;
+};
+
+class HttpConversation final : public testing::TcpProxy::Conversation {
+ public:
+  explicit HttpConversation(Plan& plan) : plan_(plan) {}
+
+  void on_client_bytes(std::string_view bytes, testing::TcpProxy::Link& link) override {
+    from_client_ += bytes;
+    std::optional<std::size_t> before_cut;
+    if (plan_.step) {
+      const std::optional<RequestSize> request = complete_request(from_client_);
+      if (!request) return;  // until it is complete
+      before_cut = plan_.struck ? 0 : bytes_before_cut(*request, *plan_.step);
+    }
+    link.send_to_server(
+        std::string_view(from_client_).substr(0, before_cut.value_or(from_client_.size())));
+    from_client_.clear();
+    if (!before_cut) return;
+    plan_.struck = true;
+    link.cut();
+  }
+
+  void on_server_bytes(std::string_view bytes, testing::TcpProxy::Link& link) override {
+    link.send_to_client(bytes);
+  }
+
+ private:
+  Plan& plan_;
+  std::string from_client_;
+};
+
 }  // namespace
 
 class CuttingProxy::Impl {
  public:
   explicit Impl(std::uint16_t service_port)
-      : service_port_(service_port),
-        listener_(listen_on_loopback()),
-        acceptor_([this] { accept_all(); }) {}
+      : proxy(service_port, [this] { return std::make_unique<HttpConversation>(plan); }) {}
 
-  ~Impl() {
-    shutdown(listener_, SHUT_RDWR);
-    acceptor_.join();
-    close(listener_);
-    // Nobody adds a link any more; their threads still look at the plan.
-    for (const Link& link : links_) hang_up(link);
-    for (Link& link : links_) {
-      link.thread.join();
-      close(link.client);
-      close(link.service);
-    }
-  }
-
-  [[nodiscard]] std::uint16_t port() const { return port_of(listener_); }
-
-  void cut_at(int step) {
-    const std::lock_guard lock(mutex_);
-    step_ = step;
-    struck_ = false;
-  }
-
-  bool disarm() {
-    const std::lock_guard lock(mutex_);
-    step_.reset();
-    return struck_;
-  }
-
- private:
-  struct Link {
-    int client;
-    int service;
-    std::thread thread = {};
-  };
-
-  static void hang_up(const Link& link) {
-    shutdown(link.client, SHUT_RDWR);
-    shutdown(link.service, SHUT_RDWR);
-  }
-
-  void accept_all() {
-    for (;;) {
-      const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-      if (client < 0) return;
-      const int service = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      const sockaddr_in address = loopback_address(service_port_);
-      if (connect(service, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-        shutdown(client, SHUT_RDWR);
-      }
-      send_at_once(client);
-      send_at_once(service);
-      Link& link = links_.emplace_back(Link{client, service});
-      link.thread = std::thread([this, &link] { pass_on(link); });
-    }
-  }
-
-  void pass_on(const Link& link) {
-    std::string from_client;
-    std::string from_service;
-    for (bool open = true; open;) {
-      pollfd waiting[] = {{.fd = link.client, .events = POLLIN, .revents = 0},
-                          {.fd = link.service, .events = POLLIN, .revents = 0}};
-      poll(waiting, 2, -1);
-      if (waiting[1].revents != 0) {
-        open = receive_more(link.service, from_service) && send_all(link.client, from_service);
-        from_service.clear();
-      }
-      if (open && waiting[0].revents != 0) {
-        open = receive_more(link.client, from_client) && forward(link, from_client);
-      }
-    }
-    hang_up(link);
-  }
-
-  /// False when the connection is cut.
-  bool forward(const Link& link, std::string& bytes) {
-    bool passes = true;
-    std::size_t size = bytes.size();
-    {
-      const std::lock_guard lock(mutex_);
-      if (step_) {
-        const std::optional<RequestSize> request = complete_request(bytes);
-        if (!request) return true;  // until it is complete
-        const std::optional<std::size_t> before = struck_ ? 0 : bytes_before_cut(*request, *step_);
-        passes = !before;
-        size = before.value_or(size);
-        struck_ = struck_ || before.has_value();
-      }
-    }
-    passes = send_all(link.service, std::string_view(bytes).substr(0, size)) && passes;
-    bytes.clear();
-    return passes;
-  }
-
-  const std::uint16_t service_port_;
-  const int listener_;
-  std::mutex mutex_;
-  std::optional<int> step_;
-  bool struck_ = false;
-  std::list<Link> links_;  ///< only the acceptor adds to it
-  std::thread acceptor_;   // last: it uses everything
+  Plan plan;
+  testing::TcpProxy proxy;  // last: its thread uses the plan
 };
 
 CuttingProxy::CuttingProxy(std::uint16_t service_port)
@@ -165,9 +87,20 @@ CuttingProxy::CuttingProxy(std::uint16_t service_port)
 CuttingProxy::~CuttingProxy() = default;
 
 std::string CuttingProxy::url() const {
-  return "http://127.0.0.1:" + std::to_string(impl_->port());
+  return "http://127.0.0.1:" + std::to_string(impl_->proxy.port());
 }
-void CuttingProxy::cut_at(int step) { impl_->cut_at(step); }
-bool CuttingProxy::disarm() { return impl_->disarm(); }
+
+void CuttingProxy::cut_at(int step) {
+  impl_->proxy.between_conversations([&] { impl_->plan = {.step = step}; });
+}
+
+bool CuttingProxy::disarm() {
+  bool struck = false;
+  impl_->proxy.between_conversations([&] {
+    struck = impl_->plan.struck;
+    impl_->plan.step.reset();
+  });
+  return struck;
+}
 
 }  // namespace oncebox::http

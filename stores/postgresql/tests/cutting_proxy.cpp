@@ -1,107 +1,19 @@
 #include "cutting_proxy.hpp"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstdint>
-#include <deque>
-#include <list>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string_view>
-#include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "libpq_keywords.hpp"
+#include "oncebox/testing/tcp_proxy.hpp"
 
 namespace oncebox::postgresql {
 
 namespace {
-
-using SteadyTime = std::chrono::steady_clock::time_point;
-
-[[noreturn]] void throw_errno(const char* what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
-
-/// A file descriptor that is closed with it.
-class Descriptor {
- public:
-  explicit Descriptor(int fd, const char* what) : fd_(fd) {
-    if (fd < 0) throw_errno(what);
-  }
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-
-  [[nodiscard]] int get() const noexcept { return fd_; }
-
- private:
-  int fd_;
-};
-
-sockaddr_in loopback(int port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
-
-const sockaddr* as_sockaddr(const sockaddr_in& address) {
-  return reinterpret_cast<const sockaddr*>(&address);
-}
-
-void make_ready_for_use(int fd) {
-  const int on = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0) throw_errno("fcntl");
-}
-
-Descriptor listen_on_loopback() {
-  Descriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), "socket");
-  const sockaddr_in address = loopback(0);
-  constexpr int kBacklog = 128;
-  if (bind(fd.get(), as_sockaddr(address), sizeof address) != 0) throw_errno("bind");
-  if (listen(fd.get(), kBacklog) != 0) throw_errno("listen");
-  return fd;
-}
-
-int port_of(int fd) {
-  sockaddr_in address{};
-  socklen_t size = sizeof address;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    throw_errno("getsockname");
-  }
-  return ntohs(address.sin_port);
-}
-
-/// Returns when the other end knows: a busy machine takes a while to tell it, and meanwhile
-/// somebody could still use the connection.
-void hang_up(int fd) {
-  shutdown(fd, SHUT_RDWR);
-  const SteadyTime give_up = std::chrono::steady_clock::now() + std::chrono::seconds{60};
-  tcp_info state{};
-  socklen_t size = sizeof state;
-  while (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &state, &size) == 0 &&
-         state.tcpi_state == TCP_FIN_WAIT1 && std::chrono::steady_clock::now() < give_up) {
-    std::this_thread::yield();
-  }
-}
 
 std::uint32_t read_length(std::string_view bytes) {
   std::uint32_t number = 0;
@@ -172,30 +84,6 @@ struct Exchange {
   }
 };
 
-/// A client, and the connection to the server that was made for it.
-struct Link {
-  enum class Phase {
-    opening,   ///< the client has not said yet who it is
-    speaking,  ///< messages go to and fro
-    opaque,    ///< TLS: nothing can be read
-  };
-
-  Descriptor client;
-  Descriptor server;
-  Phase phase = Phase::opening;
-  MessageBuffer from_client = {};
-  MessageBuffer from_server = {};
-  std::string to_server = {};
-  std::deque<std::pair<SteadyTime, std::string>> to_client = {};  ///< each not before its time
-  bool asked_for_encryption = false;
-  std::map<std::string, std::string, std::less<>> queries = {};  ///< by the statement's name
-  std::string bound_query = {};
-  Exchange exchange = {};
-  bool holds_answers = false;
-  std::string held_answers = {};
-  bool is_cut = false;
-};
-
 // Takes a text that ends with a zero from the front of a message's body.
 std::string_view take_text(std::string_view& body) {
   const std::size_t end = std::min(body.find('\0'), body.size());
@@ -204,361 +92,183 @@ std::string_view take_text(std::string_view& body) {
   return text;
 }
 
-// Writes what fits; false when the connection is gone.
-bool write_some(int fd, std::string& bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (written < 0) return errno == EAGAIN || errno == EINTR;
-    bytes.erase(0, static_cast<std::size_t>(written));
-  }
-  return true;
-}
+/// The failures that are asked for.
+struct Plan {
+  std::optional<int> cut_before_step = {};
+  std::optional<int> cut_answer_after = {};
+  bool struck = false;
 
-void write_all(int fd, std::string& bytes) {
-  constexpr int kPatienceMs = 60'000;
-  while (write_some(fd, bytes) && !bytes.empty()) {
-    pollfd waiting{.fd = fd, .events = POLLOUT, .revents = 0};
-    if (poll(&waiting, 1, kPatienceMs) <= 0) return;
+  /// Counts a step; true when the failure is to strike in its place.
+  bool strikes_here() {
+    if (!cut_before_step) return false;
+    if ((*cut_before_step)-- > 0) return false;
+    cut_before_step.reset();
+    struck = true;
+    return true;
   }
-}
+};
+
+class PostgresqlConversation final : public testing::TcpProxy::Conversation {
+ public:
+  using Link = testing::TcpProxy::Link;
+
+  explicit PostgresqlConversation(Plan& plan) : plan_(plan) {}
+
+  void on_client_bytes(std::string_view bytes, Link& link) override {
+    from_client_.append(bytes);
+    while (phase_ == Phase::opening) {
+      constexpr std::uint32_t kTlsRequest = 80'877'103;
+      constexpr std::uint32_t kGssRequest = 80'877'104;
+      const auto opening = from_client_.take_opening();
+      if (!opening) return;
+      const std::uint32_t code = read_length(opening->substr(4));
+      asked_for_encryption_ = code == kTlsRequest || code == kGssRequest;
+      if (!asked_for_encryption_) phase_ = Phase::speaking;
+      link.send_to_server(*opening);
+    }
+    if (phase_ == Phase::opaque) link.send_to_server(from_client_.take_all());
+    if (phase_ != Phase::speaking) return;
+    while (const auto message = from_client_.take_message()) {
+      on_client_message(*message, link);
+      if (link.is_cut()) return;
+    }
+  }
+
+  void on_server_bytes(std::string_view bytes, Link& link) override {
+    if (phase_ != Phase::speaking) {
+      if (asked_for_encryption_ && bytes == "S") phase_ = Phase::opaque;
+      return link.send_to_client(bytes);
+    }
+    from_server_.append(bytes);
+    while (const auto message = from_server_.take_message()) {
+      on_server_message(*message, link);
+      if (link.is_cut()) return;
+    }
+  }
+
+ private:
+  enum class Phase {
+    opening,   ///< the client has not said yet who it is
+    speaking,  ///< messages go to and fro
+    opaque,    ///< TLS: nothing can be read
+  };
+
+  void on_client_message(std::string_view message, Link& link) {
+    const char type = message.front();
+    std::string_view body = message.substr(5);
+    if (type == 'P') {
+      const std::string_view name = take_text(body);
+      queries_.insert_or_assign(std::string(name), std::string(take_text(body)));
+    }
+    if (type == 'B') {
+      take_text(body);  // the portal
+      bound_query_ = queries_[std::string(take_text(body))];
+    }
+    if (type == 'E') exchange_.statements.push_back({exchange_.bytes.size(), bound_query_});
+    exchange_.bytes += message;
+    const bool is_part = std::string_view("PBDEC").find(type) != std::string_view::npos;
+    if (!is_part) forward(std::exchange(exchange_, {}), link);
+  }
+
+  void forward(const Exchange& exchange, Link& link) {
+    const std::string_view bytes = exchange.bytes;
+    if (exchange.statements.empty() || exchange.is_housekeeping())
+      return link.send_to_server(bytes);
+    for (const Exchange::Statement& statement : exchange.statements) {
+      if (!plan_.strikes_here()) continue;
+      link.send_to_server(bytes.substr(0, statement.begin));
+      return link.cut();
+    }
+    if (!exchange.commits() && plan_.strikes_here()) {
+      constexpr std::size_t kSyncBytes = 5;
+      link.send_to_server(bytes.substr(0, bytes.size() - kSyncBytes));
+      return link.cut();
+    }
+    link.send_to_server(bytes);
+    holds_answers_ = plan_.cut_answer_after.has_value();
+  }
+
+  void on_server_message(std::string_view message, Link& link) {
+    if (!holds_answers_) return link.send_to_client(message);
+    held_answers_ += message;
+    if (message.front() != 'Z') return;
+    const bool is_over = message.back() == 'I' && plan_.cut_answer_after;
+    if (is_over && (*plan_.cut_answer_after)-- == 0) {
+      plan_.cut_answer_after.reset();
+      plan_.struck = true;
+      link.drop_answers();
+      return link.cut();
+    }
+    holds_answers_ = false;
+    link.send_to_client(held_answers_);
+    held_answers_.clear();
+  }
+
+  Plan& plan_;
+  Phase phase_ = Phase::opening;
+  bool asked_for_encryption_ = false;
+  MessageBuffer from_client_;
+  MessageBuffer from_server_;
+  std::map<std::string, std::string, std::less<>> queries_;  ///< by the statement's name
+  std::string bound_query_;
+  Exchange exchange_;
+  bool holds_answers_ = false;
+  std::string held_answers_;
+};
 
 }  // namespace
 
 class CuttingProxy::Impl {
  public:
   explicit Impl(const std::string& server)
-      : keywords_(read_libpq_url(server)),
-        server_port_(std::stoi(keywords_.at("port"))),
-        listener_(listen_on_loopback()),
-        wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd") {
-    keywords_["host"] = "127.0.0.1";
-    keywords_["port"] = std::to_string(port_of(listener_.get()));
-    keywords_["sslmode"] = "disable";
-    keywords_["gssencmode"] = "disable";
-    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+      : keywords(read_libpq_url(server)),
+        proxy(static_cast<std::uint16_t>(std::stoi(keywords.at("port"))),
+              [this] { return std::make_unique<PostgresqlConversation>(plan); }) {
+    keywords["host"] = "127.0.0.1";
+    keywords["port"] = std::to_string(proxy.port());
+    keywords["sslmode"] = "disable";
+    keywords["gssencmode"] = "disable";
   }
 
-  ~Impl() {
-    thread_.request_stop();
-    wake();
-  }
-
-  [[nodiscard]] std::string connection() const { return to_connection_string(keywords_); }
-
-  /// Changes what the proxy does from now on.
-  template <class Change>
-  void tell(Change change) {
-    const std::lock_guard lock(mutex_);
-    change(plan_);
-    wake();
-  }
-
-  void cut_all() {
-    const std::lock_guard lock(mutex_);
-    // Closing alone would not do while the thread waits for them.
-    for (const Link& link : links_) {
-      hang_up(link.client.get());
-      hang_up(link.server.get());
-    }
-    links_.clear();
-    wake();
-  }
-
-  [[nodiscard]] std::size_t connections() const {
-    const std::lock_guard lock(mutex_);
-    return links_.size();
-  }
-
-  struct Plan {
-    std::optional<int> cut_before_step = {};
-    std::optional<int> cut_answer_after = {};
-    bool struck = false;
-    bool is_frozen = false;
-    std::chrono::milliseconds delay{0};
-  };
-
- private:
-  void wake() const {
-    const std::uint64_t one = 1;
-    (void)!write(wake_.get(), &one, sizeof one);
-  }
-
-  void run(const std::stop_token& stop);
-  [[nodiscard]] std::vector<pollfd> what_to_wait_for() const;
-  [[nodiscard]] int milliseconds_to_wait() const;
-  void accept_clients();
-  void serve(Link& link, short client_events, short server_events);
-  void read_client(Link& link);
-  void read_server(Link& link);
-  void on_client_message(Link& link, std::string_view message);
-  void forward(Link& link, const Exchange& exchange);
-  void on_server_message(Link& link, std::string_view message);
-  void send_to_client(Link& link, std::string_view bytes) const;
-  void write_to_client(Link& link) const;
-  /// Counts a step; true when the failure is to strike in its place.
-  bool strikes_here();
-  void cut(Link& link) const;
-
-  LibpqKeywords keywords_;
-  const int server_port_;
-  const Descriptor listener_;
-  const Descriptor wake_;
-  mutable std::mutex mutex_;  ///< held by the thread whenever it does not wait
-  Plan plan_;
-  std::list<Link> links_;
-  std::jthread thread_;  // last: it uses everything
+  LibpqKeywords keywords;
+  Plan plan;
+  testing::TcpProxy proxy;  // last: its thread uses the plan
 };
-
-void CuttingProxy::Impl::run(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  while (!stop.stop_requested()) {
-    std::vector<pollfd> waiting = what_to_wait_for();
-    const int timeout_ms = milliseconds_to_wait();
-    lock.unlock();
-    poll(waiting.data(), waiting.size(), timeout_ms);
-    lock.lock();
-    std::uint64_t ignored = 0;
-    (void)!read(wake_.get(), &ignored, sizeof ignored);
-    // What was waited for is stale when somebody changed the plan meanwhile, and is waited for
-    // anew.
-    if (!plan_.is_frozen && waiting.size() == 2 + 2 * links_.size()) {
-      std::size_t next = 2;
-      for (Link& link : links_) {
-        serve(link, waiting[next].revents, waiting[next + 1].revents);
-        next += 2;
-      }
-      links_.remove_if([](const Link& link) { return link.is_cut; });
-      if (waiting[1].revents != 0) accept_clients();
-    }
-  }
-}
-
-std::vector<pollfd> CuttingProxy::Impl::what_to_wait_for() const {
-  std::vector<pollfd> waiting{{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
-  if (plan_.is_frozen) return waiting;
-  waiting.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
-  const SteadyTime now = std::chrono::steady_clock::now();
-  for (const Link& link : links_) {
-    const bool has_answer = !link.to_client.empty() && link.to_client.front().first <= now;
-    const auto client = static_cast<short>(has_answer ? POLLIN | POLLOUT : POLLIN);
-    const auto server = static_cast<short>(link.to_server.empty() ? POLLIN : POLLIN | POLLOUT);
-    waiting.push_back({.fd = link.client.get(), .events = client, .revents = 0});
-    waiting.push_back({.fd = link.server.get(), .events = server, .revents = 0});
-  }
-  return waiting;
-}
-
-int CuttingProxy::Impl::milliseconds_to_wait() const {
-  if (plan_.is_frozen) return -1;
-  const SteadyTime now = std::chrono::steady_clock::now();
-  int shortest = -1;
-  for (const Link& link : links_) {
-    if (link.to_client.empty() || link.to_client.front().first <= now) continue;
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(link.to_client.front().first - now);
-    const auto count = static_cast<int>(left.count());
-    shortest = shortest < 0 ? count : std::min(shortest, count);
-  }
-  return shortest;
-}
-
-void CuttingProxy::Impl::accept_clients() {
-  for (;;) {
-    const int fd = accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC);
-    if (fd < 0) return;
-    Descriptor client(fd, "accept");
-    Descriptor server(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
-    const sockaddr_in address = loopback(server_port_);
-    // A server that does not run shows itself to the client as one that hangs up.
-    if (connect(server.get(), as_sockaddr(address), sizeof address) != 0) continue;
-    make_ready_for_use(client.get());
-    make_ready_for_use(server.get());
-    links_.push_back({.client = std::move(client), .server = std::move(server)});
-  }
-}
-
-void CuttingProxy::Impl::serve(Link& link, short client_events, short server_events) {
-  if (!link.is_cut && (client_events & ~POLLOUT) != 0) read_client(link);
-  if (!link.is_cut && (server_events & ~POLLOUT) != 0) read_server(link);
-  if (link.is_cut) return;
-  if (!write_some(link.server.get(), link.to_server)) cut(link);
-  write_to_client(link);
-}
-
-void CuttingProxy::Impl::read_client(Link& link) {
-  std::array<char, 64 * 1024> bytes{};
-  const ssize_t size = recv(link.client.get(), bytes.data(), bytes.size(), 0);
-  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (size <= 0) {
-    cut(link);
-    return;
-  }
-  link.from_client.append({bytes.data(), static_cast<std::size_t>(size)});
-  while (link.phase == Link::Phase::opening) {
-    constexpr std::uint32_t kTlsRequest = 80'877'103;
-    constexpr std::uint32_t kGssRequest = 80'877'104;
-    const auto opening = link.from_client.take_opening();
-    if (!opening) return;
-    const std::uint32_t code = read_length(opening->substr(4));
-    link.asked_for_encryption = code == kTlsRequest || code == kGssRequest;
-    if (!link.asked_for_encryption) link.phase = Link::Phase::speaking;
-    link.to_server += *opening;
-  }
-  if (link.phase == Link::Phase::opaque) link.to_server += link.from_client.take_all();
-  if (link.phase != Link::Phase::speaking) return;
-  while (const auto message = link.from_client.take_message()) {
-    on_client_message(link, *message);
-    if (link.is_cut) return;
-  }
-}
-
-void CuttingProxy::Impl::on_client_message(Link& link, std::string_view message) {
-  const char type = message.front();
-  std::string_view body = message.substr(5);
-  if (type == 'P') {
-    const std::string_view name = take_text(body);
-    link.queries.insert_or_assign(std::string(name), std::string(take_text(body)));
-  }
-  if (type == 'B') {
-    take_text(body);  // the portal
-    link.bound_query = link.queries[std::string(take_text(body))];
-  }
-  if (type == 'E')
-    link.exchange.statements.push_back({link.exchange.bytes.size(), link.bound_query});
-  link.exchange.bytes += message;
-  const bool is_part = std::string_view("PBDEC").find(type) != std::string_view::npos;
-  if (!is_part) forward(link, std::exchange(link.exchange, {}));
-}
-
-void CuttingProxy::Impl::forward(Link& link, const Exchange& exchange) {
-  if (exchange.statements.empty() || exchange.is_housekeeping()) {
-    link.to_server += exchange.bytes;
-    return;
-  }
-  for (const Exchange::Statement& statement : exchange.statements) {
-    if (!strikes_here()) continue;
-    link.to_server += exchange.bytes.substr(0, statement.begin);
-    return cut(link);
-  }
-  if (!exchange.commits() && strikes_here()) {
-    constexpr std::size_t kSyncBytes = 5;
-    link.to_server += exchange.bytes.substr(0, exchange.bytes.size() - kSyncBytes);
-    return cut(link);
-  }
-  link.to_server += exchange.bytes;
-  link.holds_answers = plan_.cut_answer_after.has_value();
-}
-
-bool CuttingProxy::Impl::strikes_here() {
-  if (!plan_.cut_before_step) return false;
-  if ((*plan_.cut_before_step)-- > 0) return false;
-  plan_.cut_before_step.reset();
-  plan_.struck = true;
-  return true;
-}
-
-void CuttingProxy::Impl::read_server(Link& link) {
-  std::array<char, 64 * 1024> bytes{};
-  const ssize_t size = recv(link.server.get(), bytes.data(), bytes.size(), 0);
-  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (size <= 0) {
-    cut(link);
-    return;
-  }
-  const std::string_view received(bytes.data(), static_cast<std::size_t>(size));
-  if (link.phase != Link::Phase::speaking) {
-    if (link.asked_for_encryption && received == "S") link.phase = Link::Phase::opaque;
-    return send_to_client(link, received);
-  }
-  link.from_server.append(received);
-  while (const auto message = link.from_server.take_message()) {
-    on_server_message(link, *message);
-    if (link.is_cut) return;
-  }
-}
-
-void CuttingProxy::Impl::on_server_message(Link& link, std::string_view message) {
-  if (!link.holds_answers) return send_to_client(link, message);
-  link.held_answers += message;
-  if (message.front() != 'Z') return;
-  const bool is_over = message.back() == 'I' && plan_.cut_answer_after;
-  if (is_over && (*plan_.cut_answer_after)-- == 0) {
-    plan_.cut_answer_after.reset();
-    plan_.struck = true;
-    link.to_client.clear();
-    return cut(link);
-  }
-  link.holds_answers = false;
-  send_to_client(link, link.held_answers);
-  link.held_answers.clear();
-}
-
-void CuttingProxy::Impl::send_to_client(Link& link, std::string_view bytes) const {
-  link.to_client.emplace_back(std::chrono::steady_clock::now() + plan_.delay, bytes);
-}
-
-void CuttingProxy::Impl::write_to_client(Link& link) const {
-  const SteadyTime now = std::chrono::steady_clock::now();
-  while (!link.is_cut && !link.to_client.empty() && link.to_client.front().first <= now) {
-    std::string& bytes = link.to_client.front().second;
-    if (!write_some(link.client.get(), bytes)) return cut(link);
-    if (!bytes.empty()) return;
-    link.to_client.pop_front();
-  }
-}
-
-void CuttingProxy::Impl::cut(Link& link) const {
-  // Either side has said what is on its way before it sees the other one go.
-  write_all(link.server.get(), link.to_server);
-  for (auto& [time, bytes] : link.to_client) write_all(link.client.get(), bytes);
-  link.is_cut = true;
-}
 
 CuttingProxy::CuttingProxy(const std::string& server) : impl_(std::make_unique<Impl>(server)) {}
 
 CuttingProxy::~CuttingProxy() = default;
 
-std::string CuttingProxy::connection() const { return impl_->connection(); }
+std::string CuttingProxy::connection() const { return to_connection_string(impl_->keywords); }
 
 void CuttingProxy::cut_before(int step) {
-  impl_->tell([&](Impl::Plan& plan) {
-    plan.struck = false;
-    plan.cut_before_step = step;
+  impl_->proxy.between_conversations([&] {
+    impl_->plan.struck = false;
+    impl_->plan.cut_before_step = step;
   });
 }
 
 void CuttingProxy::cut_answer(int skip) {
-  impl_->tell([&](Impl::Plan& plan) {
-    plan.struck = false;
-    plan.cut_answer_after = skip;
+  impl_->proxy.between_conversations([&] {
+    impl_->plan.struck = false;
+    impl_->plan.cut_answer_after = skip;
   });
 }
 
 bool CuttingProxy::disarm() {
   bool struck = false;
-  impl_->tell([&](Impl::Plan& plan) {
-    struck = plan.struck;
-    plan.struck = false;
-    plan.cut_before_step.reset();
-    plan.cut_answer_after.reset();
-  });
+  impl_->proxy.between_conversations([&] { struck = std::exchange(impl_->plan, {}).struck; });
   return struck;
 }
 
-void CuttingProxy::cut_all() { impl_->cut_all(); }
+void CuttingProxy::cut_all() { impl_->proxy.cut_all(); }
 
-void CuttingProxy::freeze() {
-  impl_->tell([](Impl::Plan& plan) { plan.is_frozen = true; });
-}
+void CuttingProxy::freeze() { impl_->proxy.freeze(); }
 
-void CuttingProxy::thaw() {
-  impl_->tell([](Impl::Plan& plan) { plan.is_frozen = false; });
-}
+void CuttingProxy::thaw() { impl_->proxy.thaw(); }
 
-void CuttingProxy::delay_answers(std::chrono::milliseconds by) {
-  impl_->tell([&](Impl::Plan& plan) { plan.delay = by; });
-}
+void CuttingProxy::delay_answers(std::chrono::milliseconds by) { impl_->proxy.delay_answers(by); }
 
-std::size_t CuttingProxy::connections() const { return impl_->connections(); }
+std::size_t CuttingProxy::connections() const { return impl_->proxy.connections(); }
 
 }  // namespace oncebox::postgresql
