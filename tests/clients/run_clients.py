@@ -31,7 +31,7 @@ def install(folder):
         # Its cache would lie in the home folder, which may be missing or read-only.
         environment = {**os.environ, "npm_config_cache": str(folder / "cache")}
         subprocess.run(
-            ["npm", "install", "--silent", "--no-audit", "--no-fund", "--no-package-lock",
+            ["npm", "install", "--loglevel=error", "--no-audit", "--no-fund", "--no-package-lock",
              "--ignore-scripts"], cwd=folder, env=environment, check=True)
         done.write_text(wanted, encoding="utf-8")
 

@@ -171,6 +171,21 @@ class DevScript(unittest.TestCase):
             [f"fetch_postgresql.sh 18 {self.root}/build/postgresql-18"],
         )
 
+    def test_a_postgresql_that_cannot_be_fetched_shows_the_error_of_npm(self):
+        shutil.copy(PROJECT / "tools/fetch_postgresql.sh", self.root / "tools")
+        for name in ["mktemp", "uname"]:
+            (self.bin / name).symlink_to(shutil.which(name))
+        (self.bin / "npm").write_text(
+            f'#!{shutil.which("bash")}\n'
+            '[[ $* == *--silent* ]] || echo "npm error ETARGET" >&2\nexit 1\n'
+        )
+        (self.bin / "npm").chmod(0o755)
+        result = self.dev("test", "--preset", "dev")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("npm error ETARGET", result.stderr)
+        self.assertIn("PostgreSQL 18 cannot be fetched", result.stderr)
+        self.assertEqual(self.calls_of("cmake"), [])
+
     def test_a_failed_installation_says_what_to_run(self):
         self.debian(installed=[], offered=self.packages("build"))
         self.stand_in("apt-get", status=100)
