@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::seconds;
 
-class CountingObserver final : public Observer {
+class QueueCallObserver final : public Observer {
  public:
   void on_enqueue(const Message&, const EnqueueOutcome& outcome) noexcept override {
     ++enqueued[outcome.status];
@@ -60,7 +60,7 @@ class ObservedQueueStoreTest : public ::testing::Test {
   testing::FaultInjectingQueueStore faulty_{store_.inbox(), [this](auto) { return fault_; }};
   std::ostringstream log_;
   TextLogger logger_{log_, clock_, LogLevel::debug};
-  CountingObserver observer_;
+  QueueCallObserver observer_;
   ObservedQueueStore queue_{faulty_, "tenant-a", logger_, observer_, clock_};
 };
 

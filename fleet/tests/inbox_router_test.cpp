@@ -19,7 +19,7 @@
 namespace oncebox {
 namespace {
 
-class CountingObserver final : public Observer {
+class TenantObserver final : public Observer {
  public:
   void on_enqueue(const Message&, const EnqueueOutcome&) noexcept override { ++enqueued; }
   int enqueued = 0;
@@ -55,7 +55,7 @@ class InboxRouterTest : public ::testing::Test {
 
   Watched<std::vector<StoreLocation>> listed_;
   NullLogger logger_;
-  std::map<std::string, CountingObserver> observers_;
+  std::map<std::string, TenantObserver> observers_;
   SystemClock clock_;
   StoreSet stores_{[this] { return listed_.get(); },
                    [](const StoreLocation& location) -> std::unique_ptr<Store> {

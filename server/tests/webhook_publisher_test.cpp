@@ -15,7 +15,7 @@
 namespace oncebox::server {
 namespace {
 
-constexpr const char* kSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+constexpr const char* kPublisherSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 constexpr const char* kOtherSecret = "whsec_d3Jvbmcgc2VjcmV0IHdyb25nIHNlY3JldA==";
 
 class WebhookPublisherToServer : public ::testing::Test {
@@ -27,7 +27,7 @@ class WebhookPublisherToServer : public ::testing::Test {
     options.tls = tls;
     options.webhooks = {{.name = "shop",
                          .scheme = WebhookScheme::standard_webhooks,
-                         .secrets = {kSecret},
+                         .secrets = {kPublisherSecret},
                          .topic = "{header:Oncebox-Topic}"}};
     receiver_.emplace(options, std::vector<NamedStore>{{"main", store_}}, quiet_, clock_);
     receiver_->start();
@@ -35,7 +35,7 @@ class WebhookPublisherToServer : public ::testing::Test {
   [[nodiscard]] webhook::WebhookPublisherOptions options(const std::string& scheme) const {
     const std::string port = std::to_string(receiver_->port());
     return {.endpoints = {{.url = scheme + "://localhost:" + port + "/v1/webhooks/shop",
-                           .secrets = {kSecret}}}};
+                           .secrets = {kPublisherSecret}}}};
   }
   static void publish(const webhook::WebhookPublisherOptions& options) {
     webhook::WebhookPublisher publisher(options);
@@ -72,7 +72,7 @@ TEST_F(WebhookPublisherToServer, IsTakenAndARepetitionIsADuplicate) {
 TEST_F(WebhookPublisherToServer, NewSecretCanComeBesideTheOldOne) {
   start();
   webhook::WebhookPublisherOptions both = options("http");
-  both.endpoints[0].secrets = {kOtherSecret, kSecret};
+  both.endpoints[0].secrets = {kOtherSecret, kPublisherSecret};
   publish(both);
   EXPECT_EQ(received().size(), 1U);
 }

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "expect_error.hpp"
+#include "noon.hpp"
 
 namespace oncebox::wire {
 namespace {
 
-const TimePoint kNoon = parse_rfc3339("2026-01-31T12:00:00Z");
 const DeadGroupId kGroup = DeadGroupId::parse("order:00ff17a92c03d5e8");
 
 TEST(DeadGroupsJson, AreWritten) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "expect_error.hpp"
+#include "noon.hpp"
 
 namespace oncebox {
 
@@ -35,7 +36,6 @@ namespace {
 using namespace std::chrono_literals;
 using namespace std::string_literals;
 
-const TimePoint kNoon = parse_rfc3339("2026-01-31T12:00:00Z");
 const LeaseId kLease = LeaseId::parse("0190a0b0-0000-7000-8000-000000000002");
 constexpr std::string_view kLeaseJson = R"("0190a0b0-0000-7000-8000-000000000002")";
 constexpr Duration kWeek = std::chrono::days{7};

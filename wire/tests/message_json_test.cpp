@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "expect_error.hpp"
+#include "noon.hpp"
 
 namespace oncebox::wire {
 namespace {
@@ -11,8 +12,7 @@ namespace {
 using namespace std::string_literals;
 using namespace std::chrono_literals;
 
-const TimePoint kNoon = parse_rfc3339("2026-01-31T12:00:00Z");
-const OwnerToken kOwner = OwnerToken::parse("0190a0b0-0000-7000-8000-000000000001");
+const OwnerToken kSomeOwner = OwnerToken::parse("0190a0b0-0000-7000-8000-000000000001");
 
 MessageDefaults defaults() {
   return {.make_id = [](std::size_t place) { return MessageId("made-" + std::to_string(place)); }};
@@ -184,25 +184,26 @@ TEST(PayloadJson, TextAndBytesAtOnceAreRefused) {
 // Records -----------------------------------------------------------------------------------------
 
 MessageRecord full_record() {
-  return {.key = {"shop", "42"},
-          .status = Status::processing,
-          .message = Message{.key = {"shop", "42"},
-                             .topic = "order.created",
-                             .payload = "text",
-                             .hash = ContentHash("md5", "\x01")},
-          .hash = ContentHash("md5", "\x01"),
-          .history = {.attempt = 1,
-                      .deliveries = 2,
-                      .lapses = 3,
-                      .duplicates = 4,
-                      .content_version = 5,
-                      .first_seen_at = kNoon,
-                      .last_seen_at = kNoon + 1s,
-                      .last_error = "no \"luck\""},
-          .lease = MessageLease{kOwner, DeliveryNumber{18'446'744'073'709'551'615U}, kNoon + 30s},
-          .eligible_at = kNoon + 2s,
-          .finished_at = kNoon + 3s,
-          .revivals = {.count = 1, .last_at = kNoon + 4s, .last_reason = "fixed"}};
+  return {
+      .key = {"shop", "42"},
+      .status = Status::processing,
+      .message = Message{.key = {"shop", "42"},
+                         .topic = "order.created",
+                         .payload = "text",
+                         .hash = ContentHash("md5", "\x01")},
+      .hash = ContentHash("md5", "\x01"),
+      .history = {.attempt = 1,
+                  .deliveries = 2,
+                  .lapses = 3,
+                  .duplicates = 4,
+                  .content_version = 5,
+                  .first_seen_at = kNoon,
+                  .last_seen_at = kNoon + 1s,
+                  .last_error = "no \"luck\""},
+      .lease = MessageLease{kSomeOwner, DeliveryNumber{18'446'744'073'709'551'615U}, kNoon + 30s},
+      .eligible_at = kNoon + 2s,
+      .finished_at = kNoon + 3s,
+      .revivals = {.count = 1, .last_at = kNoon + 4s, .last_reason = "fixed"}};
 }
 
 TEST(RecordJson, EverythingIsOnOneLevel) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "expect_error.hpp"
+#include "noon.hpp"
 #include "oncebox/wire/encoding.hpp"
 
 namespace oncebox {
@@ -27,8 +28,6 @@ namespace wire {
 namespace {
 
 using namespace std::chrono_literals;
-
-const TimePoint kNoon = parse_rfc3339("2026-01-31T12:00:00Z");
 
 MessageFilter full_filter() {
   return {.statuses = {Status::dead, Status::seen},

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "expect_error.hpp"
+#include "noon.hpp"
 
 namespace oncebox {
 
@@ -42,7 +43,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const TimePoint kNoon = parse_rfc3339("2026-01-31T12:00:00Z");
 const OwnerToken kOwner = OwnerToken::parse("0190a0b0-0000-7000-8000-000000000001");
 const MessageKey kA{"shop", "a"};
 const MessageKey kB{"shop", "b"};

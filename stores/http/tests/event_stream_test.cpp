@@ -88,7 +88,7 @@ class Listener final : public WorkListener {
   int told_ = 0;
 };
 
-constexpr std::string_view kStores = R"({"stores":[{"name":"main","default":true}]})";
+constexpr std::string_view kOneStore = R"({"stores":[{"name":"main","default":true}]})";
 
 std::string work(std::string_view store, std::string_view queue) {
   return "event: work\ndata: {\"store\":\"" + std::string(store) + "\",\"queue\":\"" +
@@ -97,7 +97,7 @@ std::string work(std::string_view store, std::string_view queue) {
 
 ScriptedServer::Script streaming(const std::string& events) {
   return [events](const ReceivedRequest& request) {
-    if (request.target == "/v1/stores") return Reaction{.body = std::string(kStores)};
+    if (request.target == "/v1/stores") return Reaction{.body = std::string(kOneStore)};
     return Reaction{.kind = Reaction::Kind::stream, .body = events};
   };
 }

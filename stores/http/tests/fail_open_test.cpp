@@ -15,7 +15,7 @@ using testing::ScriptedServer;
 
 using namespace std::chrono_literals;
 
-const LeaseId kLease = LeaseId::parse("0190a0b0-0000-7000-8000-000000000002");
+const LeaseId kGivenLease = LeaseId::parse("0190a0b0-0000-7000-8000-000000000002");
 
 struct OpenStore {
   explicit OpenStore(const std::string& url)
@@ -45,9 +45,9 @@ TEST(FailOpen, WorkGoesOnWithoutTheService) {
   EXPECT_GE(begun.lease_until, before + 90s);
   EXPECT_FALSE(keys.is_processed("k"));
   EXPECT_EQ(keys.complete({.key = "k", .lease_id = begun.lease_id}), CompleteOutcome::processed);
-  EXPECT_EQ(keys.fail({"k", kLease, "no"}), FailOutcome::failed);
-  EXPECT_EQ(keys.release({"k", kLease}), ReleaseOutcome::released);
-  EXPECT_GE(keys.extend({"k", kLease, 60s}).lease_until, before + 60s);
+  EXPECT_EQ(keys.fail({"k", kGivenLease, "no"}), FailOutcome::failed);
+  EXPECT_EQ(keys.release({"k", kGivenLease}), ReleaseOutcome::released);
+  EXPECT_GE(keys.extend({"k", kGivenLease, 60s}).lease_until, before + 60s);
   keys.mark_processed("k");
   EXPECT_EQ(open.calls, (std::vector<std::string>{"begin", "find", "complete", "fail", "release",
                                                   "extend", "complete"}))
@@ -89,13 +89,13 @@ TEST(FailOpen, ALeaseOfOurOwnIsCompletedUnconditionallyWhenTheServiceIsBack) {
   });
   HttpStore store({.url = server.url()});
   const std::vector<CompleteRequest> completions = {{.key = "k", .lease_id = own},
-                                                    {.key = "l", .lease_id = kLease}};
+                                                    {.key = "l", .lease_id = kGivenLease}};
   EXPECT_EQ(store.keys().complete(completions),
             (std::vector{CompleteOutcome::processed, CompleteOutcome::lease_lost}));
   EXPECT_EQ(server.requests().at(0).body.find(own.to_string()), std::string::npos);
-  EXPECT_NE(server.requests().at(0).body.find(kLease.to_string()), std::string::npos);
+  EXPECT_NE(server.requests().at(0).body.find(kGivenLease.to_string()), std::string::npos);
 
-  const std::vector<ReleaseRequest> releases = {{"k", own}, {"l", kLease}, {"m", own}};
+  const std::vector<ReleaseRequest> releases = {{"k", own}, {"l", kGivenLease}, {"m", own}};
   EXPECT_EQ(store.keys().release(releases),
             (std::vector{ReleaseOutcome::released, ReleaseOutcome::lease_lost,
                          ReleaseOutcome::released}));

@@ -32,7 +32,7 @@ TEST(OpenHttpStore, OpensWithoutTheService) {
 
 TEST(OpenHttpStore, TakesEveryParameter) {
   const std::filesystem::path token =
-      std::filesystem::path(testing::TempDir()) / ("open_http_test_" + std::to_string(getpid()));
+      std::filesystem::path(::testing::TempDir()) / ("open_http_test_" + std::to_string(getpid()));
   std::ofstream(token) << "secret\n";
   const auto store = open_store(
       "https://127.0.0.1:1/path?store=eu&ca_file=/a&client_certificate=/b&client_key=/c"

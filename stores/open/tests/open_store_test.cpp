@@ -49,7 +49,7 @@ TEST(OpenStore, AnUnknownSchemeIsUnsupportedAndTheErrorNamesWhatThereIs) {
 
 TEST(OpenStore, SqliteKeepsItsMessagesInTheFileOfThatPath) {
   RecordProperty("requirement", "IBX-013");
-  const std::string path = testing::TempDir() + "open_store_test_" + std::to_string(getpid());
+  const std::string path = ::testing::TempDir() + "open_store_test_" + std::to_string(getpid());
   const std::string url = "sqlite:" + path + "?readers=1&busy_timeout_ms=100";
   open_store(url)->inbox().enqueue({.key = {"shop", "1"}, .topic = "order.created"});
   EXPECT_TRUE(open_store(url)->inbox().find({"shop", "1"}));
@@ -58,7 +58,7 @@ TEST(OpenStore, SqliteKeepsItsMessagesInTheFileOfThatPath) {
 
 TEST(OpenStore, SqliteWithSchemaDeploymentOffRefusesAnEmptyFile) {
   RecordProperty("requirement", "IBX-115");
-  const std::string path = testing::TempDir() + "open_store_off_" + std::to_string(getpid());
+  const std::string path = ::testing::TempDir() + "open_store_off_" + std::to_string(getpid());
   EXPECT_EQ(error_code_of("sqlite:" + path + "?schema_deployment=off"), ErrorCode::conflict);
   for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
 }

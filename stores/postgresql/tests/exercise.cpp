@@ -5,42 +5,44 @@
 #include <string>
 #include <vector>
 
+#include "messages.hpp"
+
 namespace oncebox::postgresql {
 
 namespace {
 
 using namespace std::chrono_literals;
 
-MessageKey key(const std::string& id) { return {"shop", id}; }
-
-Message message(const std::string& id) {
-  return {.key = key(id), .topic = "order.created", .payload = "payload of " + id};
+Message message_about(const std::string& id) {
+  Message one = message(id);
+  one.payload = "payload of " + id;
+  return one;
 }
 
 Message of_partition(const std::string& id) {
-  Message one = message(id);
+  Message one = message_about(id);
   one.partition_key = "customer 1";
   return one;
 }
 
 Message with_hash(const std::string& id, const std::string& payload) {
-  Message one = message(id);
+  Message one = message_about(id);
   one.payload = payload;
   one.hash = ContentHash::sha256_of(payload);
   return one;
 }
 
 void enqueue_every_kind(QueueStore& queue, testing::FakeClock& clock) {
-  EXPECT_EQ(queue.enqueue(message("acked")).status, EnqueueStatus::accepted);
-  EXPECT_EQ(queue.enqueue(message("acked")).status, EnqueueStatus::duplicate);
-  Message urgent = message("abandoned");
+  EXPECT_EQ(queue.enqueue(message_about("acked")).status, EnqueueStatus::accepted);
+  EXPECT_EQ(queue.enqueue(message_about("acked")).status, EnqueueStatus::duplicate);
+  Message urgent = message_about("abandoned");
   urgent.priority = Priority(5);
-  Message expiring = message("expired");
+  Message expiring = message_about("expired");
   expiring.expires_at = clock.now() + 1s;
   expiring.due_at = clock.now() + 1h;
-  const auto batch = queue.enqueue(std::vector{urgent, message("failed"), message("released"),
-                                               message("lapsed"), expiring, of_partition("first"),
-                                               of_partition("second"), with_hash("hashed", "one")});
+  const auto batch = queue.enqueue(std::vector{
+      urgent, message_about("failed"), message_about("released"), message_about("lapsed"), expiring,
+      of_partition("first"), of_partition("second"), with_hash("hashed", "one")});
   for (const EnqueueOutcome& outcome : batch) EXPECT_EQ(outcome.status, EnqueueStatus::accepted);
   EXPECT_EQ(
       queue
@@ -103,7 +105,7 @@ void operate(QueueStore& queue, QueueOperator& messages, testing::FakeClock& clo
   EXPECT_EQ(messages.revive_matching({.error_contains = "expired"}, {}, 10), 1U);
   EXPECT_EQ(messages.purge(std::vector{key("observed")}).front(), PurgeOutcome::purged);
   EXPECT_EQ(messages.purge_matching({}, 10), 1U);
-  EXPECT_EQ(queue.enqueue(message("acked")).status, EnqueueStatus::duplicate_done);
+  EXPECT_EQ(queue.enqueue(message_about("acked")).status, EnqueueStatus::duplicate_done);
   EXPECT_EQ(queue.mark({.key = key("failed"), .as = MarkAs::dead}), MarkOutcome::marked);
   clock.advance(1h);
   EXPECT_EQ(messages.cleanup({.done_retention = 1min, .dead_retention = 1min}).total(), 4U);

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "messages.hpp"
 #include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/driver/claim_offer.hpp"
 #include "oncebox/inbox.hpp"
@@ -46,10 +47,6 @@ class CountingListener final : public WorkListener {
   void on_work() noexcept override { ++told; }
   std::atomic<int> told = 0;
 };
-
-Message message(const std::string& id, const char* topic = "order.created") {
-  return {.key = {"shop", id}, .topic = topic, .payload = "{}"};
-}
 
 class OffersTest : public ::testing::Test {
  protected:

@@ -20,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-Message message(int number, const std::string& payload) {
+Message numbered_message(int number, const std::string& payload) {
   return {.key = {"shop", MessageId(std::to_string(number))},
           .topic = "order.created",
           .payload = payload};
@@ -77,7 +77,7 @@ TEST_F(PostgresqlDeadlockTest, BatchesInOppositeOrderGetThrough) {
     std::vector<Message> batch;
     for (int i = 0; i < kMessages; ++i) {
       const int number = thread % 2 == 0 ? i : kMessages - 1 - i;
-      batch.push_back(message(number, fmt::format("{} {}", thread, round)));
+      batch.push_back(numbered_message(number, fmt::format("{} {}", thread, round)));
       if (number % 3 == 0) batch.back().partition_key = PartitionKey(std::to_string(number % 4));
     }
     return batch;

@@ -14,6 +14,7 @@
 
 #include "cutting_proxy.hpp"
 #include "error_of.hpp"
+#include "messages.hpp"
 #include "oncebox/driver/claim_offer.hpp"
 #include "oncebox/postgresql/postgresql_store.hpp"
 #include "oncebox/postgresql/transaction.hpp"
@@ -26,9 +27,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
-
-MessageKey key(const std::string& id) { return {"shop", id}; }
-Message message(const std::string& id) { return {.key = key(id), .topic = "order.created"}; }
 
 class PostgresqlFaultsTest : public ::testing::Test {
  protected:

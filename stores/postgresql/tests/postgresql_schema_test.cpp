@@ -10,6 +10,7 @@
 #include "cutting_proxy.hpp"
 #include "error_of.hpp"
 #include "exercise.hpp"
+#include "messages.hpp"
 #include "oncebox/postgresql/postgresql_store.hpp"
 #include "oncebox/testing/fake_clock.hpp"
 #include "oncebox/testing/shared_postgresql.hpp"
@@ -18,8 +19,6 @@
 
 namespace oncebox::postgresql {
 namespace {
-
-Message message(const std::string& id) { return {.key = {"shop", id}, .topic = "order.created"}; }
 
 class PostgresqlSchemaTest : public ::testing::Test {
  protected:

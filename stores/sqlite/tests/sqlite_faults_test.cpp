@@ -12,6 +12,7 @@
 
 #include "connection.hpp"
 #include "faulty_disk.hpp"
+#include "messages.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/sqlite/sqlite_store.hpp"
 #include "oncebox/testing/temporary_folder.hpp"
@@ -20,10 +21,6 @@ namespace oncebox::sqlite {
 namespace {
 
 using namespace std::chrono_literals;
-
-Message message(const std::string& id) {
-  return {.key = {"shop", id}, .topic = "order.created", .payload = "{}"};
-}
 
 std::optional<Error> error_of(const std::function<void()>& call) {
   try {

@@ -14,6 +14,7 @@
 #include "connection.hpp"
 #include "filter_sql.hpp"
 #include "library.hpp"
+#include "messages.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/testing/fake_clock.hpp"
 #include "oncebox/testing/temporary_folder.hpp"
@@ -23,10 +24,6 @@ namespace oncebox::sqlite {
 namespace {
 
 using namespace std::chrono_literals;
-
-Message message(const std::string& id, std::string payload = "{}") {
-  return {.key = {"shop", id}, .topic = "order.created", .payload = std::move(payload)};
-}
 
 class SqliteStoreTest : public ::testing::Test {
  protected:

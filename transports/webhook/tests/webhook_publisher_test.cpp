@@ -27,8 +27,8 @@ using testing::ReceivedRequest;
 using testing::ScriptedServer;
 
 // printf first-secret | base64, and so on.
-constexpr const char* kSecret = "whsec_Zmlyc3Qtc2VjcmV0";
-constexpr const char* kNextSecret = "whsec_c2Vjb25kLXNlY3JldA==";
+constexpr const char* kPublisherSecret = "whsec_Zmlyc3Qtc2VjcmV0";
+constexpr const char* kNextPublisherSecret = "whsec_c2Vjb25kLXNlY3JldA==";
 
 /// The signature, made with nothing of ours: by OpenSSL's one-shot functions.
 std::string expected_signature(const std::string& key, const ReceivedRequest& request) {
@@ -62,7 +62,7 @@ class WebhookPublisherTest : public ::testing::Test {
             .owner = OwnerToken::generate()};
   }
   [[nodiscard]] WebhookPublisherOptions options() const {
-    return {.endpoints = {{.url = server_.url() + "/hook", .secrets = {kSecret}}},
+    return {.endpoints = {{.url = server_.url() + "/hook", .secrets = {kPublisherSecret}}},
             .client = {.connect_timeout = 60s, .timeout = 60s}};
   }
   void publish(const ClaimedMessage& message, const WebhookPublisherOptions& options) {
@@ -100,7 +100,7 @@ TEST_F(WebhookPublisherTest, ReceiverGetsThePayloadSigned) {
 
 TEST_F(WebhookPublisherTest, RequestIsSignedWithTheOldAndTheNewSecret) {
   WebhookPublisherOptions both = options();
-  both.endpoints[0].secrets = {kNextSecret, kSecret};
+  both.endpoints[0].secrets = {kNextPublisherSecret, kPublisherSecret};
   publish(message(), both);
   const ReceivedRequest request = server_.requests().at(0);
   EXPECT_EQ(request.fields.at("webhook-signature"),
@@ -149,7 +149,7 @@ TEST_F(WebhookPublisherTest, HeaderCannotForgeAField) {
 TEST_F(WebhookPublisherTest, TopicsHaveAddressesOfTheirOwn) {
   WebhookPublisherOptions two = options();
   two.endpoints.push_back(
-      {.url = server_.url() + "/mail", .secrets = {kSecret}, .topics = "mail.*"});
+      {.url = server_.url() + "/mail", .secrets = {kPublisherSecret}, .topics = "mail.*"});
   publish(message("mail.send"), two);
   publish(message("order.paid"), two);
   EXPECT_EQ(server_.requests().at(0).target, "/mail");
@@ -286,8 +286,8 @@ TEST_F(WebhookPublisherTest, EndpointThatHangsDoesNotKeepOthersFromGettingTheirs
   ScriptedServer slow([&](const ReceivedRequest&) { return slow_reaction.get(); });
   WebhookPublisherOptions two = options();
   two.client.timeout = 1h;
-  two.endpoints = {{.url = slow.url(), .secrets = {kSecret}, .topics = "slow.*"},
-                   {.url = server_.url(), .secrets = {kSecret}, .topics = "quick.*"}};
+  two.endpoints = {{.url = slow.url(), .secrets = {kPublisherSecret}, .topics = "slow.*"},
+                   {.url = server_.url(), .secrets = {kPublisherSecret}, .topics = "quick.*"}};
   memory::MemoryStore store(clock_);
   NullLogger logger;
   Observer observer;
