@@ -7,30 +7,36 @@ set(ONCEBOX_TEST_SUPPORT "${PROJECT_SOURCE_DIR}/tests/support")
 
 # oncebox_add_test(<name> SOURCES <file>... [LINK <target>...] [TIMEOUT <seconds>]
 #   [SHARDS <count> | EACH_ALONE] [NEEDS_POSTGRESQL [ALSO_ON_POSTGRESQL_18]]
-#   [FILTER <filter>] [SANITIZED_FILTER <filter>] [THREADS_FILTER <filter>])
+#   [FILTER <filter>] [NOT_SANITIZED <tests>] [NOT_WITH_TSAN <tests>])
 #
 # Adds the GoogleTest executable test_<name> and the ctest test <prefix><name>, which runs its tests
 # in one process and in random order: that is quick, and finds tests that lean on each other. SHARDS
 # splits them among several ctest tests, <prefix><name>.1 and so on, for what takes long. EACH_ALONE
 # makes each a ctest test of its own, <prefix><name>.<Suite>.<Test>, for what has servers and
-# processes of its own.
+# processes of its own. Without a target test_<name> the program is not part of this build
+# (OnceboxTestBuilds.cmake).
 #
 # NEEDS_POSTGRESQL starts a server before them, for shared_postgresql_url() in oncebox::testing.
 # With ALSO_ON_POSTGRESQL_18 they run a second time on a server of that version, as
 # postgresql18.<name>, if ONCEBOX_POSTGRESQL_18_BIN is set. Failing at every step is left to the
 # first server.
 #
-# FILTER names the tests that are run (as --gtest_filter does) where not all of them are worth their
-# time. In a sanitizer build SANITIZED_FILTER takes its place, and THREADS_FILTER with
-# ThreadSanitizer: what has threads.
+# FILTER names the tests that the plain build runs (as --gtest_filter does) where not all of them
+# are worth their time. A sanitizer build runs all tests but those that match NOT_SANITIZED, and
+# with ThreadSanitizer but those of NOT_WITH_TSAN: patterns of names, with a colon between them. So
+# a new test is run unless somebody decides otherwise.
 function(oncebox_add_test name)
   if(NOT ONCEBOX_BUILD_TESTS)
     return()
   endif()
   cmake_parse_arguments(PARSE_ARGV 1 arg
     "EACH_ALONE;NEEDS_POSTGRESQL;ALSO_ON_POSTGRESQL_18"
-    "TIMEOUT;SHARDS;FILTER;SANITIZED_FILTER;THREADS_FILTER" "SOURCES;LINK")
+    "TIMEOUT;SHARDS;FILTER;NOT_SANITIZED;NOT_WITH_TSAN" "SOURCES;LINK")
   _oncebox_require_parsed(oncebox_add_test "${arg_UNPARSED_ARGUMENTS}")
+  _oncebox_runs_here(${name} runs_here)
+  if(NOT runs_here)
+    return()
+  endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
@@ -41,8 +47,6 @@ function(oncebox_add_test name)
   set(target test_${name})
   add_executable(${target} ${arg_SOURCES})
   oncebox_test_defaults(${target})
-  # Tests may name their helpers as they like.
-  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   target_include_directories(${target} PRIVATE "${ONCEBOX_TEST_SUPPORT}")
   if(IS_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/src")
     target_include_directories(${target} PRIVATE src)
@@ -51,10 +55,18 @@ function(oncebox_add_test name)
   oncebox_reuse_precompiled(${target} test)
 
   set(filter "${arg_FILTER}")
-  if(ONCEBOX_SANITIZE STREQUAL "thread" AND arg_THREADS_FILTER)
-    set(filter "${arg_THREADS_FILTER}")
-  elseif(NOT ONCEBOX_SANITIZE STREQUAL "" AND arg_SANITIZED_FILTER)
-    set(filter "${arg_SANITIZED_FILTER}")
+  if(ONCEBOX_SANITIZE)
+    set(filter "")
+    set(except ${arg_NOT_SANITIZED})
+    if(ONCEBOX_SANITIZE STREQUAL "thread")
+      list(APPEND except ${arg_NOT_WITH_TSAN})
+    endif()
+    if(except)
+      list(JOIN except ":" filter)
+      string(PREPEND filter "-")
+    endif()
+  elseif(name IN_LIST _oncebox_tests_without_threads)
+    target_link_libraries(${target} PRIVATE oncebox_no_threads)
   endif()
   # What may take the longest begins first.
   set(properties TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT})
@@ -184,6 +196,7 @@ function(oncebox_add_benchmark name)
   add_executable(${target} ${arg_SOURCES})
   oncebox_program_defaults(${target})
   target_link_libraries(${target} PRIVATE ${arg_LINK})
+  oncebox_reuse_precompiled(${target} program)
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/benchmarks")
 endfunction()
@@ -204,6 +217,7 @@ function(oncebox_add_example name)
   add_executable(${target} ${arg_SOURCES})
   oncebox_program_defaults(${target})
   target_link_libraries(${target} PRIVATE ${arg_LINK})
+  oncebox_reuse_precompiled(${target} program)
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples")
   set(test "${ONCEBOX_TEST_PREFIX}example.${name}")
