@@ -92,15 +92,20 @@ endfunction()
 # Examples and benchmarks: in a Debug build nobody measures them, so they compile as test code does.
 function(oncebox_program_defaults target)
   oncebox_target_defaults(${target})
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O0> $<$<CONFIG:Debug>:-g1>)
+  _oncebox_for_executables(${target})
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O0>)
 endfunction()
 
-# Test code is compiled far more often than it is run: without optimisation, and with line numbers
-# only, it takes a third of the time.
+# Test code is compiled far more often than it is run: without optimisation it takes half the time.
 function(oncebox_test_defaults target)
   oncebox_target_defaults(${target})
-  # All of it ends in executables. Equal flags let an OBJECT library and an executable share a
-  # precompiled header; CMake's own would differ.
+  _oncebox_for_executables(${target})
+  target_compile_options(${target} PRIVATE -O0 -g1)
+endfunction()
+
+# All of it ends in executables. Equal flags let an OBJECT library and an executable share a
+# precompiled header; CMake's own would differ.
+function(_oncebox_for_executables target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(${target} PRIVATE -O0 -g1 -fPIE)
+  target_compile_options(${target} PRIVATE -fPIE)
 endfunction()
