@@ -1,8 +1,8 @@
 #pragma once
 
-namespace oncebox::memory {
+namespace oncebox {
 
-/// /// Makes the n-th allocation of this thread, counted from 0, and all that follow fail with
+/// Makes the n-th allocation of this thread, counted from 0, and all that follow fail with
 /// `std::bad_alloc`, for as long as the object lives. Works because this test program replaces the
 /// global operator new.
 class FailingAllocation {
@@ -13,4 +13,4 @@ class FailingAllocation {
   FailingAllocation& operator=(const FailingAllocation&) = delete;
 };
 
-}  // namespace oncebox::memory
+}  // namespace oncebox

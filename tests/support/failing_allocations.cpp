@@ -30,9 +30,9 @@ void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
-namespace oncebox::memory {
+namespace oncebox {
 
 FailingAllocation::FailingAllocation(int countdown) { allocations_until_failure = countdown; }
 FailingAllocation::~FailingAllocation() { allocations_until_failure = kNever; }
 
-}  // namespace oncebox::memory
+}  // namespace oncebox
