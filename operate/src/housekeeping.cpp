@@ -106,7 +106,7 @@ class Housekeeping::Impl {
       : options_(checked(options)),
         logger_(logger),
         clock_(clock),
-        tasks_("housekeeping", options_.threads, logger) {}
+        tasks_("housekeeping", options_.threads, logger, clock) {}
 
   void add(HousekeptStore store) {
     const auto notes = std::make_shared<Notes>(store.name);

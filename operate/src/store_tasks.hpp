@@ -1,20 +1,17 @@
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <stop_token>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/mutex.hpp"
+#include "oncebox/engine/backoff.hpp"
+#include "oncebox/engine/store_calls.hpp"
 #include "oncebox/log.hpp"
 
 namespace oncebox {
@@ -38,8 +35,6 @@ struct StoreTask {
 /// When a task is next to be run. Without threads or clocks, so that it can be tested alone.
 class TaskTimes {
  public:
-  using SteadyTime = std::chrono::steady_clock::time_point;
-
   /// The first step comes within an interval, at a time that `seed` spreads.
   TaskTimes(Duration interval, Duration idle_interval, SteadyTime now, std::size_t seed);
   TaskTimes(const StoreTask& task, SteadyTime now, std::size_t seed);
@@ -55,25 +50,25 @@ class TaskTimes {
   const Duration interval_;
   const Duration idle_interval_;
   Duration pause_;
-  Duration failure_pause_{0};
+  engine::Backoff failure_pause_;
   SteadyTime next_;
 };
 
-/// Runs tasks of many stores, each at its own times, on a few threads that start when they are
-/// needed. Of one store one step runs at a time; after a step that left more to do the store rests
-/// for several times the step's length. A store that fails is logged and tried again ever more
-/// rarely. Safe from any thread.
+/// Runs tasks of many stores, each at its own times, on a few threads. Of one store one step runs
+/// at a time; after a step that left more to do the store rests for several times the step's
+/// length. A store that fails is logged and tried again ever more rarely, and so is one for which
+/// there is no memory. Safe from any thread.
 ///
-/// **Servers.** `steps` run at the same time, and half as many on database servers in trouble, all
-/// of these together. A server is in trouble while a step on it has run for `hangs_after`, and from
-/// when one failed until one succeeds. What hangs does not count, but of one server no more than
+/// **Servers.** `steps` run at the same time, and half as many on database servers in trouble: see
+/// `engine::CallPlan`. A step hangs when it has run for `hangs_after`. Of one server no more than
 /// `steps` do: so a server that hangs holds up others for that time at most, and then itself.
 class StoreTasks {
  public:
   static constexpr Duration kHangsAfter = std::chrono::seconds{5};
 
-  /// `what` begins the log line of a failure, a literal. The logger is borrowed.
-  StoreTasks(std::string_view what, std::size_t steps, Logger& logger,
+  /// `what` begins the log line of a failure, a literal. Logger and clock are borrowed. Throws when
+  /// there is no thread to be had.
+  StoreTasks(std::string_view what, std::size_t steps, Logger& logger, const Clock& clock,
              Duration hangs_after = kHangsAfter);
   ~StoreTasks();
   StoreTasks(const StoreTasks&) = delete;
@@ -95,54 +90,16 @@ class StoreTasks {
   void stop();
 
  private:
-  using SteadyTime = TaskTimes::SteadyTime;
-  struct Server;
-  struct Lane;
-  using LanePtr = std::shared_ptr<Lane>;
-
-  void run(const std::stop_token& stop);
-  void run_next(std::unique_lock<std::mutex>& lock, LanePtr lane);
-  /// Whether it succeeded.
-  bool run_step(Lane& lane);
-  // These need the lock.
-  void wait_as_follower(std::unique_lock<std::mutex>& lock, const std::stop_token& stop);
-  void wait_as_leader(std::unique_lock<std::mutex>& lock, const std::stop_token& stop,
-                      SteadyTime now);
-  [[nodiscard]] std::shared_ptr<Server> find_server(const std::string& name);
-  [[nodiscard]] LanePtr next_due(SteadyTime now) const;
-  [[nodiscard]] SteadyTime next_change(SteadyTime now) const;
-  [[nodiscard]] bool is_blocked(SteadyTime now) const;
-  [[nodiscard]] bool may_begin(const Lane& lane) const;
-  void note_trouble(Server& server, bool is_in_trouble);
-  void note_hanging(SteadyTime now);
-  void begin(const LanePtr& lane, SteadyTime now);
-  void end(const LanePtr& lane, bool succeeded);
-  void enter(const LanePtr& lane);
-  void leave(const LanePtr& lane);
-  void let_another_lead();
+  class TasksOfStore;
+  using Lanes = std::map<std::string, engine::StoreCalls::Lane, std::less<>>;
 
   const std::string_view what_;
-  const std::size_t steps_;
-  const Duration hangs_after_;
   Logger& logger_;
-
-  std::mutex mutex_;
-  std::map<std::string, std::weak_ptr<Server>> servers_;
-  std::map<std::string, LanePtr, std::less<>> lanes_;
-  std::multimap<SteadyTime, LanePtr> waiting_;  ///< those of which no step runs
-  std::list<Lane*> running_;                    ///< the others, the longest first
-  std::size_t hanging_ = 0;                     ///< of these
-  std::size_t running_well_ = 0;                ///< of the rest, on servers that are not in trouble
-  // One thread waits for the next time; the others wait for a turn to do so.
-  std::condition_variable_any changed_;
-  std::condition_variable_any turn_;
-  bool has_leader_ = false;
-  SteadyTime leads_until_{};
-  bool leads_blocked_ = false;  ///< the leader waits until a step ends, too
-  bool has_changed_ = false;    ///< for the leader: what it waits for may have come
-  std::size_t followers_ = 0;
-  bool stopped_ = false;
-  std::vector<std::jthread> threads_;  // last: they use the members above
+  const Clock& clock_;
+  detail::Mutex mutex_;
+  bool is_stopped_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  Lanes lanes_ ONCEBOX_GUARDED_BY(mutex_);
+  engine::StoreCalls calls_;  // last: its threads use the members above
 };
 
 }  // namespace oncebox

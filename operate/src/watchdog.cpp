@@ -146,7 +146,7 @@ class Watchdog::Impl {
         logger_(logger),
         clock_(clock),
         listeners_(std::move(listeners)),
-        tasks_("a look at the store", options_.threads, logger) {
+        tasks_("a look at the store", options_.threads, logger, clock) {
     // For the log: `report` does not need it.
     tasks_.add({.store = kOverdue, .server = kOverdue},
                {{.name = "looks that hang",

@@ -8,16 +8,17 @@
 #include <array>
 #include <atomic>
 #include <future>
+#include <new>
 #include <sstream>
 
 #include "expect_error.hpp"
+#include "oncebox/testing/manual_clock.hpp"
 #include "recovery_fixture.hpp"
 
 namespace oncebox {
 namespace {
 
 using std::chrono::seconds;
-using SteadyTime = TaskTimes::SteadyTime;
 
 constexpr SteadyTime kStart{std::chrono::hours{1}};
 constexpr Duration kInterval = seconds{30};
@@ -94,7 +95,7 @@ TEST_F(StoreTasksTest, OfOneStoreOneStepRunsAtATime) {
     --running;
     return StepOutcome::more;
   };
-  StoreTasks tasks("work", 4, logger_);
+  StoreTasks tasks("work", 4, logger_, clock_);
   tasks.add({"a", "a"}, {busy(step), busy(step), busy(step)});
   EXPECT_TRUE(eventually([&] { return steps > 30; }));
   tasks.stop();
@@ -104,7 +105,7 @@ TEST_F(StoreTasksTest, OfOneStoreOneStepRunsAtATime) {
 TEST_F(StoreTasksTest, EveryTaskOfEveryStoreGetsItsTurn) {
   constexpr int kStores = 200;
   std::array<std::atomic<int>, 2 * kStores> steps{};
-  StoreTasks tasks("work", 2, logger_);
+  StoreTasks tasks("work", 2, logger_, clock_);
   for (std::size_t store = 0; store < kStores; ++store) {
     std::vector<StoreTask> both;
     for (std::atomic<int>* count : {&steps.at(2 * store), &steps.at(2 * store + 1)}) {
@@ -121,7 +122,7 @@ TEST_F(StoreTasksTest, OneThatHangsHoldsUpNoOther) {
   std::promise<void> let_go;
   std::promise<void> hangs;
   std::atomic<int> steps = 0;
-  StoreTasks tasks("work", 2, logger_);
+  StoreTasks tasks("work", 2, logger_, clock_);
   tasks.add({"hangs", "hangs"}, {busy([&] {
               hangs.set_value();
               let_go.get_future().wait();
@@ -159,7 +160,7 @@ class HeldSteps {
 TEST_F(StoreTasksTest, DatabaseServersThatHangHoldUpThemselvesAlone) {
   HeldSteps held;
   std::atomic<int> steps = 0;
-  StoreTasks tasks("work", 2, logger_, Duration{1});
+  StoreTasks tasks("work", 2, logger_, clock_, Duration{1});
   for (const std::string server : {"one", "two", "three"}) {
     for (int i = 0; i < 5; ++i) {
       tasks.add({server + std::to_string(i), server}, {held.task()});
@@ -177,7 +178,7 @@ TEST_F(StoreTasksTest, DatabaseServersThatHangHoldUpThemselvesAlone) {
 TEST_F(StoreTasksTest, AStoreThatHangsLeavesTheOthersOfItsServerTheirTurns) {
   HeldSteps held;
   std::atomic<int> steps = 0;
-  StoreTasks tasks("work", 4, logger_, Duration{1});
+  StoreTasks tasks("work", 4, logger_, clock_, Duration{1});
   tasks.add({"a", "server"}, {held.task()});
   tasks.add({"b", "server"}, {held.task()});
   EXPECT_TRUE(held.wait_for(2));
@@ -189,7 +190,7 @@ TEST_F(StoreTasksTest, AStoreThatHangsLeavesTheOthersOfItsServerTheirTurns) {
 TEST_F(StoreTasksTest, ServersWhoseLastStepFailedHaveHalfOfTheThreadsTogether) {
   HeldSteps held;
   std::atomic<int> steps = 0;
-  StoreTasks tasks("work", 4, logger_, std::chrono::hours{1});
+  StoreTasks tasks("work", 4, logger_, clock_, std::chrono::hours{1});
   for (int i = 0; i < 8; ++i) {
     StoreTask fails_and_hangs = held.task();
     fails_and_hangs.step = [hang = fails_and_hangs.step, has_failed = false]() mutable {
@@ -208,6 +209,55 @@ TEST_F(StoreTasksTest, ServersWhoseLastStepFailedHaveHalfOfTheThreadsTogether) {
   held.open();
 }
 
+TEST_F(StoreTasksTest, AStepThatHangsKeepsItsServerInTroubleThoughOthersOfItSucceed) {
+  constexpr Duration kHangsAfter = std::chrono::hours{1};
+  testing::ManualClock clock;
+  HeldSteps hanging;
+  HeldSteps held;
+  std::atomic<int> steps = 0;
+  StoreTasks tasks("work", 4, logger_, clock, kHangsAfter);
+  const auto eventually_moving = [&](auto holds) {
+    return eventually([&] {
+      clock.advance(Duration{1});
+      return holds();
+    });
+  };
+  const auto works_on = [&] {
+    return eventually_moving([&, before = steps.load()] { return steps > before + 20; });
+  };
+  tasks.add({"hangs", "bad"}, {hanging.task()});
+  EXPECT_TRUE(eventually_moving([&] { return hanging.held() == 1; }));
+  clock.advance(kHangsAfter);
+  tasks.add({"works", "bad"}, {busy([&] { return ++steps, StepOutcome::worked; })});
+  EXPECT_TRUE(works_on());
+  tasks.remove("works");
+  for (const char* store : {"a", "b", "c"}) tasks.add({store, "bad"}, {held.task()});
+  tasks.add({"good", "good"}, {busy([&] { return ++steps, StepOutcome::worked; })});
+  EXPECT_TRUE(eventually_moving([&] { return held.held() == 2; }));
+  EXPECT_TRUE(works_on());
+  EXPECT_EQ(held.held(), 2) << "half of the steps, for all servers in trouble";
+  tasks.remove("good");
+  held.open();
+  hanging.open();
+}
+
+TEST_F(StoreTasksTest, AStepForWhichThereIsNoMemoryIsTriedAgain) {
+  testing::ManualClock clock;
+  std::atomic<int> steps = 0;
+  StoreTasks tasks("housekeeping", 1, logger_, clock);
+  tasks.add({"a", "a"}, {busy([&]() -> StepOutcome {
+              if (++steps < 3) throw std::bad_alloc();
+              return StepOutcome::worked;
+            })});
+  EXPECT_TRUE(eventually([&] {
+    clock.advance(seconds{1});
+    return steps >= 5;
+  }));
+  tasks.stop();
+  EXPECT_NE(log_.str().find("housekeeping failed, will be tried again store=a"), std::string::npos)
+      << log_.str();
+}
+
 TEST_F(StoreTasksTest, OneThatFailsIsLoggedAndAskedByNoneOfItsTasksForAWhile) {
   Watched<std::vector<SteadyTime>> failures;
   std::atomic<int> steps = 0;
@@ -215,7 +265,7 @@ TEST_F(StoreTasksTest, OneThatFailsIsLoggedAndAskedByNoneOfItsTasksForAWhile) {
     failures.change([](auto& times) { times.push_back(std::chrono::steady_clock::now()); });
     throw Error(ErrorCode::unavailable, "gone");
   };
-  StoreTasks tasks("housekeeping", 2, logger_);
+  StoreTasks tasks("housekeeping", 2, logger_, clock_);
   tasks.add({"down", "down"}, {busy(fail), busy(fail)});
   tasks.add({"up", "up"}, {busy([&] { return ++steps, StepOutcome::worked; })});
   EXPECT_TRUE(eventually([&] { return !failures.get().empty() && steps > 10; }));
@@ -232,7 +282,7 @@ TEST_F(StoreTasksTest, WhatKeepsAStoreAliveIsLetGoWhenItsLastStepHasEnded) {
   std::promise<void> let_go;
   std::promise<void> runs;
   const auto owner = std::make_shared<int>(0);
-  StoreTasks tasks("work", 2, logger_);
+  StoreTasks tasks("work", 2, logger_, clock_);
   tasks.add({"a", "a", owner}, {busy([&] {
               runs.set_value();
               let_go.get_future().wait();
@@ -247,7 +297,7 @@ TEST_F(StoreTasksTest, WhatKeepsAStoreAliveIsLetGoWhenItsLastStepHasEnded) {
 
 TEST_F(StoreTasksTest, AStoreThatWaitsIsLetGoAtOnce) {
   const auto owner = std::make_shared<int>(0);
-  StoreTasks tasks("work", 1, logger_);
+  StoreTasks tasks("work", 1, logger_, clock_);
   tasks.add({"a", "a", owner},
             {{"work", kInterval, kInterval, [] { return StepOutcome::worked; }}});
   tasks.remove("a");
@@ -258,9 +308,31 @@ TEST_F(StoreTasksTest, AStoreThatWaitsIsLetGoAtOnce) {
                [&] { tasks.add({"a", "a"}, {busy([] { return StepOutcome::worked; })}); });
 }
 
+TEST_F(StoreTasksTest, WhatKeepsAStoreAliveMayUseTheTasksAtItsEnd) {
+  HeldSteps held;
+  std::atomic<int> ended = 0;
+  StoreTasks tasks("work", 2, logger_, clock_);
+  const auto owner = [&] {
+    return std::shared_ptr<void>(nullptr, [&](void*) {
+      tasks.remove("none");
+      ++ended;
+    });
+  };
+  tasks.add({"waits", "a", owner()},
+            {{"work", kInterval, kInterval, [] { return StepOutcome::worked; }}});
+  tasks.remove("waits");
+  EXPECT_EQ(ended, 1);
+  tasks.add({"runs", "a", owner()}, {held.task()});
+  EXPECT_TRUE(held.wait_for(1));
+  tasks.remove("runs");
+  EXPECT_EQ(ended, 1);
+  held.open();
+  EXPECT_TRUE(eventually([&] { return ended == 2; }));
+}
+
 TEST_F(StoreTasksTest, AfterAStopNothingRuns) {
   std::atomic<int> steps = 0;
-  StoreTasks tasks("work", 2, logger_);
+  StoreTasks tasks("work", 2, logger_, clock_);
   const auto step = [&] { return ++steps, StepOutcome::worked; };
   tasks.add({"a", "a"}, {busy(step)});
   EXPECT_TRUE(eventually([&] { return steps > 0; }));
