@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "closing.hpp"
+#include "oncebox/engine/closing.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/fleet/set_follower.hpp"
 
@@ -121,7 +121,7 @@ class InboxRouter::Impl {
     const std::lock_guard lock(mutex_);
     const auto found = inboxes_.find(member.get());
     if (found == inboxes_.end()) return;
-    closing_.let_go(std::move(found->second));  // it may have to commit first
+    closing_.let_go(member->server(), std::move(found->second));  // it may have to commit first
     inboxes_.erase(found);
   }
 
@@ -134,7 +134,7 @@ class InboxRouter::Impl {
   std::unordered_map<const MemberStore*, std::shared_ptr<Routed>> inboxes_;
   std::vector<std::string> names_;
   std::optional<std::uint64_t> known_changes_;
-  Closing closing_;
+  engine::Closing closing_{clock_};
   // Last: a set that tells uses the members above.
   const std::shared_ptr<SetFollower> follower_ = std::make_shared<SetFollower>(SetFollower::Calls{
       [](const MemberStorePtr&) {}, [this](const MemberStorePtr& member) { let_go(member); }});

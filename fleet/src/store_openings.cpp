@@ -1,8 +1,6 @@
 #include "store_openings.hpp"
 
-#include <algorithm>
 #include <exception>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -20,117 +18,119 @@ bool may_be_silence(ErrorCode code) {
   return code == ErrorCode::unavailable || code == ErrorCode::timeout;
 }
 
+/// The text, or less of it: this also tells that there is no memory.
+template <class Text>
+std::string text_of(Text make) noexcept {
+  try {
+    return make();
+  } catch (...) {
+    return "no memory";  // short enough to need none
+  }
+}
+
 }  // namespace
 
-StoreOpenings::StoreOpenings(OpenStore open, OnEnd on_end, const Options& options)
-    : open_(std::move(open)), on_end_(std::move(on_end)), options_(options) {
-  slots_.resize(options.threads);
-}
+// The stores of a server share a lane, so nothing is to be kept for others of it.
+StoreOpenings::StoreOpenings(OpenStore open, OnEnd on_end, const Options& options,
+                             const Clock& clock)
+    : open_(std::move(open)),
+      on_end_(std::move(on_end)),
+      options_(options),
+      clock_(clock),
+      calls_({.limits = {.per_server = options.threads, .in_all = options.threads},
+              .threads = options.threads,
+              .threads_kept = 1},
+             clock) {}
 
 StoreOpenings::~StoreOpenings() { stop(); }
 
 void StoreOpenings::add(std::vector<Opening> openings) {
-  Slot here;
-  {
-    const std::lock_guard lock(mutex_);
-    if (is_stopping_) return;
-    waiting_.insert(waiting_.end(), std::make_move_iterator(openings.begin()),
-                    std::make_move_iterator(openings.end()));
-    if (start_thread() || std::ranges::any_of(slots_, &Slot::is_running)) return;
+  const detail::Lock lock(mutex_);
+  if (is_stopping_) return;
+  for (Opening& opening : openings) {
+    Server& server = server_of(opening.server);
+    server.waiting.push_back(std::move(opening));
+    server.lane.want();
   }
-  run(here);
+}
+
+StoreOpenings::Server& StoreOpenings::server_of(const std::string& name) {
+  const auto [place, is_new] = servers_.try_emplace(name);
+  if (!is_new) return place->second;
+  try {
+    place->second.lane =
+        calls_.add({.server = name,
+                    .run =
+                        [this, name](engine::CallKind) {
+                          try_next(name);
+                          return engine::CallEnded{.store = engine::CallEnded::Store::unknown};
+                        },
+                    .width = options_.threads});
+    return place->second;
+  } catch (...) {
+    servers_.erase(place);
+    throw;
+  }
 }
 
 void StoreOpenings::cancel() {
-  const std::lock_guard lock(mutex_);
+  std::list<Opening> dropped;
+  const detail::Lock lock(mutex_);
   is_stopping_ = true;
-  waiting_.clear();
+  for (auto& [name, server] : servers_) dropped.splice(dropped.end(), server.waiting);
 }
 
 void StoreOpenings::stop() {
   cancel();
-  for (Slot& slot : slots_) {
-    if (slot.thread.joinable()) slot.thread.join();
-  }
+  calls_.stop();
 }
 
-std::deque<Opening>::iterator StoreOpenings::next() {
-  return std::ranges::find_if(waiting_, [this](const Opening& opening) {
-    const auto server = servers_.find(opening.server);
-    return server == servers_.end() || !server->second.is_silent || server->second.attempts == 0;
-  });
-}
-
-bool StoreOpenings::start_thread() {
-  if (next() == waiting_.end()) return true;
-  const auto free = std::ranges::find_if(slots_, [](const Slot& slot) { return !slot.is_running; });
-  if (free == slots_.end()) return true;
-  try {
-    // The one before has left the lock for good: it is joined at once.
-    free->thread = std::jthread([this, &slot = *free] { run(slot); });
-    free->is_running = true;
-    return true;
-  } catch (const std::exception&) {
-    return false;  // no thread, or no memory for one
+void StoreOpenings::try_next(const std::string& name) {
+  std::list<Opening> next;
+  {
+    const detail::Lock lock(mutex_);
+    const auto found = servers_.find(name);
+    if (found == servers_.end() || found->second.waiting.empty()) return;
+    Server& server = found->second;
+    next.splice(next.end(), server.waiting, server.waiting.begin());
+    ++server.attempts;
+    if (!server.waiting.empty()) server.lane.want();  // beside this one, if there is room
   }
-}
-
-void StoreOpenings::run(Slot& slot) {
-  for (;;) {
-    std::optional<Opening> opening;
-    {
-      const std::lock_guard lock(mutex_);
-      const auto found = next();
-      if (found == waiting_.end()) {
-        slot.is_running = false;
-        return;
-      }
-      opening = std::move(*found);
-      waiting_.erase(found);
-      ++servers_[opening->server].attempts;
-      (void)start_thread();  // this one goes on anyway
-    }
-    attempt(*opening);
-  }
+  attempt(next.front());
 }
 
 void StoreOpenings::attempt(const Opening& opening) {
-  const auto began = std::chrono::steady_clock::now();
+  const SteadyTime began = clock_.steady();
   Opened opened;
   bool is_silent = false;
   try {
     opened.store = open_(opening.location);
-    if (!opened.store) opened.failure = "what opens stores gave none";
+    if (!opened.store) opened.failure = "the function that opens stores returned none";
   } catch (const Error& error) {
-    opened.failure = error.what();
+    opened.failure = text_of([&] { return std::string(error.what()); });
     is_silent = may_be_silence(error.code()) && names_a_host(opening.server) &&
-                std::chrono::steady_clock::now() - began >= options_.slow_open;
+                clock_.steady() - began >= options_.slow_open;
   } catch (...) {
-    opened.failure = detail::current_exception_text();
+    opened.failure = text_of([] { return detail::current_exception_text(); });
   }
-  const std::string failure = opened.failure;
+  const std::string failure = text_of([&] { return opened.failure; });
   // Before anybody hears of it: what is asked for then is not answered by this attempt.
-  const std::vector<Opening> failed = conclude(opening.server, is_silent);
+  const std::list<Opening> failed = conclude(opening.server, is_silent);
   on_end_(opening, std::move(opened));
-  for (const Opening& same : failed) on_end_(same, {.failure = failure, .was_tried = false});
+  for (const Opening& same : failed) {
+    on_end_(same, {.failure = text_of([&] { return failure; }), .was_tried = false});
+  }
 }
 
-std::vector<Opening> StoreOpenings::conclude(const std::string& name, bool is_silent) {
-  std::vector<Opening> failed;
-  const std::lock_guard lock(mutex_);
-  const auto server = servers_.find(name);
-  server->second.is_silent = is_silent;
-  if (--server->second.attempts == 0 && !is_silent) servers_.erase(server);
-  if (!is_silent) return failed;
-  std::deque<Opening> others;
-  for (Opening& opening : waiting_) {
-    if (opening.server == name) {
-      failed.push_back(std::move(opening));
-    } else {
-      others.push_back(std::move(opening));
-    }
-  }
-  waiting_.swap(others);
+std::list<Opening> StoreOpenings::conclude(const std::string& name, bool is_silent) {
+  std::list<Opening> failed;
+  const detail::Lock lock(mutex_);
+  const auto found = servers_.find(name);
+  Server& server = found->second;
+  server.is_silent = is_silent;
+  server.lane.set_width(is_silent ? 1 : options_.threads);
+  if (is_silent) failed.swap(server.waiting);
+  if (--server.attempts == 0 && !is_silent && server.waiting.empty()) servers_.erase(found);
   return failed;
 }
 

@@ -1,18 +1,17 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/mutex.hpp"
+#include "oncebox/engine/store_calls.hpp"
 #include "oncebox/fleet/store_set.hpp"
 
 namespace oncebox {
@@ -31,7 +30,7 @@ struct Opened {
   bool was_tried = true;  ///< else another store of its server was, for all of them
 };
 
-/// Opens stores on a few threads, which start when they are needed and end when they are not.
+/// Opens stores on a few threads.
 ///
 /// A server that does not answer takes up a thread for as long as a connection may take, for each
 /// of its stores, while others wait. So when an attempt ends as `unavailable` or `timeout` only
@@ -40,20 +39,21 @@ struct Opened {
 /// concern one store. Safe from any thread.
 class StoreOpenings {
  public:
-  /// Called with each result, by any thread; several at once.
+  /// Called with each result, by any thread; several at once. Does not throw.
   using OnEnd = std::function<void(const Opening& opening, Opened opened)>;
   struct Options {
     std::size_t threads;
     Duration slow_open;
   };
 
-  StoreOpenings(OpenStore open, OnEnd on_end, const Options& options);
+  /// The clock is borrowed. Throws when there is no thread to be had.
+  StoreOpenings(OpenStore open, OnEnd on_end, const Options& options, const Clock& clock);
   ~StoreOpenings();
   StoreOpenings(const StoreOpenings&) = delete;
   StoreOpenings& operator=(const StoreOpenings&) = delete;
 
-  /// Tries these, in this order as far as it goes. Does not wait for them, unless there is no
-  /// thread to be had.
+  /// Tries these. Servers take turns, and the stores of each are tried in this order. Does not wait
+  /// for them.
   void add(std::vector<Opening> openings);
   /// No further attempt begins.
   void cancel();
@@ -61,32 +61,29 @@ class StoreOpenings {
   void stop();
 
  private:
+  /// There while stores of it wait or are tried, or it is silent.
   struct Server {
+    std::list<Opening> waiting = {};
     bool is_silent = false;  ///< the last attempt found that it does not answer
     std::size_t attempts = 0;
-  };
-  struct Slot {
-    bool is_running = false;
-    std::jthread thread = {};
+    engine::StoreCalls::Lane lane = {};
   };
 
-  void run(Slot& slot);
-  /// Starts one more thread if there is something for it; false when that is not possible.
-  bool start_thread();
-  [[nodiscard]] std::deque<Opening>::iterator next();
+  Server& server_of(const std::string& name) ONCEBOX_REQUIRES(mutex_);
+  void try_next(const std::string& server);
   void attempt(const Opening& opening);
   /// Notes the end of an attempt, and takes out those that fail with it.
-  std::vector<Opening> conclude(const std::string& server, bool is_silent);
+  [[nodiscard]] std::list<Opening> conclude(const std::string& server, bool is_silent);
 
   const OpenStore open_;
   const OnEnd on_end_;
   const Options options_;
+  const Clock& clock_;
 
-  std::mutex mutex_;
-  std::deque<Opening> waiting_;
-  std::map<std::string, Server> servers_;  // those with attempts under way, or silent
-  bool is_stopping_ = false;
-  std::vector<Slot> slots_;  // last: their threads use the members above
+  detail::Mutex mutex_;
+  std::map<std::string, Server> servers_ ONCEBOX_GUARDED_BY(mutex_);
+  bool is_stopping_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  engine::StoreCalls calls_;  // last: its threads use the members above
 };
 
 }  // namespace oncebox

@@ -17,8 +17,8 @@
 #include <tuple>
 #include <utility>
 
-#include "closing.hpp"
 #include "oncebox/driver/store_url.hpp"
+#include "oncebox/engine/closing.hpp"
 #include "oncebox/engine/exception_text.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
@@ -96,7 +96,7 @@ class StoreSet::Impl {
         openings_(
             std::move(open),
             [this](const Opening& opening, Opened opened) { on_end(opening, std::move(opened)); },
-            {.threads = options_.parallel_opens, .slow_open = options_.slow_open}) {}
+            {.threads = options_.parallel_opens, .slow_open = options_.slow_open}, clock_) {}
 
   ~Impl() {
     openings_.cancel();
@@ -376,7 +376,7 @@ class StoreSet::Impl {
         tell([&](StoreSetListener& listener) { listener.on_removed(member); });
       }
     }
-    for (MemberStorePtr& member : gone) closing_.let_go(std::move(member));
+    for (MemberStorePtr& member : gone) close(std::move(member));
     return result;
   }
 
@@ -425,7 +425,7 @@ class StoreSet::Impl {
   }
 
   /// Of an attempt to open a store.
-  void on_end(const Opening& opening, Opened opened) {
+  void on_end(const Opening& opening, Opened opened) noexcept {
     const std::string& name = opening.location.name;
     MemberStorePtr member;
     try {
@@ -438,13 +438,19 @@ class StoreSet::Impl {
     if (!member) return note_failure(opening, opened);
     {
       const std::lock_guard telling(listening_);
-      if (!put(opening, member)) return closing_.let_go(std::move(member));
+      if (!put(opening, member)) return close(std::move(member));
       tell([&](StoreSetListener& listener) { listener.on_opened(member); });
     }
     member.reset();  // who waits for it may want it closed next, and not by this thread
     logger_.log(LogLevel::info, "store opened", {{"store", name}});
     const std::lock_guard lock(mutex_);
     if (Member* const same = member_of(opening)) end_wait(*same);
+  }
+
+  /// Where nobody waits for it.
+  void close(MemberStorePtr member) noexcept {
+    const std::string& server = member->server();
+    closing_.let_go(server, std::move(member));
   }
 
   /// False when the set does not want it any more.
@@ -467,8 +473,12 @@ class StoreSet::Impl {
       pause = member->backoff = longer(member->backoff, options_.first_retry, options_.max_retry);
       member->retry_at = now + pause;
       if (opened.was_tried) member->tried_at = now;
-      member->failure = opened.failure;
       member->is_opening = false;
+      try {
+        member->failure = opened.failure;
+      } catch (const std::exception&) {
+        member->failure.clear();  // no memory for the reason: it is tried again all the same
+      }
     }
     logger_.log(opened.was_tried ? LogLevel::warning : LogLevel::debug,
                 opened.was_tried ? "store cannot be opened, will be tried again"
@@ -528,7 +538,8 @@ class StoreSet::Impl {
   std::condition_variable tried_;
   std::size_t awaited_ = 0;  // stores that the refresh waits for
 
-  Closing closing_;
+  const SystemClock clock_;
+  engine::Closing closing_{clock_};
   StoreOpenings openings_;  // these two last: they use the members above
   std::jthread thread_;
 };
