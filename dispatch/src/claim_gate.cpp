@@ -19,17 +19,15 @@ ClaimGate::Room ClaimGate::room() const noexcept {
   return {batch, bounds_.buffer_bytes - held};
 }
 
-bool ClaimGate::wait_for_room() {
-  constexpr WakeSignal::Reasons kUrgent =
-      ClaimReasons::kLook | ClaimReasons::kStop | ClaimReasons::kOffer;
+WakeSignal::Reasons ClaimGate::wait_for_room() {
   // Announced before looking: whoever makes room after the look sees the wish.
   wants_room_ = true;
   WakeSignal::Reasons woken = 0;
-  while (room().messages == 0 && (woken & kUrgent) == 0) {
-    woken = signal().wait(ClaimReasons::kRoom | kUrgent);
+  while (room().messages == 0 && (woken & ClaimReasons::kUrgent) == 0) {
+    woken |= signal().wait(ClaimReasons::kRoom | ClaimReasons::kUrgent);
   }
   wants_room_ = false;
-  return (woken & kUrgent) == 0;
+  return woken;
 }
 
 std::size_t ClaimGate::idle_workers() {

@@ -23,6 +23,7 @@ struct ClaimReasons {
   static constexpr WakeSignal::Reasons kStop = 16;
   static constexpr WakeSignal::Reasons kOffer = 32;  ///< its offer was answered
   static constexpr WakeSignal::Reasons kIdle = 64;   ///< a worker has nothing to do
+  static constexpr WakeSignal::Reasons kUrgent = kLook | kStop | kOffer;
   static constexpr WakeSignal::Reasons kAny = kWork | kRoom | kDue | kLook | kStop | kOffer | kIdle;
 };
 
@@ -61,8 +62,9 @@ class ClaimGate final : public RoomHints, public WorkHints {
 
   /// None until a whole batch fits, so that claims do not crumble.
   [[nodiscard]] Room room() const noexcept;
-  /// Waits for room; false when there is a reason to look at the world first.
-  bool wait_for_room();
+  /// Waits for room, and answers why it woke meanwhile. `kUrgent` reasons end the wait without
+  /// room.
+  [[nodiscard]] WakeSignal::Reasons wait_for_room();
   /// From now on there is so much less of it: somebody else may be about to bring it.
   void expect(const Room& expected) noexcept;
 

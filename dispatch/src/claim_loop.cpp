@@ -6,12 +6,6 @@
 
 namespace oncebox::dispatcher {
 
-namespace {
-
-constexpr Duration kFirstFailurePause{100};
-
-}  // namespace
-
 /// Whoever answers it takes the messages in, so that they need not wait for this thread to wake.
 /// The loop outlives the answer.
 class ClaimLoop::Offer final : public ClaimOffer {
@@ -46,23 +40,27 @@ class ClaimLoop::Offer final : public ClaimOffer {
 };
 
 ClaimLoop::ClaimLoop(const Parts& parts, const Settings& settings)
-    : parts_(parts), settings_(settings), poll_in_(settings.poll_interval) {}
+    : parts_(parts),
+      settings_(settings),
+      cycle_({.poll = settings.poll_interval,
+              .longest_poll = settings.max_poll_interval,
+              .longest_rest = settings.max_poll_interval}) {}
 
 void ClaimLoop::run(const std::stop_token& stop) {
   const std::stop_callback on_stop(stop,
                                    [this] { parts_.gate.signal().raise(ClaimReasons::kStop); });
   while (!stop.stop_requested()) {
     recall_offer();
-    if (only_answered_ && parts_.gate.room().messages == 0) {
-      only_answered_ = false;
-      due_.reset();
-    }
-    if (!parts_.gate.wait_for_room()) continue;
-    try {
-      look();
-      failure_pause_ = {};
-    } catch (const std::exception& failure) {
-      pause_after_failure(failure);
+    const WakeSignal::Reasons woken = parts_.gate.wait_for_room();
+    hear(woken);
+    if ((woken & ClaimReasons::kUrgent) != 0) continue;
+    const ClaimCycle::Step step = cycle_.next(parts_.clock.steady());
+    if (step.claims()) {
+      look(step.what);
+    } else if (step.what == ClaimCycle::Do::wait) {
+      wait_for_work();
+    } else {
+      hear(parts_.gate.signal().wait_until(ClaimReasons::kLook | ClaimReasons::kStop, step.until));
     }
   }
   recall_offer();
@@ -72,34 +70,53 @@ void ClaimLoop::run(const std::stop_token& stop) {
   }
 }
 
-// After a claim that found everything comes one question for the next due time, and one more claim:
-// what became due between the two would else be missed until the next poll.
-void ClaimLoop::look() {
-  const std::size_t room = parts_.gate.room().messages;
-  if (room == 0) return;
-  const TimePoint now = parts_.clock.now();
-  const ClaimPlans plans = parts_.routes.plan(room, now);
-  if (std::exchange(only_answered_, false)) return wait_for_work(plans);
-  claimed_at_ = now;
-  waits_since_.reset();
-  works_ = parts_.gate.listener()->works.load();
-  if (std::exchange(timed_out_, false)) ask_next_due(plans);
-
-  limited_first_ = !limited_first_;  // so that neither can keep the other from a full buffer
-  const Found first = claim(limited_first_ ? plans.limited : plans.unlimited);
-  const Found second = claim(limited_first_ ? plans.unlimited : plans.limited);
-  if (first == Found::more || second == Found::more) return;
-
-  if (due_) return wait_for_work(plans);
-  ask_next_due(plans);
+void ClaimLoop::hear(WakeSignal::Reasons woken) {
+  if ((woken & ClaimReasons::kWork) != 0) cycle_.on_news();
+  if ((woken & ClaimReasons::kRoom) != 0) cycle_.on_eased();
+  if ((woken & ClaimReasons::kLook) != 0) cycle_.on_look();
 }
 
-void ClaimLoop::ask_next_due(const ClaimPlans& plans) {
-  due_ = kMaxTime;
+void ClaimLoop::look(ClaimCycle::Do what) {
+  const std::size_t room = parts_.gate.room().messages;
+  if (room == 0) return;
+  const auto now = ClaimCycle::Now::of(parts_.clock);
+  works_ = parts_.gate.listener()->works.load();
+  cycle_.begin(what, now);
+  try {
+    const ClaimCycle::Found found = claim(what, room, now.wall);
+    cycle_.found(found, ClaimCycle::Now::of(parts_.clock));
+  } catch (const std::exception& failure) {
+    on_failure(failure);
+  }
+}
+
+ClaimLoop::ClaimCycle::Found ClaimLoop::claim(ClaimCycle::Do what, std::size_t room,
+                                              TimePoint now) {
+  ClaimPlans plans = parts_.routes.plan(room, now);
+  ClaimCycle::Found found{.lacks_room = plans.lacks_room, .room_at = plans.room_at};
+  if (what == ClaimCycle::Do::ask_due_and_claim) {
+    found.due = ask_next_due(plans);
+    plans = parts_.routes.plan(room, now);  // topics may have been paused meanwhile
+    found.lacks_room |= plans.lacks_room;
+    found.room_at = std::min(found.room_at, plans.room_at);
+  }
+  limited_first_ = !limited_first_;  // so that neither can keep the other from a full buffer
+  const auto first = claim(limited_first_ ? plans.limited : plans.unlimited);
+  const auto second = claim(limited_first_ ? plans.unlimited : plans.limited);
+  found.claimed = std::max(first, second);
+  unlimited_ = std::move(plans.unlimited);
+  return found;
+}
+
+std::optional<TimePoint> ClaimLoop::ask_next_due(const ClaimPlans& plans) {
+  parts_.gate.take_due();  // the store knows of it
+  std::optional<TimePoint> earliest;
   for (const auto* plan : {&plans.unlimited, &plans.limited}) {
     if (!*plan) continue;
-    due_ = std::min(*due_, parts_.store.next_due((*plan)->topics).value_or(kMaxTime));
+    const std::optional<TimePoint> due = parts_.store.next_due((*plan)->topics);
+    if (due && (!earliest || *due < *earliest)) earliest = due;
   }
+  return earliest;
 }
 
 ClaimRequest ClaimLoop::request_for(const ClaimPlan& plan, const ClaimGate::Room& room) const {
@@ -111,10 +128,10 @@ ClaimRequest ClaimLoop::request_for(const ClaimPlan& plan, const ClaimGate::Room
           .max_deliveries = settings_.max_deliveries};
 }
 
-ClaimLoop::Found ClaimLoop::claim(const std::optional<ClaimPlan>& plan) {
-  if (!plan) return Found::everything;
+ClaimLoop::ClaimCycle::Claimed ClaimLoop::claim(const std::optional<ClaimPlan>& plan) {
+  if (!plan) return ClaimCycle::Claimed::nothing;
   const ClaimGate::Room room = parts_.gate.room();
-  if (room.messages == 0) return Found::more;
+  if (room.messages == 0) return ClaimCycle::Claimed::full;
 
   const ClaimRequest request = request_for(*plan, room);
   const TimePoint lease_until = parts_.clock.now() + settings_.lease;
@@ -123,15 +140,14 @@ ClaimLoop::Found ClaimLoop::claim(const std::optional<ClaimPlan>& plan) {
   ++parts_.counters.claims;
   if (claimed.empty()) {
     ++parts_.counters.empty_claims;
-    return Found::everything;
+    return ClaimCycle::Claimed::nothing;
   }
   parts_.counters.claim_batch.record(claimed.size());
-  poll_in_ = settings_.poll_interval;
   std::size_t bytes = 0;
   for (const ClaimedMessage& message : claimed) bytes += message.message.payload.size();
   const bool full = claimed.size() == request.limit || bytes > request.max_bytes / 2;
   take_in(std::move(claimed), lease_until);
-  return full ? Found::more : Found::everything;
+  return full ? ClaimCycle::Claimed::full : ClaimCycle::Claimed::some;
 }
 
 void ClaimLoop::take_in(std::vector<ClaimedMessage>&& claimed, TimePoint lease_until) {
@@ -141,14 +157,14 @@ void ClaimLoop::take_in(std::vector<ClaimedMessage>&& claimed, TimePoint lease_u
 // As many as can be begun with at once: the others are for whoever claims first, perhaps in another
 // process. And of topics without limits only, so that an offer that is being answered and a claim
 // do not share the room of a limit.
-void ClaimLoop::make_offer(const std::optional<ClaimPlan>& plan) {
+void ClaimLoop::make_offer() {
   recall_offer();  // it may have been answered by now
-  if (offer_ || !plan) return;
+  if (offer_ || !unlimited_) return;
   ClaimGate::Room room = parts_.gate.room();
   room.messages = std::min(room.messages, parts_.gate.idle_workers());
   if (room.messages == 0) return;
   room.bytes = std::max<std::size_t>(room.bytes / 4, 1);  // leaves room to claim while it is taken
-  offer_ = std::make_shared<Offer>(*this, request_for(*plan, room), works_);
+  offer_ = std::make_shared<Offer>(*this, request_for(*unlimited_, room), works_);
   parts_.store.offer(offer_);
 }
 
@@ -159,7 +175,10 @@ void ClaimLoop::recall_offer() {
   if (!is_over) {
     return parts_.gate.expect({offer_->request().limit, offer_->request().max_bytes});
   }
-  if (due_ && offer_->is_answered()) due_ = std::min(*due_, offer_->lease_until());
+  // The messages can be claimed again when their lease ends: the store was asked before.
+  if (offer_->is_answered()) {
+    cycle_.on_due(offer_->lease_until(), ClaimCycle::Now::of(parts_.clock));
+  }
   offer_.reset();
   parts_.gate.expect({});
 }
@@ -174,54 +193,30 @@ void ClaimLoop::take_offered(std::vector<ClaimedMessage>&& claimed, TimePoint le
                     {{"store", parts_.store_name}, {"reason", failure.what()}});
 }
 
-void ClaimLoop::wait_for_work(const ClaimPlans& plans) {
-  // A time that had come before the claim did not help it: the store's clock is behind ours.
-  TimePoint due = std::min(*std::exchange(due_, std::nullopt), plans.room_at);
-  if (due <= claimed_at_) due = kMaxTime;
-
-  // Answers do not postpone the poll.
-  if (!waits_since_) waits_since_ = std::chrono::steady_clock::now();
-  const SteadyTime poll_at = *waits_since_ + poll_in_;
-  make_offer(plans.unlimited);
+// Ends when the cycle wants to claim, and when the offer was answered: then there may be less room.
+void ClaimLoop::wait_for_work() {
+  bool wants_to_offer = true;
   for (;;) {
-    due = std::min(due, parts_.gate.take_due());
-    const TimePoint now = parts_.clock.now();
-    if (due <= now) return;
-    const SteadyTime due_at = std::chrono::steady_clock::now() + std::min(due - now, poll_in_);
-    const auto woken =
-        parts_.gate.signal().wait_until(ClaimReasons::kAny, std::min(due_at, poll_at));
-    constexpr WakeSignal::Reasons kNothingToClaim = ClaimReasons::kDue | ClaimReasons::kIdle;
-    const WakeSignal::Reasons others = woken & ~kNothingToClaim;
-    if (woken != 0 && others == 0) {
-      const bool is_offering = offer_ && !offer_->is_answered();
-      if ((woken & ClaimReasons::kIdle) != 0 && !is_offering) make_offer(plans.unlimited);
-      continue;
-    }
-    if (others == ClaimReasons::kOffer) {
-      only_answered_ = true;
-      due_ = std::min(due, parts_.gate.take_due());
-      return;
-    }
-    if (woken != 0) return;
-    timed_out_ = true;
-    const bool is_poll = std::chrono::steady_clock::now() >= poll_at;
-    if (is_poll) poll_in_ = std::min(poll_in_ * 2, settings_.max_poll_interval);
-    return;
+    const auto now = ClaimCycle::Now::of(parts_.clock);
+    const TimePoint due = parts_.gate.take_due();
+    if (due != kMaxTime) cycle_.on_due(due, now);
+    const ClaimCycle::Step step = cycle_.next(now.steady);
+    if (step.what != ClaimCycle::Do::wait) return;
+    const bool is_offering = offer_ && !offer_->is_answered();
+    if (wants_to_offer && !is_offering) make_offer();
+    const auto woken = parts_.gate.signal().wait_until(ClaimReasons::kAny, step.until);
+    hear(woken);
+    if ((woken & (ClaimReasons::kOffer | ClaimReasons::kStop)) != 0) return;
+    wants_to_offer = (woken & ClaimReasons::kIdle) != 0;
   }
 }
 
-void ClaimLoop::pause_after_failure(const std::exception& failure) {
+void ClaimLoop::on_failure(const std::exception& failure) {
   ++parts_.counters.failed_store_calls;
-  const Duration longest = std::max(settings_.max_poll_interval, kFirstFailurePause);
-  failure_pause_ = std::clamp(failure_pause_ * 2, kFirstFailurePause, longest);
+  const Duration pause = cycle_.failed(ClaimCycle::Now::of(parts_.clock));
   parts_.logger.log(
       LogLevel::warning, "claim failed, will be tried again",
-      {{"store", parts_.store_name}, {"pause_ms", failure_pause_}, {"reason", failure.what()}});
-  due_.reset();
-  only_answered_ = false;
-  // Notifications do not count: a store that is in trouble is left alone for a while.
-  parts_.gate.signal().wait_until(ClaimReasons::kLook | ClaimReasons::kStop,
-                                  std::chrono::steady_clock::now() + failure_pause_);
+      {{"store", parts_.store_name}, {"pause_ms", pause}, {"reason", failure.what()}});
 }
 
 }  // namespace oncebox::dispatcher

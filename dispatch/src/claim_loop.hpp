@@ -1,7 +1,8 @@
 #pragma once
 
-#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -13,6 +14,7 @@
 #include "counters.hpp"
 #include "in_flight.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/engine/claim_cycle.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/queue_store.hpp"
 #include "routes.hpp"
@@ -20,8 +22,7 @@
 namespace oncebox::dispatcher {
 
 /// Claims ahead of the workers, for those topics that have room, and hands what it gets to them.
-/// While there is nothing to claim it waits for a notification, for the next message that becomes
-/// due, or for a poll whose interval grows. Meanwhile it offers to take what is enqueued.
+/// Its cycle says when; while it waits, it offers to take what is enqueued.
 class ClaimLoop {
  public:
   struct Parts {
@@ -52,31 +53,28 @@ class ClaimLoop {
 
  private:
   class Offer;
-  enum class Found { everything, more };  // whether there may be more to claim at once
+  using ClaimCycle = engine::ClaimCycle;
 
-  void look();
+  void look(ClaimCycle::Do what);
+  ClaimCycle::Found claim(ClaimCycle::Do what, std::size_t room, TimePoint now);
+  ClaimCycle::Claimed claim(const std::optional<ClaimPlan>& plan);
   [[nodiscard]] ClaimRequest request_for(const ClaimPlan& plan, const ClaimGate::Room& room) const;
-  Found claim(const std::optional<ClaimPlan>& plan);
   void take_in(std::vector<ClaimedMessage>&& claimed, TimePoint lease_until);
-  void ask_next_due(const ClaimPlans& plans);
-  void make_offer(const std::optional<ClaimPlan>& plan);
+  [[nodiscard]] std::optional<TimePoint> ask_next_due(const ClaimPlans& plans);
+  void make_offer();
   void recall_offer();
   void take_offered(std::vector<ClaimedMessage>&& claimed, TimePoint lease_until) noexcept;
-  void wait_for_work(const ClaimPlans& plans);
-  void pause_after_failure(const std::exception& failure);
+  void wait_for_work();
+  void hear(WakeSignal::Reasons woken);
+  void on_failure(const std::exception& failure);
 
   const Parts parts_;
   const Settings settings_;
+  ClaimCycle cycle_;
   bool limited_first_ = false;
-  Duration poll_in_;
-  std::optional<SteadyTime> waits_since_;  // the last claim
-  bool timed_out_ = false;                 // the last wait ended by itself
-  std::optional<TimePoint> due_;           // asked since the last wait; `kMaxTime`: nothing
-  std::shared_ptr<Offer> offer_;           // not answered, as far as this thread knows
-  bool only_answered_ = false;             // the last wait ended by an answer and nothing else
-  std::uint64_t works_ = 0;                // what the listener had heard before the last claim
-  TimePoint claimed_at_{};
-  Duration failure_pause_{0};
+  std::optional<ClaimPlan> unlimited_;  // of the last claim: what may be offered while it waits
+  std::shared_ptr<Offer> offer_;        // not answered, as far as this thread knows
+  std::uint64_t works_ = 0;             // what the listener had heard before the last claim
 };
 
 }  // namespace oncebox::dispatcher

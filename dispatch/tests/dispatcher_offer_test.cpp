@@ -154,6 +154,17 @@ TEST_F(DispatcherOfferTest, WhatIsHandedOverIsHandledWithoutAClaim) {
   EXPECT_EQ(record(std::to_string(sent)).history.deliveries, 1);
 }
 
+TEST_F(DispatcherOfferTest, TheEndOfALeaseThatWasHandedOverIsNotWaitedForByPolling) {
+  note_calls();
+  DispatcherOptions options = no_polls();
+  options.lease = Duration{40};
+  const auto ending = start_offering(options);
+  ASSERT_TRUE(offering_.wait_for_offers(1));
+  for (int i = 0; offering_.handed_over() == 0; ++i) offering_.enqueue(message(std::to_string(i)));
+  const int claims = offering_probe_.calls("claim");
+  EXPECT_TRUE(offering_probe_.wait_for_calls("claim", claims + 1));
+}
+
 TEST_F(DispatcherOfferTest, StatisticsCountWhatIsHandedOverAsAClaim) {
   RecordProperty("requirement", "MSG-09");
   CountingObserver counting;

@@ -209,13 +209,28 @@ TEST(DispatcherClaimGate, StopIsNotPassedOverWhenThereIsRoomAsWell) {
     ready.push(std::span(&one, 1));
     bool has_room = false;
     {
-      const std::jthread waiter([&] { has_room = gate.wait_for_room(); });
+      const std::jthread waiter([&] { has_room = gate.wait_for_room() == 0; });
       for (int i = 0; i < round; ++i) std::this_thread::yield();  // sometimes it sleeps by then
       ASSERT_NE(ready.try_pop(), nullptr);
       gate.signal().raise(ClaimReasons::kStop);
     }
     const auto left = gate.signal().wait_until(ClaimReasons::kStop, SteadyTime::min());
     EXPECT_EQ(has_room, left != 0) << "round " << round;
+  }
+}
+
+TEST(DispatcherClaimGate, RoomThatIsMadeWhileItLooksIsNotMissed) {
+  InFlight message;
+  InFlight* const one = &message;
+  ReadyQueue ready(1);
+  const InFlightTable table(1);
+  ClaimGate gate({.batch_size = 1, .max_buffered = 1, .buffer_bytes = 1'000}, ready, table);
+  for (int round = 0; round < 100; ++round) {
+    ready.push(std::span(&one, 1));
+    const std::jthread waiter([&] { (void)gate.wait_for_room(); });
+    for (int i = 0; i < round % 10; ++i) std::this_thread::yield();  // sometimes it sleeps by then
+    ASSERT_NE(ready.try_pop(), nullptr);
+    gate.on_room();
   }
 }
 

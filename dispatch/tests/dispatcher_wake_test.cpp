@@ -81,6 +81,44 @@ TEST_F(DispatcherWakeTest, TheNextOfAPartitionComesWhenTheFirstIsSettled) {
   EXPECT_TRUE(handled_.wait_for(50));
 }
 
+TEST_F(DispatcherWakeTest, ADueTimeThatWasAskedForBeforeFullClaimsIsAskedForAgain) {
+  count_calls();
+  const TimePoint begin = clock_.now();
+  for (const auto& [id, due] : {std::pair{"first", 5}, {"second", 5}, {"later", 10}}) {
+    Message waiting = message(id);
+    waiting.due_at = begin + Duration{due};
+    enqueue(waiting);
+  }
+  // The third claim follows the wait for the first message: by then the question was answered.
+  probe_.set_plan([&](std::string_view call) {
+    if (call == "claim" && probe_.calls("claim") == 3) clock_.set(begin + Duration{5});
+    return testing::Fault::none;
+  });
+  DispatcherOptions options = no_polls();
+  options.batch_size = 1;
+  const auto ending = start(options);
+  ASSERT_TRUE(handled_.wait_for(2));
+  ASSERT_TRUE(probe_.wait_for_calls("next_due", 3));
+  clock_.set(begin + Duration{10});
+  EXPECT_TRUE(handled_.wait_for(3));
+}
+
+TEST_F(DispatcherWakeTest, AStoreWhoseClockIsBehindIsAskedAgainSoon) {
+  testing::FakeClock clock_of_store;
+  memory::MemoryStore store(clock_of_store);
+  StoreProbe probe(store.inbox());
+  count_calls();
+  Message waiting = message("m");
+  waiting.due_at = clock_of_store.now() + seconds{1};
+  store.inbox().enqueue(waiting);
+  clock_.advance(seconds{2});
+  Dispatcher dispatcher(probe.store(), handlers_, no_polls(), logger_, *observer_, clock_);
+  dispatcher.start();
+  ASSERT_TRUE(probe.wait_for_calls("claim", 4)) << "no poll is needed";
+  clock_of_store.advance(seconds{1});
+  EXPECT_TRUE(handled_.wait_for(1));
+}
+
 TEST_F(DispatcherWakeTest, WakeLooksAtTheClockAgain) {
   count_calls();
   Message later = message("m");
