@@ -11,8 +11,6 @@ namespace oncebox::dispatcher {
 
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
-
 /// How long a store rests that cannot be worked on for lack of threads or memory.
 constexpr Duration kFirstPutOff{100};
 constexpr Duration kLongestPutOff = std::chrono::minutes{1};
@@ -36,7 +34,9 @@ class LaneListener final : public WorkListener {
 }  // namespace
 
 SetScheduler::SetScheduler(const Parts& parts)
-    : parts_(parts), most_troubled_(std::max<std::size_t>(parts.options.calls_per_server / 2, 1)) {}
+    : parts_(parts),
+      most_troubled_(std::max<std::size_t>(parts.options.calls_per_server / 2, 1)),
+      put_off_pause_({.first = kFirstPutOff, .longest = kLongestPutOff}) {}
 
 SetScheduler::~SetScheduler() = default;
 
@@ -62,7 +62,7 @@ void SetScheduler::on_opened(const MemberStorePtr& member) noexcept try {
   try {
     add_lane(member);
   } catch (...) {
-    if (put_off_.empty()) put_off_until_ = SteadyClock::now() + kFirstPutOff;
+    if (put_off_.empty()) put_off_until_ = parts_.clock.steady() + put_off_pause_.pause();
     put_off_.push_back(member);
     care_.notify_one();
     log_put_off(*member);
@@ -89,7 +89,7 @@ void SetScheduler::add_lane(const MemberStorePtr& member) {
   ++lane->server->lanes;
   try {
     lanes_.emplace(lane.get(), lane);
-    make_hungry(lane);
+    plan_look(lane);
     if (!parts_.options.dispatcher.reap_interval) return;
     // Spread over one more interval, so that many stores that were opened together do not go on
     // doing everything together.
@@ -164,7 +164,7 @@ void SetScheduler::on_removed(const MemberStorePtr& member) noexcept try {
     if (found == lanes_.end()) return;
     lane = found->second;
     lane->state.is_removed = true;
-    lane->state.gives_up_at = SteadyClock::now() + parts_.options.dispatcher.lease;
+    lane->state.gives_up_at = parts_.clock.steady() + parts_.options.dispatcher.lease;
     lane->keeper().stop_reaping();
     satisfy(lane);
     // Under the lock: what is taken out keeps those waiting who would destroy what this needs.
@@ -206,7 +206,7 @@ void SetScheduler::on_verdicts(StoreLane& lane) noexcept {
 void SetScheduler::settle_soon(const LanePtr& lane) {
   LaneState& state = lane->state;
   if (!state.wants_to_settle || state.is_queued_to_settle || state.is_settling) return;
-  if (state.settle_at > SteadyClock::now()) return;  // a timer tells when it may
+  if (state.settle_at > parts_.clock.steady()) return;  // a timer tells when it may
   state.is_queued_to_settle = true;
   lane->server->to_settle.push_back(lane);
   lane->server->work.notify_one();
@@ -218,21 +218,16 @@ void SetScheduler::on_news_of(const StoreLane* lane) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = lanes_.find(lane);
   if (found == lanes_.end()) return;
-  found->second->state.asks_due = false;
-  make_hungry(found->second);
+  found->second->cycle.on_news();
+  plan_look(found->second);
 }
 
 void SetScheduler::on_due(StoreLane& lane, TimePoint time) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = lanes_.find(&lane);
   if (found == lanes_.end()) return;
-  look_at(found->second, steady_time_of(time));
-}
-
-// A time that is far away comes as a day, so that no clock overflows; then it is asked for again.
-SteadyTime SetScheduler::steady_time_of(TimePoint time) const {
-  if (time == kMaxTime) return SteadyTime::max();
-  return SteadyClock::now() + std::min(time - parts_.clock.now(), Duration{std::chrono::days{1}});
+  found->second->cycle.on_due(time, ClaimCycle::Now::of(parts_.clock));
+  plan_look(found->second);
 }
 
 void SetScheduler::on_room() noexcept {
@@ -247,7 +242,9 @@ void SetScheduler::on_limit_eased() noexcept {
   ++eases_;
   if (!std::exchange(any_waits_for_limits_, false)) return;
   for (const auto& [key, lane] : lanes_) {
-    if (std::exchange(lane->state.waits_for_limits, false)) make_hungry(lane);
+    if (lane->state.is_hungry) continue;
+    lane->cycle.on_eased();
+    plan_look(lane);
   }
 }
 
@@ -255,9 +252,8 @@ void SetScheduler::wake() noexcept {
   const std::lock_guard lock(mutex_);
   for (const auto& [key, lane] : lanes_) {
     LaneState& state = lane->state;
-    state.rests_until = {};
-    state.asks_due = true;
-    make_hungry(lane);
+    lane->cycle.on_look();
+    plan_look(lane);
     state.settle_at = {};
     settle_soon(lane);
     if (!std::exchange(state.wants_to_keep, true) && !state.is_keeping) {
@@ -269,10 +265,17 @@ void SetScheduler::wake() noexcept {
   care_.notify_one();
 }
 
+void SetScheduler::plan_look(const LanePtr& lane) {
+  const LaneState& state = lane->state;
+  if (state.is_claiming || state.is_removed || is_stopping_) return;
+  const ClaimCycle::Step step = lane->cycle.next(parts_.clock.steady());
+  if (step.claims()) return make_hungry(lane);
+  satisfy(lane);
+  look_at(lane, step.until);
+}
+
 void SetScheduler::make_hungry(const LanePtr& lane) {
   LaneState& state = lane->state;
-  ++state.heard;
-  if (is_stopping_ || state.is_removed || state.rests_until > SteadyClock::now()) return;
   if (!state.is_hungry) {
     hungry_.insert(lane);  // may throw: the rest only after it
     state.is_hungry = true;
@@ -346,7 +349,7 @@ void SetScheduler::add_timer(const LanePtr& lane, LaneTimer::Kind kind, SteadyTi
 }
 
 void SetScheduler::take_due_timers(DatabaseServer& server) {
-  const SteadyTime now = SteadyClock::now();
+  const SteadyTime now = parts_.clock.steady();
   while (!server.timers.empty() && server.timers.top().at <= now) {
     const LaneTimer timer = server.timers.top();
     server.timers.pop();
@@ -358,15 +361,12 @@ void SetScheduler::ring(const LaneTimer& timer) {
   const LanePtr lane = timer.lane.lock();
   if (!lane || !lanes_.contains(lane.get())) return;
   LaneState& state = lane->state;
-  const SteadyTime now = SteadyClock::now();
+  const SteadyTime now = parts_.clock.steady();
   switch (timer.kind) {
     case LaneTimer::Kind::look:
       if (state.look_at > now) return;
       state.look_at = SteadyTime::max();
-      if (state.rests_until > now) return look_at(lane, state.rests_until);
-      if (!state.is_hungry) state.asks_due = true;
-      make_hungry(lane);
-      return;
+      return plan_look(lane);
     case LaneTimer::Kind::settle:
       return settle_soon(lane);
     case LaneTimer::Kind::keep:
@@ -392,7 +392,7 @@ void SetScheduler::care() {
     if (threads_end_) return;
     if (put_off_.empty() || is_stopping_) {
       care_.wait(lock);
-    } else if (SteadyClock::now() < put_off_until_) {
+    } else if (parts_.clock.steady() < put_off_until_) {
       care_.wait_until(lock, put_off_until_);
     } else {
       try_put_off();
@@ -425,9 +425,8 @@ void SetScheduler::try_put_off() {
       return false;
     }
   });
-  put_off_pause_ = std::clamp(put_off_pause_ * 2, kFirstPutOff, kLongestPutOff);
-  if (put_off_.empty()) put_off_pause_ = Duration::zero();
-  put_off_until_ = SteadyClock::now() + put_off_pause_;
+  put_off_until_ = parts_.clock.steady() + put_off_pause_.take();
+  if (put_off_.empty()) put_off_pause_.reset();
 }
 
 // Settlements and leases ------------------------------------------------------------------------
@@ -462,13 +461,13 @@ void SetScheduler::settle(const LanePtr& lane, Lock& lock) {
   state.wants_to_settle = false;
   state.is_queued_to_settle = false;
   state.is_settling = true;
-  if (state.gives_up_at <= SteadyClock::now()) lane->settler().stop_repeating();
+  if (state.gives_up_at <= parts_.clock.steady()) lane->settler().stop_repeating();
   lock.unlock();
   const SteadyTime next = lane->settler().step();
   lock.lock();
   state.is_settling = false;
   const bool has_more = next != Settler::kNothingLeft;
-  const bool has_to_wait = has_more && next > SteadyClock::now();
+  const bool has_to_wait = has_more && next > parts_.clock.steady();
   state.is_troubled = has_to_wait;
   state.settle_at = has_to_wait ? next : SteadyTime{};
   state.wants_to_settle |= has_more;

@@ -20,6 +20,8 @@
 #include "fair_ready_queue.hpp"
 #include "oncebox/dispatch/set_dispatcher.hpp"
 #include "oncebox/dispatch/store_selection.hpp"
+#include "oncebox/engine/backoff.hpp"
+#include "oncebox/engine/claim_cycle.hpp"
 #include "oncebox/fleet/store_set.hpp"
 #include "oncebox/observer.hpp"
 #include "routes.hpp"
@@ -137,26 +139,20 @@ class SetScheduler final : public RoomHints,
     const bool counts_;
   };
   class Reservation;
+  using ClaimCycle = engine::ClaimCycle;
   /// A claim to be made.
   struct Look {
     LanePtr lane;
     std::size_t messages = 0;
     std::size_t bytes = 0;
-    bool asks_due = false;
-    std::uint64_t heard = 0;
+    ClaimCycle::Do what{};
     std::uint64_t eases = 0;
   };
   /// What it found.
-  struct Found {
+  struct Found : ClaimCycle::Found {
     std::size_t messages = 0;
-    bool may_be_more = false;
-    bool lacks_room = false;
-    SteadyTime next_at = SteadyTime::max();  ///< when something is due or a limit has room
     std::optional<std::string> failure = {};
   };
-
-  /// When the clock of the stores will say so.
-  [[nodiscard]] SteadyTime steady_time_of(TimePoint time) const;
 
   void run(DatabaseServer& server);
   void wait_for_work(DatabaseServer& server, Lock& lock);
@@ -180,6 +176,8 @@ class SetScheduler final : public RoomHints,
   void conclude(const Look& look, const Found& found);
   void rest(const LanePtr& lane, const std::string& failure);
 
+  /// Does what the cycle of the lane says: it is hungry, or looks at a time.
+  void plan_look(const LanePtr& lane);
   void make_hungry(const LanePtr& lane);
   void satisfy(const LanePtr& lane);
   void look_at(const LanePtr& lane, SteadyTime at);
@@ -226,7 +224,7 @@ class SetScheduler final : public RoomHints,
 
   std::condition_variable care_;
   std::vector<MemberStorePtr> put_off_;  // stores that could not be worked on
-  Duration put_off_pause_{0};
+  engine::Backoff put_off_pause_;
   SteadyTime put_off_until_{};
   std::jthread caretaker_;
 

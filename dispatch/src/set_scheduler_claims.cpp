@@ -8,12 +8,6 @@
 
 namespace oncebox::dispatcher {
 
-namespace {
-
-constexpr Duration kFirstRest{100};
-
-}  // namespace
-
 SetScheduler::LaneRoom SetScheduler::room_for(const StoreLane& lane, std::size_t places) const {
   const DispatcherOptions& options = parts_.options.dispatcher;
   const std::size_t share = parts_.selection.share(*options.max_buffered, hungry_.size());
@@ -71,8 +65,7 @@ std::optional<SetScheduler::Look> SetScheduler::choose(DatabaseServer& server) {
   return Look{.lane = lane,
               .messages = room_for(*lane, places).messages,
               .bytes = bytes_of_claim(),
-              .asks_due = lane->state.asks_due,
-              .heard = lane->state.heard,
+              .what = lane->cycle.next(parts_.clock.steady()).what,
               .eases = eases_};
 }
 
@@ -80,6 +73,7 @@ void SetScheduler::look(const Look& look, Lock& lock) {
   const TroubledJob job(*look.lane);
   LaneState& state = look.lane->state;
   state.is_claiming = true;
+  look.lane->cycle.begin(look.what, ClaimCycle::Now::of(parts_.clock));
   lock.unlock();
   const Found found = claim(look);
   lock.lock();
@@ -110,18 +104,13 @@ class SetScheduler::Reservation {
   const TimePoint since_;
 };
 
-// Asked before the claim, the next due time misses nothing: what was due by then is claimed.
 SetScheduler::Found SetScheduler::claim(const Look& look) {
   Found found;
   try {
     if (!look.lane->state.listens) look.lane->store().listen(look.lane->listener);
     look.lane->state.listens = true;
     const TimePoint now = parts_.clock.now();
-    if (look.asks_due) {
-      const TimePoint due = look.lane->store().next_due().value_or(kMaxTime);
-      // A time that has come already does not help: the store's clock is behind ours.
-      if (due > now) found.next_at = steady_time_of(due);
-    }
+    if (look.what == ClaimCycle::Do::ask_due_and_claim) found.due = look.lane->store().next_due();
     ClaimPlans plans;
     bool limited_first = false;
     {
@@ -132,7 +121,7 @@ SetScheduler::Found SetScheduler::claim(const Look& look) {
     }
     const Reservation reservation(*this, plans.limited, now);
     found.lacks_room = plans.lacks_room;
-    found.next_at = std::min(found.next_at, steady_time_of(plans.room_at));
+    found.room_at = plans.room_at;
     for (const auto* plan : {limited_first ? &plans.limited : &plans.unlimited,
                              limited_first ? &plans.unlimited : &plans.limited}) {
       if (*plan) claim(look, **plan, found);
@@ -147,7 +136,7 @@ void SetScheduler::claim(const Look& look, const ClaimPlan& plan, Found& found) 
   const DispatcherOptions& options = parts_.options.dispatcher;
   const std::size_t limit = std::min(plan.limit, look.messages - found.messages);
   if (limit == 0) {
-    found.may_be_more = true;
+    found.claimed = ClaimCycle::Claimed::full;
     return;
   }
   const ClaimRequest request{.owner = *options.owner,
@@ -165,7 +154,8 @@ void SetScheduler::claim(const Look& look, const ClaimPlan& plan, Found& found) 
   }
   parts_.counters.claim_batch.record(claimed.size());
   found.messages += claimed.size();
-  found.may_be_more = true;
+  found.claimed = std::max(found.claimed, claimed.size() == limit ? ClaimCycle::Claimed::full
+                                                                  : ClaimCycle::Claimed::some);
   admission_->take_in(look.lane->table(), look.lane->origin(), std::move(claimed), lease_until,
                       [this, &look] {
                         const std::lock_guard selecting(selection_mutex_);
@@ -177,47 +167,29 @@ void SetScheduler::conclude(const Look& look, const Found& found) {
   const LanePtr& lane = look.lane;
   LaneState& state = lane->state;
   if (lane->table().size() > 0) {
-    const SteadyTime first_round = std::chrono::steady_clock::now() + lane->keeper().round();
+    const SteadyTime first_round = parts_.clock.steady() + lane->keeper().round();
     if (first_round < state.keep_at) {
       state.keep_at = first_round;
       add_timer(lane, LaneTimer::Kind::keep, first_round);
     }
   }
-  if (found.lacks_room) state.waits_for_limits = any_waits_for_limits_ = true;
-  if (found.failure) return rest(lane, *found.failure);
-  state.is_troubled = false;
-  state.failure_pause = {};
-  if (found.messages > 0) {
-    state.poll_in = parts_.options.dispatcher.poll_interval;
-    if (state.heard == look.heard) state.asks_due = true;
-    return;  // there may be more: it stays hungry until a claim finds nothing
+  if (found.lacks_room) any_waits_for_limits_ = true;
+  if (found.failure) {
+    rest(lane, *found.failure);
+  } else {
+    state.is_troubled = false;
+    if (eases_ != look.eases) lane->cycle.on_eased();
+    lane->cycle.found(found, ClaimCycle::Now::of(parts_.clock));
   }
-  if (state.heard != look.heard || found.may_be_more) return;
-  if (found.lacks_room && eases_ != look.eases) return;  // a limit was eased meanwhile
-  if (!look.asks_due) {
-    state.asks_due = true;
-    return;
-  }
-  satisfy(lane);
-  const SteadyTime poll_at = std::chrono::steady_clock::now() + state.poll_in;
-  state.poll_in = std::min(state.poll_in * 2, state.max_poll);
-  look_at(lane, std::min(found.next_at, poll_at));
+  plan_look(lane);
 }
 
-// Notifications do not count meanwhile: a store that is in trouble is left alone for a while.
 void SetScheduler::rest(const LanePtr& lane, const std::string& failure) {
   ++parts_.counters.failed_store_calls;
-  LaneState& state = lane->state;
-  const Duration longest = std::max(parts_.options.dispatcher.max_poll_interval, kFirstRest);
-  state.failure_pause = std::clamp(state.failure_pause * 2, kFirstRest, longest);
-  state.is_troubled = true;
-  state.asks_due = true;  // a call that needs nothing goes first
-  satisfy(lane);
-  state.rests_until = std::chrono::steady_clock::now() + state.failure_pause;
-  look_at(lane, state.rests_until);
-  parts_.logger.log(
-      LogLevel::warning, "claim failed, will be tried again",
-      {{"store", lane->name()}, {"pause_ms", state.failure_pause}, {"reason", failure}});
+  lane->state.is_troubled = true;
+  const Duration pause = lane->cycle.failed(ClaimCycle::Now::of(parts_.clock));
+  parts_.logger.log(LogLevel::warning, "claim failed, will be tried again",
+                    {{"store", lane->name()}, {"pause_ms", pause}, {"reason", failure}});
 }
 
 }  // namespace oncebox::dispatcher

@@ -4,9 +4,22 @@
 
 namespace oncebox::dispatcher {
 
+namespace {
+
+// A store that tells of work needs few polls.
+engine::ClaimCycle::Settings cycle_of(MemberStore& member, const StoreLane::Parts& parts) {
+  const bool notifies = member.store().capabilities().notifies;
+  return {.poll = parts.options.poll_interval,
+          .longest_poll = notifies ? parts.notified_poll_interval : parts.options.max_poll_interval,
+          .longest_rest = parts.options.max_poll_interval};
+}
+
+}  // namespace
+
 StoreLane::StoreLane(MemberStorePtr member, Observer& observer, const Parts& parts,
                      LaneEvents& events)
-    : member_(std::move(member)),
+    : cycle(cycle_of(*member, parts)),
+      member_(std::move(member)),
       events_(events),
       store_(member_->store().inbox(), member_->name(), parts.logger, observer, parts.clock),
       table_(parts.capacity),
@@ -16,10 +29,6 @@ StoreLane::StoreLane(MemberStorePtr member, Observer& observer, const Parts& par
       origin_{member_->name(), settler_, observer, store_.transactional()},
       keeper_({store_, table_, parts.ready, parts.workers, parts.counters, parts.logger, observer,
                parts.clock, member_->name()},
-              {parts.options.lease, parts.options.reap_interval, *parts.options.max_deliveries}) {
-  const bool notifies = member_->store().capabilities().notifies;
-  state.poll_in = parts.options.poll_interval;
-  state.max_poll = notifies ? parts.notified_poll_interval : parts.options.max_poll_interval;
-}
+              {parts.options.lease, parts.options.reap_interval, *parts.options.max_deliveries}) {}
 
 }  // namespace oncebox::dispatcher

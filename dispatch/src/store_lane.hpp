@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -13,6 +12,7 @@
 #include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/driver/observed_queue_store.hpp"
 #include "oncebox/driver/work_listener.hpp"
+#include "oncebox/engine/claim_cycle.hpp"
 #include "oncebox/fleet/store_set.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/observer.hpp"
@@ -40,20 +40,12 @@ struct LaneState {
   bool is_removed = false;  ///< from the set: it is only finished with
   bool listens = false;
 
-  // Claims.
-  bool is_hungry = false;         ///< there may be something to claim
-  bool is_claiming = false;       ///< by some thread, now
-  bool waits_for_limits = false;  ///< of topics, which have no room
-  bool asks_due = false;          ///< the next look asks for the next due time first
-  std::uint64_t heard = 0;        ///< how often there was news
-  Duration poll_in{0};
-  Duration max_poll{0};
-  SteadyTime look_at = SteadyTime::max();
+  // Claims; when is said by the cycle of the lane.
+  bool is_hungry = false;                  ///< the cycle wants to claim, or does
+  bool is_claiming = false;                ///< by some thread, now
+  SteadyTime look_at = SteadyTime::max();  ///< of the earliest timer
 
-  // Trouble.
   bool is_troubled = false;  ///< its last call failed
-  Duration failure_pause{0};
-  SteadyTime rests_until{};
 
   // Settlements and leases.
   bool wants_to_settle = false;
@@ -97,6 +89,7 @@ class StoreLane final : public WorkHints {
   void on_claimable() noexcept override { events_.on_work(*this); }
 
   LaneState state;
+  engine::ClaimCycle cycle;  ///< guarded by the scheduler, too
   DatabaseServer* server = nullptr;
   std::shared_ptr<WorkListener> listener;
 

@@ -1,0 +1,134 @@
+// When a dispatcher over many stores claims from which of them. No poll comes in these tests.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "set_dispatcher_fixture.hpp"
+
+namespace oncebox {
+namespace {
+
+class SetDispatcherClaimsTest : public SetDispatcherTest {
+ protected:
+  static SetDispatcherOptions no_polls() {
+    constexpr Duration kLong = std::chrono::hours{20};
+    return {.dispatcher = {.poll_interval = kLong, .max_poll_interval = kLong},
+            .notified_poll_interval = kLong};
+  }
+};
+
+TEST_F(SetDispatcherClaimsTest, AClaimThatHangsTakesNoRoomInTheBuffer) {
+  list({{"a", "1"}, {"b", "2"}});
+  Watched<bool> hangs{false};
+  store("a").probe().set_plan([&](std::string_view call) {
+    if (call != "claim") return testing::Fault::none;
+    hangs.change([](bool& value) { value = true; });
+    gate_.pass();
+    return testing::Fault::none;
+  });
+  note_stores();
+  SetDispatcherOptions options = no_polls();
+  options.dispatcher.workers = 1;
+  options.dispatcher.batch_size = 1;
+  options.dispatcher.max_buffered = 1;
+  const auto ending = start(options);
+  ASSERT_TRUE(hangs.wait_for(true));
+  enqueue_many("b", 5);
+  ASSERT_TRUE(wait_for_handled(5));
+  EXPECT_EQ(handled(), "bbbbb");
+}
+
+TEST_F(SetDispatcherClaimsTest, RoomThatIsMadeWhileSomebodyLooksForItIsNotMissed) {
+  list({{"a", "1"}});
+  enqueue_many("a", 500);
+  note_stores();
+  SetDispatcherOptions options = no_polls();
+  options.dispatcher.workers = 2;
+  options.dispatcher.batch_size = 1;
+  options.dispatcher.max_buffered = 1;
+  const auto ending = start(options);
+  EXPECT_TRUE(wait_for_handled(500));
+}
+
+TEST_F(SetDispatcherClaimsTest, ALimitThatEasesDuringTheLastClaimIsNotMissed) {
+  list({{"a", "1"}, {"b", "2"}});
+  Gate first_may_end;
+  handlers_.on("limited",
+               [&](const ClaimedMessage&, HandlerContext& context) {
+                 note(context.store());
+                 if (context.store() == "a") first_may_end.pass();
+               },
+               {.max_concurrency = 1});
+  handlers_.on("*", [](const ClaimedMessage&, HandlerContext&) {});
+  enqueue("a", "m1", "limited");
+  // Holds up the claim of b that follows the question for the next due time, after it was planned
+  // without room for the limited topic.
+  std::atomic<bool> is_armed = false;
+  std::atomic<bool> has_asked = false;
+  Watched<bool> claims{false};
+  store("b").probe().set_plan([&](std::string_view call) {
+    if (call == "next_due" && is_armed.exchange(false)) has_asked = true;
+    if (call == "claim" && has_asked.exchange(false)) {
+      claims.change([](bool& value) { value = true; });
+      gate_.pass();
+    }
+    return testing::Fault::none;
+  });
+  const auto ending = start(no_polls());
+  ASSERT_TRUE(wait_for_handled(1));
+  ASSERT_TRUE(store("b").probe().wait_for_calls("claim", 2));
+  is_armed = true;
+  enqueue("b", "m1", "limited");
+  ASSERT_TRUE(claims.wait_for(true));
+  first_may_end.open();
+  ASSERT_TRUE(wait_until([&] { return status("a", "m1") == Status::done; }));
+  gate_.open();
+  EXPECT_TRUE(wait_for_handled(2));
+}
+
+TEST_F(SetDispatcherClaimsTest, AfterAFailureItAsksBeforeItClaims) {
+  list({{"a", "1"}});
+  Watched<std::vector<std::string>> calls;
+  store("a").probe().set_plan([&](std::string_view call) {
+    bool is_first = false;
+    calls.change([&](auto& all) {
+      is_first = call == "claim" && std::ranges::count(all, "claim") == 0;
+      all.emplace_back(call);
+    });
+    return is_first ? testing::Fault::before : testing::Fault::none;
+  });
+  enqueue("a", "m1");
+  note_stores();
+  const auto ending = start(no_polls());
+  ASSERT_TRUE(wait_for_handled(1));
+  const std::vector<std::string> all = calls.get();
+  const std::vector<std::string> first(all.begin(), all.begin() + 3);
+  EXPECT_EQ(first, (std::vector<std::string>{"claim", "next_due", "claim"}));
+}
+
+TEST_F(SetDispatcherClaimsTest, AStoreWhoseClockIsBehindIsAskedAgainSoon) {
+  list({{"a", "1"}});
+  store("a").queue().enqueue({.key = {"shop", "m1"},
+                              .topic = "order.created",
+                              .due_at = clock_.now() + std::chrono::seconds{1}});
+  note_stores();
+  const testing::FakeClock ahead(clock_.now() + std::chrono::seconds{2});
+  dispatcher_ = std::make_unique<SetDispatcher>(
+      stores_, handlers_, round_robin(), no_polls(), logger_,
+      [this](const std::string&) -> Observer& { return observer_; }, ahead);
+  const Ending ending(*this);
+  dispatcher_->start();
+  ASSERT_TRUE(store("a").probe().wait_for_calls("claim", 4));
+  clock_.advance(std::chrono::seconds{1});
+  EXPECT_TRUE(wait_for_handled(1));
+}
+
+}  // namespace
+}  // namespace oncebox
