@@ -1,12 +1,15 @@
 #include "api/waiting_claims.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "observe/metrics.hpp"
 #include "oncebox/error.hpp"
 
 namespace oncebox::server {
+
+using engine::ClaimCycle;
 
 namespace {
 
@@ -15,8 +18,8 @@ constexpr std::size_t kMaxAnswerBytes = std::size_t{16} << 20;
 /// Between scans that find nothing.
 constexpr Duration kFirstPause{1};
 constexpr Duration kLongestPause{50};
-/// When a message is due by our clock and cannot be claimed: the store's clock is behind.
-constexpr Duration kClockPause{20};
+/// After that long without a scan the next one may come at once.
+constexpr Duration kForgotten = std::chrono::seconds{1};
 
 bool same_topics(const TopicSelection& left, const TopicSelection& right) {
   return left.only == right.only && left.except == right.except;
@@ -69,7 +72,10 @@ struct WaitingClaims::Look {
 };
 
 WaitingClaims::WaitingClaims(const Parts& parts, Settings settings)
-    : parts_(parts), settings_(std::move(settings)) {}
+    : parts_(parts),
+      settings_(std::move(settings)),
+      cycle_({.poll = settings_.poll, .longest_poll = settings_.poll, .longest_rest = {}}),
+      pause_({.first = kFirstPause, .longest = kLongestPause}) {}
 
 std::shared_ptr<WaitingClaims> WaitingClaims::self() {
   auto holder = parts_.holder.lock();
@@ -89,7 +95,7 @@ void WaitingClaims::claim(const ExchangePtr& exchange, wire::ClaimCall call) {
   }
   call.wait = std::min(call.wait, wire::ClaimCall::kMaxWait);
   note_max_deliveries(call.request.max_deliveries);
-  const SteadyTime deadline = std::chrono::steady_clock::now() + call.wait;
+  const SteadyTime deadline = parts_.clock.steady() + call.wait;
   auto claim = std::make_shared<Claim>(
       Claim{.exchange = exchange, .call = std::move(call), .deadline = deadline});
   exchange->on_gone([self = std::weak_ptr(self()), weak = std::weak_ptr<Claim>(claim)] {
@@ -113,8 +119,8 @@ void WaitingClaims::note_max_deliveries(int asked) noexcept {
   }
 }
 
-// After a claim that found nothing comes the question for the next due time, and one more claim:
-// what became due between the two would else be missed.
+// After a claim that found nothing comes the question for the next due time, and one more claim, as
+// the cycle wants it.
 void WaitingClaims::try_first(const ClaimPtr& claim) {
   bool is_gone = false;
   {
@@ -127,15 +133,14 @@ void WaitingClaims::try_first(const ClaimPtr& claim) {
   if (claim->call.wait <= Duration{0}) return end_empty(*claim);
 
   listen();
-  const std::uint64_t seen_work = work_.load();
-  std::optional<TimePoint> due;
+  Tried tried{.began = ClaimCycle::Now::of(parts_.clock), .seen_work = work_.load()};
   const auto topics = without_paused(claim->call.request.topics, *parts_.paused.current());
   if (topics) {
-    due = parts_.queue.next_due(*topics);
+    tried.due = parts_.queue.next_due(*topics);
     messages = take(*claim);
     if (!messages.empty()) return deliver(claim, std::move(messages));
   }
-  park(claim, seen_work, due);
+  park(claim, tried);
 }
 
 std::vector<ClaimedMessage> WaitingClaims::take(const Claim& claim) {
@@ -234,12 +239,10 @@ void WaitingClaims::fail(const ClaimPtr& claim, const std::exception_ptr& failur
 
 // Waiting -----------------------------------------------------------------------------------------
 
-void WaitingClaims::park(const ClaimPtr& claim, std::uint64_t seen_work,
-                         std::optional<TimePoint> due) {
+void WaitingClaims::park(const ClaimPtr& claim, const Tried& tried) {
   {
     const std::lock_guard lock(mutex_);
-    const SteadyTime now = std::chrono::steady_clock::now();
-    if (!claim->gone && !draining_ && now < claim->deadline) {
+    if (!claim->gone && !draining_ && parts_.clock.steady() < claim->deadline) {
       if (!parts_.places.take()) {
         throw Error(ErrorCode::overloaded, "too many claims wait already");
       }
@@ -254,16 +257,26 @@ void WaitingClaims::park(const ClaimPtr& claim, std::uint64_t seen_work,
             const auto late = weak.lock();
             if (desk && late) desk->expire(late);
           });
-      // Word that came between the claim and this moment found nobody waiting.
-      if (work_.load() != seen_work) {
-        work_came_ = true;
-        request_scan(now);
-      }
-      wake_at(std::min(due ? steady(*due, now) : SteadyTime::max(), now + settings_.poll));
-      return;
+      note(tried);
+      return plan_scan();
     }
   }
   end_empty(*claim);
+}
+
+// The first that waits has just done what a scan does. Later ones add what the cycle does not know.
+void WaitingClaims::note(const Tried& tried) {
+  const auto now = ClaimCycle::Now::of(parts_.clock);
+  const bool is_first = waiting_.size() == 1 && !scanning_;
+  if (is_first) {
+    cycle_.begin(ClaimCycle::Do::ask_due_and_claim, tried.began);
+    cycle_.found({.due = tried.due}, now);
+  } else if (tried.due) {
+    const bool is_late = *tried.due <= tried.began.wall;  // the store's clock is behind
+    cycle_.on_due(is_late ? now.wall + ClaimCycle::kFirstClockPause : *tried.due, now);
+  }
+  // Word that came between the claim and this moment found nobody waiting.
+  if (work_.load() != tried.seen_work) cycle_.on_news();
 }
 
 void WaitingClaims::withdraw(const ClaimPtr& claim) noexcept {
@@ -329,12 +342,15 @@ void WaitingClaims::on_work() noexcept {
   ++work_;
   if (waiting_count_.load() == 0) return;
   const std::lock_guard lock(mutex_);
-  work_came_ = true;
-  request_scan(std::chrono::steady_clock::now());
+  cycle_.on_news();
+  plan_scan();
 }
 
-void WaitingClaims::request_scan(SteadyTime now) {
+void WaitingClaims::plan_scan() {
   if (scanning_ || closed_ || waiting_.empty()) return;
+  const SteadyTime now = parts_.clock.steady();
+  const ClaimCycle::Step step = cycle_.next(now);
+  if (!step.claims()) return wake_at(step.until);
   scanning_ = true;
   const auto begin = [self = self()] {
     self->parts_.calls.submit_own([self]() noexcept { self->scan(); });
@@ -352,21 +368,15 @@ void WaitingClaims::wake_at(SteadyTime time) {
     if (!self) return;
     const std::lock_guard lock(self->mutex_);
     self->wake_timer_ = {};
-    self->request_scan(std::chrono::steady_clock::now());
+    self->plan_scan();
   });
-}
-
-SteadyTime WaitingClaims::steady(TimePoint due, SteadyTime now) const {
-  // A due time may be thousands of years away, which the steady clock cannot tell.
-  const Duration wait = std::min<Duration>(due - parts_.clock.now(), std::chrono::hours{24});
-  return now + (wait > Duration{0} ? wait : kClockPause);
 }
 
 void WaitingClaims::scan() noexcept {
   std::vector<ClaimPtr> waiting;
   {
     const std::lock_guard lock(mutex_);
-    work_came_ = false;
+    cycle_.begin(ClaimCycle::Do::ask_due_and_claim, ClaimCycle::Now::of(parts_.clock));
     waiting.assign(waiting_.begin(), waiting_.end());
   }
   Look look{.paused = parts_.paused.current()};
@@ -378,13 +388,18 @@ void WaitingClaims::scan() noexcept {
   }
 
   const std::lock_guard lock(mutex_);
-  const SteadyTime now = std::chrono::steady_clock::now();
-  pause_ = found ? Duration{0} : std::clamp(pause_ * 2, kFirstPause, kLongestPause);
-  if (now - quiet_until_ > std::chrono::seconds{1}) pause_ = Duration{0};
-  quiet_until_ = now + pause_;
+  const auto now = ClaimCycle::Now::of(parts_.clock);
+  if (found || now.steady - quiet_until_ > kForgotten) {
+    pause_.reset();
+    quiet_until_ = now.steady;
+  } else {
+    quiet_until_ = now.steady + pause_.take();
+  }
   scanning_ = false;
-  if (work_came_) request_scan(now);
-  wake_at(std::min(look.due ? steady(*look.due, now) : SteadyTime::max(), now + settings_.poll));
+  // Whoever still waits has found nothing after the question. A failure has answered everybody, so
+  // there is nothing to rest from.
+  cycle_.found({.due = look.due}, now);
+  plan_scan();
 }
 
 bool WaitingClaims::look_through(const std::vector<ClaimPtr>& waiting, Look& look) {

@@ -16,6 +16,8 @@
 #include "api/timer_queue.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/driver/work_listener.hpp"
+#include "oncebox/engine/backoff.hpp"
+#include "oncebox/engine/claim_cycle.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/queue_store.hpp"
 #include "oncebox/wire/queue_json.hpp"
@@ -90,6 +92,12 @@ class WaitingClaims final : public WorkListener {
   struct Claim;
   using ClaimPtr = std::shared_ptr<Claim>;
   struct Look;
+  /// The last try of a claim, before it waits.
+  struct Tried {
+    engine::ClaimCycle::Now began;  ///< before the question
+    std::uint64_t seen_work = 0;    ///< by then
+    std::optional<TimePoint> due = {};
+  };
 
   /// Keeps this, and the queue, for what goes on later. Null when nobody else has it any more.
   [[nodiscard]] std::shared_ptr<WaitingClaims> self();
@@ -107,7 +115,7 @@ class WaitingClaims final : public WorkListener {
   static void send_empty(const Claim& claim) noexcept;
   void fail(const ClaimPtr& claim, const std::exception_ptr& failure) noexcept;
 
-  void park(const ClaimPtr& claim, std::uint64_t seen_work, std::optional<TimePoint> due);
+  void park(const ClaimPtr& claim, const Tried& tried);
   void withdraw(const ClaimPtr& claim) noexcept;
   void expire(const ClaimPtr& claim) noexcept;
 
@@ -121,9 +129,10 @@ class WaitingClaims final : public WorkListener {
   // These need the lock.
   void leave(Claim& claim) noexcept;
   [[nodiscard]] std::vector<ClaimPtr> end_waiting();
-  void request_scan(SteadyTime now);
+  void note(const Tried& tried);
+  /// Does what the cycle says, unless nobody waits: scans now, or later.
+  void plan_scan();
   void wake_at(SteadyTime time);
-  [[nodiscard]] SteadyTime steady(TimePoint due, SteadyTime now) const;
 
   const Parts parts_;
   const Settings settings_;
@@ -136,9 +145,9 @@ class WaitingClaims final : public WorkListener {
   std::list<ClaimPtr> waiting_;  ///< the oldest first
   bool draining_ = false;
   bool closed_ = false;
-  bool scanning_ = false;   ///< a scan runs, or is about to
-  bool work_came_ = false;  ///< since the last scan began
-  Duration pause_{0};       ///< after scans that found nothing, so that idle ones cost little
+  bool scanning_ = false;     ///< a scan runs, or is about to
+  engine::ClaimCycle cycle_;  ///< a scan is its claim
+  engine::Backoff pause_;     ///< after scans that found nothing, so that idle ones cost little
   SteadyTime quiet_until_{};
   TimerQueue::Timer wake_timer_{};
 };
