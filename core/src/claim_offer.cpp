@@ -50,7 +50,7 @@ void ClaimOffer::give_back() noexcept {
 }
 
 void ClaimOffers::add(const std::shared_ptr<ClaimOffer>& offer) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   auto offers = std::make_shared<List>();
   for (const std::weak_ptr<ClaimOffer>& known : *offers_) {
     if (!known.expired()) offers->push_back(known);
@@ -62,7 +62,7 @@ void ClaimOffers::add(const std::shared_ptr<ClaimOffer>& offer) {
 TakenOffer ClaimOffers::take_for(std::span<const Message> messages) const noexcept {
   std::shared_ptr<const List> offers;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     offers = offers_;
   }
   for (const std::weak_ptr<ClaimOffer>& known : *offers) {

@@ -66,8 +66,9 @@ CommitTickets CommitTickets::take_front(std::size_t max_items, std::size_t max_b
 
 // CommitQueue -----------------------------------------------------------------------------------
 
-CommitQueue::CommitQueue(const GroupCommitOptions& options, CommitBatch commit_batch)
-    : options_(options), commit_batch_(std::move(commit_batch)) {
+CommitQueue::CommitQueue(const GroupCommitOptions& options, CommitBatch commit_batch,
+                         const Clock& clock)
+    : options_(options), commit_batch_(std::move(commit_batch)), clock_(clock), wake_(clock) {
   validate(options_);
 }
 
@@ -76,7 +77,7 @@ CommitQueue::~CommitQueue() { stop(); }
 void CommitQueue::push(const CommitTickets& tickets) {
   bool wake = false;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     require_room_for(tickets);
     if (!have_committer()) {
       throw Error(ErrorCode::overloaded,
@@ -90,11 +91,11 @@ void CommitQueue::push(const CommitTickets& tickets) {
 
 void CommitQueue::push_or_commit(const CommitTickets& tickets) {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     require_room_for(tickets);
     const bool leads = queued_.empty() && may_commit();
     if (!leads) {
-      // Whoever is committing takes them next, or wakes one who does.
+      // The thread that commits now takes them next, or wakes another one that does.
       queued_.append(tickets);
       if (may_commit() && have_committer() && idle_ > 0) wake_.notify_one();
       return;
@@ -102,8 +103,8 @@ void CommitQueue::push_or_commit(const CommitTickets& tickets) {
     ++committing_;
   }
   commit_batch_(tickets);
-  // Notified under the lock: who waits for us in `stop` may destroy this object next.
-  std::unique_lock lock(mutex_);
+  // Notified under the lock: a thread that waits in `stop` may destroy this object next.
+  Lock lock(mutex_);
   --committing_;
   while (!queued_.empty() && may_commit() && !have_committer()) {
     const CommitTickets batch = queued_.take_front(options_.max_batch, options_.max_batch_bytes);
@@ -117,7 +118,7 @@ void CommitQueue::push_or_commit(const CommitTickets& tickets) {
 }
 
 bool CommitQueue::have_committer() {
-  ended_.clear();  // they have let go of the lock for good
+  ended_.clear();  // joins threads that never take the lock again
   if (idle_ > 0 || threads_.size() == options_.committers) return true;
   try {
     const auto self = threads_.emplace(threads_.end());
@@ -153,39 +154,47 @@ void CommitQueue::require_room_for(const CommitTickets& tickets) const {
 }
 
 void CommitQueue::stop() {
-  const std::lock_guard joining(joining_);
+  const Lock joining(joining_);
   Threads threads;
-  std::unique_lock lock(mutex_);
+  const Lock lock(mutex_);
   stopped_ = true;
   wake_.notify_all();
-  wake_.wait(lock, [this] { return committing_ == 0 && queued_.empty(); });
+  while (committing_ > 0 || !queued_.empty()) wake_.wait(mutex_);
   threads.splice(threads.end(), threads_);
   threads.splice(threads.end(), ended_);
-  lock.unlock();
 }
 
 std::size_t CommitQueue::size() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return queued_.size();
 }
 
 std::size_t CommitQueue::threads() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return threads_.size();
 }
 
-// Counted as idle by who started it.
+bool CommitQueue::wait_for_work() {
+  if (has_work()) return true;
+  SteadyTime rest_at = clock_.steady() + options_.idle_time;
+  while (!has_work()) {
+    if (wake_.wait_until(mutex_, rest_at) || has_work()) continue;
+    if (queued_.empty()) return false;
+    rest_at = clock_.steady() + options_.idle_time;  // all committers are busy: there is work
+  }
+  return true;
+}
+
+// `have_committer` has counted the new thread as idle.
 void CommitQueue::run(Threads::iterator self) noexcept {
-  const auto has_work = [this] { return queued_.empty() ? stopped_ : may_commit(); };
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   for (;;) {
-    if (!wake_.wait_for(lock, options_.idle_time, has_work)) {
-      if (!queued_.empty()) continue;
-      --idle_;
+    const bool has_to_rest = !wait_for_work();
+    --idle_;
+    if (has_to_rest) {
       ended_.splice(ended_.end(), threads_, self);
       return;
     }
-    --idle_;
     const CommitTickets batch = queued_.take_front(options_.max_batch, options_.max_batch_bytes);
     if (batch.empty()) return;
     ++committing_;
@@ -202,14 +211,14 @@ void CommitQueue::run(Threads::iterator self) noexcept {
 // CommitWaiter ----------------------------------------------------------------------------------
 
 void CommitWaiter::count_down() {
-  // Under the lock, because the caller destroys this object as soon as it can take it.
-  const std::lock_guard lock(mutex_);
+  // Notified under the lock: the waiting caller destroys this object as soon as it has the lock.
+  const Lock lock(mutex_);
   if (--pending_ == 0) answered_.notify_one();
 }
 
 void CommitWaiter::wait() {
-  std::unique_lock lock(mutex_);
-  answered_.wait(lock, [this] { return pending_ == 0; });
+  const Lock lock(mutex_);
+  while (pending_ > 0) answered_.wait(mutex_);
 }
 
 // CommitFailure ---------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ Intake::Intake(QueueStore& store, IntakeOptions options, Logger& logger, Observe
           [this](std::span<const Message> batch) -> std::vector<EnqueueOutcome> {
             return queue_.enqueue(batch, options_.enqueue);
           },
-          options_.group_commit, size_in_bytes) {}
+          options_.group_commit, size_in_bytes, clock) {}
 
 EnqueueOutcome Intake::enqueue(Message message) {
   prepare_single(message);
@@ -83,7 +83,9 @@ EnqueueOutcome Intake::enqueue(Message message, Transaction& transaction) {
   return queue_.enqueue_with(transaction, options_.queue, {&message, 1}, options_.enqueue).front();
 }
 
-// Behind a batch that waits for the store it would wait, too, and the store cannot see for whom.
+// A message that is enqueued inside a transaction would wait for the committing thread, which waits
+// for the store until that transaction ends: for ever. The store cannot refuse it, because it sees
+// the committing thread alone.
 void Intake::prepare_single(Message& message) const {
   queue_.require_outside_transaction();
   prepare(message);

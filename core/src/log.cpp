@@ -113,7 +113,7 @@ struct AppendJsonValue {
 
 /// Most lines fit.
 constexpr std::size_t kUsualLineBytes = 384;
-/// So many may wait; then whoever logs writes them.
+/// So many may wait; then the thread that logs writes them.
 constexpr std::size_t kMaxWaitingBytes = 1 << 20;
 
 }  // namespace
@@ -136,13 +136,19 @@ StreamLogger::StreamLogger(std::ostream& out, const Clock& clock, const LogOptio
     : out_(out),
       clock_(clock),
       flush_interval_(options.flush_interval),
-      min_level_(options.min_level) {
+      min_level_(options.min_level),
+      changed_(clock) {
   if (flush_interval_ > Duration::zero()) {
-    flusher_ = std::jthread([this](const std::stop_token& stop) { flush_often(stop); });
+    flusher_ = std::jthread([this] { flush_often(); });
   }
 }
 
 StreamLogger::~StreamLogger() {
+  {
+    const detail::Lock lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_one();
   flusher_ = {};
   flush();
 }
@@ -157,7 +163,7 @@ void StreamLogger::write(LogLevel level, std::string_view text,
     bool is_first = false;
     bool is_due = flush_interval_ == Duration::zero() || level >= LogLevel::warning;
     {
-      const std::lock_guard lock(mutex_);
+      const detail::Lock lock(mutex_);
       is_first = waiting_.empty();
       waiting_ += line;
       is_due = is_due || waiting_.size() > kMaxWaitingBytes;
@@ -165,7 +171,7 @@ void StreamLogger::write(LogLevel level, std::string_view text,
     if (is_due) {
       flush();
     } else if (is_first) {
-      has_lines_.notify_one();
+      changed_.notify_one();
     }
   } catch (...) {
     // A log line that cannot be written must not fail the work that it tells of.
@@ -174,28 +180,30 @@ void StreamLogger::write(LogLevel level, std::string_view text,
 
 void StreamLogger::flush() noexcept {
   try {
-    const std::lock_guard out_lock(out_mutex_);
+    const detail::Lock out_lock(out_mutex_);
     std::string lines;
     {
-      const std::lock_guard lock(mutex_);
+      const detail::Lock lock(mutex_);
       lines.swap(waiting_);
       if (flush_interval_ > Duration::zero()) waiting_.reserve(lines.size());
     }
     if (!lines.empty()) out_ << lines << std::flush;
   } catch (...) {
-    // As above.
+    // As in `write`.
   }
 }
 
-void StreamLogger::flush_often(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
-    {
-      std::unique_lock lock(mutex_);
-      if (!has_lines_.wait(lock, stop, [this] { return !waiting_.empty(); })) return;
-      // Lets more of them gather; nothing wakes it but the end.
-      has_lines_.wait_for(lock, stop, flush_interval_, [] { return false; });
-    }
+void StreamLogger::flush_often() {
+  detail::Lock lock(mutex_);
+  for (;;) {
+    while (waiting_.empty() && !ends_) changed_.wait(mutex_);
+    if (ends_) return;
+    // Lets more lines gather; only the end of the logger cuts the interval short.
+    const SteadyTime flush_at = clock_.steady() + flush_interval_;
+    while (!ends_ && changed_.wait_until(mutex_, flush_at)) continue;
+    lock.unlock();
     flush();
+    lock.lock();
   }
 }
 

@@ -1,7 +1,5 @@
 #include "oncebox/driver/observed_queue_store.hpp"
 
-#include <chrono>
-
 #include "oncebox/error.hpp"
 
 namespace oncebox {
@@ -25,8 +23,8 @@ ObservedQueueStore::ObservedQueueStore(QueueStore& below, std::string store_name
 
 template <class Call>
 auto ObservedQueueStore::timed(std::string_view name, std::size_t items, Call call) {
-  const auto started = std::chrono::steady_clock::now();
-  const auto took = [&] { return std::chrono::steady_clock::now() - started; };
+  const SteadyTime started = clock_.steady();
+  const auto took = [&] { return clock_.steady() - started; };
   try {
     auto answer = call();
     observer_.on_store_call(name, items, took(), false);

@@ -5,7 +5,7 @@
 namespace oncebox {
 
 void WorkListeners::add(std::weak_ptr<WorkListener> listener) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   auto listeners = std::make_shared<List>();
   for (const std::weak_ptr<WorkListener>& known : *listeners_) {
     if (!known.expired()) listeners->push_back(known);
@@ -17,7 +17,7 @@ void WorkListeners::add(std::weak_ptr<WorkListener> listener) {
 void WorkListeners::notify() const noexcept {
   std::shared_ptr<const List> listeners;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     listeners = listeners_;
   }
   for (const std::weak_ptr<WorkListener>& listener : *listeners) {

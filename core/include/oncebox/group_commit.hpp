@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "oncebox/clock.hpp"
 #include "oncebox/detail/commit_queue.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/group_commit_options.hpp"
@@ -81,14 +82,15 @@ class GroupCommit {
   /// How much memory an item holds, for the bounds in bytes. Called on the submitting thread.
   using SizeInBytes = std::function<std::size_t(const Item& item)>;
 
-  /// Without `size_in_bytes` only the number of items is bounded. Throws
-  /// `out_of_range` when an option is zero, `max_batch` above `limits::kMaxBatchItems`, or
-  /// `committers` above 64.
+  /// Without `size_in_bytes` only the number of items is bounded. The clock, which tells when a
+  /// committer has rested for `idle_time`, is borrowed. Throws `out_of_range` when an option is
+  /// zero, `max_batch` above `limits::kMaxBatchItems`, or `committers` above 64.
   explicit GroupCommit(Commit commit, const GroupCommitOptions& options = {},
-                       SizeInBytes size_in_bytes = {})
+                       SizeInBytes size_in_bytes = {}, const Clock& clock = SystemClock::shared())
       : commit_(std::move(commit)),
         size_in_bytes_(std::move(size_in_bytes)),
-        queue_(options, [this](const detail::CommitTickets& batch) { commit_batch(batch); }) {}
+        queue_(
+            options, [this](const detail::CommitTickets& batch) { commit_batch(batch); }, clock) {}
 
   /// Stops, as `stop` does.
   ~GroupCommit() = default;

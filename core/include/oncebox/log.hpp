@@ -2,19 +2,18 @@
 
 #include <atomic>
 #include <concepts>
-#include <condition_variable>
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
-#include <mutex>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <variant>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/names.hpp"
 #include "oncebox/uuid.hpp"
 
@@ -120,17 +119,19 @@ class StreamLogger : public Logger {
 
   /// Appends the line, without its end.
   virtual void format(std::string& out, const Line& line) const = 0;
-  void flush_often(const std::stop_token& stop);
+  /// The work of the flusher, until the logger is destroyed.
+  void flush_often();
 
-  std::ostream& out_;
+  detail::Mutex out_mutex_;  ///< taken before the other one
+  std::ostream& out_ ONCEBOX_GUARDED_BY(out_mutex_);
   const Clock& clock_;
   const Duration flush_interval_;
   std::atomic<LogLevel> min_level_;
 
-  std::mutex out_mutex_;  ///< taken before the other one
-  std::mutex mutex_;
-  std::condition_variable_any has_lines_;
-  std::string waiting_;
+  detail::Mutex mutex_;
+  detail::TimedCondition changed_;  ///< there are lines, or the end has come
+  std::string waiting_ ONCEBOX_GUARDED_BY(mutex_);
+  bool ends_ ONCEBOX_GUARDED_BY(mutex_) = false;
   std::jthread flusher_;  // last: it uses the members above
 };
 

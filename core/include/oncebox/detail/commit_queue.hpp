@@ -1,13 +1,14 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <functional>
 #include <list>
-#include <mutex>
 #include <string>
 #include <thread>
 
+#include "oncebox/clock.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/group_commit_options.hpp"
 
@@ -40,14 +41,15 @@ class CommitTickets {
   std::size_t bytes_ = 0;
 };
 
-/// The bounded queue, and the threads that commit what stands in it. They start when there is work
-/// for them, and end when there has been none for a while: a queue that rests costs nothing.
+/// The bounded queue, and the threads that commit its tickets. A thread starts when there is work
+/// for it, and ends when there has been none for a while: a queue that rests costs nothing.
 class CommitQueue {
  public:
   /// Commits and answers a batch, which is never empty. Does not throw; runs outside every lock.
   using CommitBatch = std::function<void(const CommitTickets& batch)>;
 
-  CommitQueue(const GroupCommitOptions& options, CommitBatch commit_batch);
+  /// The clock is borrowed.
+  CommitQueue(const GroupCommitOptions& options, CommitBatch commit_batch, const Clock& clock);
   ~CommitQueue();
   CommitQueue(const CommitQueue&) = delete;
   CommitQueue& operator=(const CommitQueue&) = delete;
@@ -55,33 +57,44 @@ class CommitQueue {
   /// Takes all of them, or throws `overloaded`, `unavailable` or `out_of_range` and takes none.
   void push(const CommitTickets& tickets);
   /// The same for a caller that waits for the answer anyway: when a committer is idle, the caller
-  /// does its work, and nobody has to be woken.
+  /// does its work, and no thread has to be woken.
   void push_or_commit(const CommitTickets& tickets);
   void stop();
   [[nodiscard]] std::size_t size() const;
-  /// Committers that commit, or wait for something to commit. Those that have ended do not count.
+  /// Committers that commit, or wait for something to commit. Ended threads do not count.
   [[nodiscard]] std::size_t threads() const;
 
  private:
   using Threads = std::list<std::jthread>;
 
   void run(Threads::iterator self) noexcept;
-  /// Sees to it that somebody is there to commit; false when no thread can be had. Under the lock.
-  bool have_committer();
-  [[nodiscard]] bool may_commit() const { return committing_ < options_.committers; }
-  void require_room_for(const CommitTickets& tickets) const;
+  /// False when a committer has had nothing to do for the idle time.
+  bool wait_for_work() ONCEBOX_REQUIRES(mutex_);
+  /// Whether a committer is to wake: for a batch, or because the queue was stopped.
+  [[nodiscard]] bool has_work() const ONCEBOX_REQUIRES(mutex_) {
+    return queued_.empty() ? stopped_ : may_commit();
+  }
+  /// Starts a committer if none is idle; false when there is none and the system has no thread.
+  bool have_committer() ONCEBOX_REQUIRES(mutex_);
+  [[nodiscard]] bool may_commit() const ONCEBOX_REQUIRES(mutex_) {
+    return committing_ < options_.committers;
+  }
+  void require_room_for(const CommitTickets& tickets) const ONCEBOX_REQUIRES(mutex_);
 
   const GroupCommitOptions options_;
   const CommitBatch commit_batch_;
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  CommitTickets queued_;
-  std::size_t idle_ = 0;        // committers that wait for a ticket, or are about to
-  std::size_t committing_ = 0;  // committers, and callers in their place, that have a batch
-  bool stopped_ = false;
-  Threads threads_;
-  Threads ended_;       // those that had nothing to do, to be joined
-  std::mutex joining_;  // held by who waits for them to end
+  const Clock& clock_;
+  Mutex joining_;  // held, before the other one, while `stop` joins the threads
+  mutable Mutex mutex_;
+  TimedCondition wake_;
+  CommitTickets queued_ ONCEBOX_GUARDED_BY(mutex_);
+  // Committers that wait for a ticket, or are about to.
+  std::size_t idle_ ONCEBOX_GUARDED_BY(mutex_) = 0;
+  // Committers, and callers in their place, that have a batch.
+  std::size_t committing_ ONCEBOX_GUARDED_BY(mutex_) = 0;
+  bool stopped_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  Threads threads_ ONCEBOX_GUARDED_BY(mutex_);
+  Threads ended_ ONCEBOX_GUARDED_BY(mutex_);  // had nothing to do; to be joined
 };
 
 /// Where one blocking caller waits, on its own stack, for all of its items: it is woken alone, and
@@ -93,9 +106,9 @@ class CommitWaiter {
   void wait();
 
  private:
-  std::mutex mutex_;
-  std::condition_variable answered_;
-  std::size_t pending_;
+  Mutex mutex_;
+  Condition answered_;
+  std::size_t pending_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
 /// Why a commit failed. Each item gets an `Error` of its own: exceptions share their text, and

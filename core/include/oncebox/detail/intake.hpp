@@ -21,7 +21,7 @@
 
 namespace oncebox::detail {
 
-/// For those that nobody listens to. Nothing in it has a state, so all of them may share it.
+/// For services that were given no logger, observer or clock. It has no state: all may share it.
 struct Silence {
   NullLogger logger;
   Observer observer;

@@ -3,11 +3,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/message.hpp"
 #include "oncebox/queue_types.hpp"
 
@@ -15,8 +15,8 @@ namespace oncebox {
 
 /// A claim that waits, because the queue is empty, so that an enqueue can store new messages as
 /// claimed and hand them over, in one commit instead of two. It is a short cut and nothing else: no
-/// store has to take an offer, and who makes one claims as usual whenever there may be something to
-/// claim.
+/// store has to take an offer, and a worker that makes one claims as usual whenever there may be
+/// something to claim.
 ///
 /// **Order.** An offer is to be made only after a claim that left nothing, and not to be taken any
 /// more once a `WorkListener` has heard of work. So what was enqueued through the same store object
@@ -33,14 +33,15 @@ class ClaimOffer {
 
   [[nodiscard]] const ClaimRequest& request() const noexcept { return request_; }
 
-  /// Called with what is handed over, before the one who offered gets it. Must not throw, nor call
-  /// the store. To be added before a store has the offer.
+  /// Called with the messages that are handed over, before the worker that offered gets them. Must
+  /// not throw, nor call the store. To be added before a store has the offer.
   using Observe = std::function<void(std::span<const ClaimedMessage> claimed)>;
   void observe(Observe observe) { observers_.push_back(std::move(observe)); }
 
-  // For the one who offers ------------------------------------------------------------------------
+  // For the worker that offers
+  // ------------------------------------------------------------------------
 
-  /// True: nobody has taken it, and nobody will. False: somebody has, and `on_answer` is called
+  /// True: no store has taken it, and none will. False: a store has, and `on_answer` is called
   /// once, unless it was already.
   bool withdraw() noexcept;
 
@@ -49,11 +50,12 @@ class ClaimOffer {
   /// Whether a claim with this request could hand out all of these at once, were they new and alone
   /// in the queue. Not for those with a partition key, a due time or an expiry.
   [[nodiscard]] bool accepts(std::span<const Message> messages) const noexcept;
-  /// True for one caller at a time, who then calls one of the next two.
+  /// True for one caller at a time, which then calls `answer` or `give_back`.
   [[nodiscard]] bool take() noexcept;
   /// The messages are stored, durably, and leased to the owner of the request.
   void answer(std::vector<ClaimedMessage> claimed) noexcept;
-  /// Nothing was stored, or nobody knows; what may be leased now lapses. Others may take the offer.
+  /// Nothing was stored, or that is unknown; a lease that was taken lapses. Other enqueues may take
+  /// the offer.
   void give_back() noexcept;
 
  private:
@@ -107,9 +109,9 @@ class ClaimOffers {
  private:
   using List = std::vector<std::weak_ptr<ClaimOffer>>;
 
-  mutable std::mutex mutex_;
-  // Replaced as a whole, so that taking allocates nothing and calls out without the lock.
-  std::shared_ptr<const List> offers_ = std::make_shared<const List>();
+  mutable detail::Mutex mutex_;
+  // Replaced as a whole, so that taking allocates nothing and calls offers without the lock.
+  std::shared_ptr<const List> offers_ ONCEBOX_GUARDED_BY(mutex_) = std::make_shared<const List>();
 };
 
 }  // namespace oncebox

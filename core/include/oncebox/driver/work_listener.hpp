@@ -1,8 +1,9 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
+
+#include "oncebox/detail/mutex.hpp"
 
 namespace oncebox {
 
@@ -26,9 +27,10 @@ class WorkListeners {
  private:
   using List = std::vector<std::weak_ptr<WorkListener>>;
 
-  mutable std::mutex mutex_;
-  // Replaced as a whole, so that `notify` allocates nothing and calls out without the lock.
-  std::shared_ptr<const List> listeners_ = std::make_shared<const List>();
+  mutable detail::Mutex mutex_;
+  // Replaced as a whole, so that `notify` allocates nothing and calls listeners without the lock.
+  std::shared_ptr<const List> listeners_ ONCEBOX_GUARDED_BY(mutex_) =
+      std::make_shared<const List>();
 };
 
 }  // namespace oncebox
