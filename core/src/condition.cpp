@@ -46,4 +46,19 @@ void TimedCondition::Gate::on_moved() noexcept {
   moved.notify_all();
 }
 
+void pause_until(const Clock& clock, SteadyTime time) {
+  Mutex mutex;
+  TimedCondition nothing(clock);
+  const Lock lock(mutex);
+  while (nothing.wait_until(mutex, time)) continue;
+}
+
+NotifyOnStop::NotifyOnStop(const std::stop_token& stop, Mutex& mutex, TimedCondition& condition)
+    : notify_(stop, [&mutex, &condition] {
+        {
+          const Lock lock(mutex);
+        }
+        condition.notify_all();
+      }) {}
+
 }  // namespace oncebox::detail

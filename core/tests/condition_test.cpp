@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <stop_token>
 #include <thread>
 
 #include "oncebox/testing/manual_clock.hpp"
@@ -60,6 +61,26 @@ TEST_F(MovedTime, TheWallClockCanBeSetBackAlone) {
   clock.advance(hours{1});
   EXPECT_EQ(clock.steady(), steady + hours{1});
   EXPECT_EQ(clock.now(), now - hours{23});
+}
+
+TEST_F(MovedTime, AStopEndsAWaitThoughNoTimePasses) {
+  std::stop_source stop;
+  std::jthread waiter([&] {
+    const NotifyOnStop notify(stop.get_token(), mutex, changed);
+    const Lock lock(mutex);
+    while (!stop.stop_requested()) changed.wait(mutex);
+  });
+  stop.request_stop();  // whether the waiter sleeps by now or not
+  waiter.join();
+  const NotifyOnStop at_once(stop.get_token(), mutex, changed);  // does not hang
+}
+
+TEST_F(MovedTime, APauseEndsWhenTheTimeIsThere) {
+  const SteadyTime limit = clock.steady() + hours{1};
+  std::jthread pausing([&] { pause_until(clock, limit); });
+  clock.advance(hours{1});
+  pausing.join();
+  pause_until(clock, limit);  // does not wait
 }
 
 TEST(RealTime, AWaitEndsByItself) {

@@ -20,7 +20,7 @@ inline constexpr TimePoint kMaxTime{std::chrono::sys_days{std::chrono::year{9999
 /// A time that never goes back: for intervals, deadlines and pauses in one process.
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-/// Tells who waits that the time of a clock was moved by hand.
+/// Tells threads that wait that the time of a clock was moved by hand.
 class ClockMoves {
  public:
   class Listener {
@@ -29,7 +29,7 @@ class ClockMoves {
     virtual void on_moved() noexcept = 0;
   };
   virtual ~ClockMoves() = default;
-  /// Tells it of every move, as long as somebody holds it.
+  /// Tells the listener of every move, until it is destroyed.
   virtual void add(const std::shared_ptr<Listener>& listener) = 0;
 };
 

@@ -98,7 +98,7 @@ class GroupCommit {
   GroupCommit& operator=(const GroupCommit&) = delete;
 
   // All ways to submit throw `overloaded` at once when the queue is full, and `unavailable` after
-  // `stop`. Then the item was not queued, and nobody else is told.
+  // `stop`. Then the item was not queued, and neither future nor callback is told.
 
   /// Waits until the item is committed and answers its outcome, or throws its error.
   Outcome submit(Item item) {

@@ -55,7 +55,8 @@ class Observer {
                              std::chrono::nanoseconds /*took*/, bool /*failed*/) noexcept {}
 };
 
-/// The observer of the inbox of a store, by the store's name; it must outlive who asks for it.
+/// The observer of the inbox of a store, by the store's name; it must outlive the object that asks
+/// for it.
 using ObserverOfStore = std::function<Observer&(const std::string& store)>;
 
 }  // namespace oncebox

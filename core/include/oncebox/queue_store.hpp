@@ -113,8 +113,8 @@ class QueueStore {
   /// For handlers that work in a transaction of the store; null when it has none to offer.
   [[nodiscard]] virtual TransactionalQueue* transactional() noexcept { return nullptr; }
 
-  /// For whoever has another thread make a call, and waits for it. Throws `conflict` when this
-  /// thread is in such a handler and the call could not begin before the handler returns: they
+  /// For a caller that has another thread make a call, and waits for it. Throws `conflict` when
+  /// this thread is in such a handler and the call could not begin before the handler returns: they
   /// would wait for each other.
   void require_outside_transaction() const { do_require_outside_transaction(); }
 

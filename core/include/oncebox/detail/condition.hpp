@@ -1,8 +1,10 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
@@ -43,8 +45,8 @@ class TimedCondition {
 
  private:
   /// Where threads wait while time is moved by hand. A waiter holds its mutex from before it looks
-  /// at the time until it sleeps, and whoever moves the time or notifies takes it in between: so a
-  /// waiter sees the change, or is woken.
+  /// at the time until it sleeps, and a thread that moves the time or notifies takes it in between:
+  /// so a waiter sees the change, or is woken.
   struct Gate final : ClockMoves::Listener {
     void on_moved() noexcept override;
 
@@ -55,6 +57,21 @@ class TimedCondition {
   const Clock& clock_;
   std::condition_variable changed_;
   const std::shared_ptr<Gate> gate_;  // null where time moves by itself
+};
+
+/// Waits until the steady time of the clock is there.
+void pause_until(const Clock& clock, SteadyTime time);
+
+/// Wakes all threads that wait for a condition when a stop is requested. It takes the mutex first:
+/// so a waiter has seen the stop, or sleeps and is woken. Therefore it is neither made nor
+/// destroyed, and the stop not requested, by a thread that holds the mutex.
+class NotifyOnStop {
+ public:
+  NotifyOnStop(const std::stop_token& stop, Mutex& mutex, TimedCondition& condition)
+      ONCEBOX_EXCLUDES(mutex);
+
+ private:
+  std::stop_callback<std::function<void()>> notify_;
 };
 
 }  // namespace oncebox::detail
