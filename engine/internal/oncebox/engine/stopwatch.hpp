@@ -1,27 +1,33 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 #include "oncebox/clock.hpp"
 
 namespace oncebox::detail {
 
-/// Measures how much time has passed, by the injected clock or by the machine's steady one,
-/// whichever says more: a clock that is set back must cost no lease, and a test moves only the
-/// injected one.
+/// Measures how much time has passed, by the wall or the steady time of a clock, whichever says
+/// more: a wall clock that is set back must cost no lease, and a `FakeClock` moves only the wall
+/// time. A value: its owner guards it.
 class Stopwatch {
  public:
-  using SteadyTime = std::chrono::steady_clock::time_point;
+  /// Starts it. The clock is borrowed.
+  explicit Stopwatch(const Clock& clock) : clock_(&clock) { restart(); }
 
-  explicit Stopwatch(const Clock& clock);
-
-  [[nodiscard]] Duration elapsed() const;
-  void restart();
-  /// When this much will have passed, if the injected clock keeps step.
+  [[nodiscard]] Duration elapsed() const {
+    return std::max(std::chrono::floor<Duration>(clock_->steady() - steady_start_),
+                    clock_->now() - start_);
+  }
+  void restart() {
+    start_ = clock_->now();
+    steady_start_ = clock_->steady();
+  }
+  /// When this much will have passed, if the wall clock keeps step.
   [[nodiscard]] SteadyTime at(Duration elapsed) const { return steady_start_ + elapsed; }
 
  private:
-  const Clock& clock_;
+  const Clock* clock_;
   TimePoint start_;
   SteadyTime steady_start_;
 };
