@@ -4,8 +4,12 @@
 
 namespace oncebox::dispatcher {
 
-ClaimGate::ClaimGate(const Bounds& bounds, const ReadyQueue& ready, const InFlightTable& table)
-    : bounds_(bounds), ready_(ready), table_(table) {}
+ClaimGate::ClaimGate(const Bounds& bounds, const ReadyQueue& ready, const InFlightTable& table,
+                     const Clock& clock)
+    : bounds_(bounds),
+      ready_(ready),
+      table_(table),
+      listener_(std::make_shared<ClaimSignal>(clock)) {}
 
 ClaimGate::Room ClaimGate::room() const noexcept {
   const std::size_t batch = std::min(bounds_.batch_size, bounds_.max_buffered);

@@ -31,6 +31,8 @@ struct ClaimReasons {
 /// the length of a call.
 class ClaimSignal final : public WorkListener {
  public:
+  explicit ClaimSignal(const Clock& clock) : signal(clock) {}
+
   void on_work() noexcept override {
     works.fetch_add(1);
     signal.raise(ClaimReasons::kWork);
@@ -55,7 +57,8 @@ class ClaimGate final : public RoomHints, public WorkHints {
     std::size_t bytes = 0;
   };
 
-  ClaimGate(const Bounds& bounds, const ReadyQueue& ready, const InFlightTable& table);
+  ClaimGate(const Bounds& bounds, const ReadyQueue& ready, const InFlightTable& table,
+            const Clock& clock);
 
   [[nodiscard]] WakeSignal& signal() noexcept { return listener_->signal; }
   [[nodiscard]] const std::shared_ptr<ClaimSignal>& listener() const noexcept { return listener_; }
@@ -87,7 +90,7 @@ class ClaimGate final : public RoomHints, public WorkHints {
   const Bounds bounds_;
   const ReadyQueue& ready_;
   const InFlightTable& table_;
-  std::shared_ptr<ClaimSignal> listener_ = std::make_shared<ClaimSignal>();
+  std::shared_ptr<ClaimSignal> listener_;
   std::atomic<std::size_t> bytes_held_ = 0;
   std::atomic<std::size_t> messages_expected_ = 0;
   std::atomic<std::size_t> bytes_expected_ = 0;

@@ -1,7 +1,6 @@
 #include "oncebox/dispatch/dispatcher.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -13,6 +12,8 @@
 #include "handler_calls.hpp"
 #include "in_flight.hpp"
 #include "lease_keeper.hpp"
+#include "oncebox/detail/intake.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/driver/observed_queue_store.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
@@ -25,19 +26,6 @@
 namespace oncebox {
 
 namespace {
-
-// Where a dispatcher lives. Null: it goes unheard, on the machine's clock.
-struct Surroundings {
-  Logger* logger = nullptr;
-  Observer* observer = nullptr;
-  const Clock* clock = nullptr;
-};
-
-struct Silence {
-  NullLogger logger;
-  Observer observer;
-  SystemClock clock;
-};
 
 // Better now than with the first message.
 void refuse_transactional(const Handlers& handlers) {
@@ -54,7 +42,7 @@ void refuse_transactional(const Handlers& handlers) {
 class Dispatcher::Impl {
  public:
   Impl(QueueStore& store, const Handlers& handlers, const DispatcherOptions& options,
-       const Surroundings& surroundings);
+       Logger& logger, Observer& observer, const Clock& clock);
 
   void start();
   StopResult stop(const StopOptions& options);
@@ -81,7 +69,7 @@ class Dispatcher::Impl {
   static constexpr dispatcher::WakeSignal::Reasons kVerdicts = 1;
   static constexpr dispatcher::WakeSignal::Reasons kLook = 2;
 
-  void start_threads();
+  void start_threads() ONCEBOX_REQUIRES(lifecycle_mutex_);
   void settle(const std::stop_token& stop);
   void keep_leases(const std::stop_token& stop);
   void begin_to_stop();
@@ -89,7 +77,6 @@ class Dispatcher::Impl {
   [[nodiscard]] StopResult rest() const;
 
   const DispatcherOptions options_;
-  Silence silence_;
   Logger& logger_;
   Observer& observer_;
   const Clock& clock_;
@@ -109,25 +96,30 @@ class Dispatcher::Impl {
   dispatcher::Admission admission_;
   dispatcher::ClaimLoop claim_loop_;
 
-  std::mutex lifecycle_mutex_;  // guards what follows
-  State state_ = State::created;
-  std::vector<std::thread::id> own_threads_;
+  detail::Mutex lifecycle_mutex_;
+  State state_ ONCEBOX_GUARDED_BY(lifecycle_mutex_) = State::created;
+  std::vector<std::thread::id> own_threads_ ONCEBOX_GUARDED_BY(lifecycle_mutex_);
+  // Set by `start` under the lock; joined by a `start` that failed, or by the destructor.
   std::jthread settler_thread_;
   std::jthread keeper_thread_;
   std::jthread claim_thread_;
 };
 
 Dispatcher::Impl::Impl(QueueStore& store, const Handlers& handlers,
-                       const DispatcherOptions& options, const Surroundings& surroundings)
+                       const DispatcherOptions& options, Logger& logger, Observer& observer,
+                       const Clock& clock)
     : options_(dispatcher::effective(options)),
-      logger_(surroundings.logger != nullptr ? *surroundings.logger : silence_.logger),
-      observer_(surroundings.observer != nullptr ? *surroundings.observer : silence_.observer),
-      clock_(surroundings.clock != nullptr ? *surroundings.clock : silence_.clock),
+      logger_(logger),
+      observer_(observer),
+      clock_(clock),
       store_(store, options_.name, logger_, observer_, clock_),
       routes_(handlers, options_.no_handler, clock_.now()),
-      table_(dispatcher::in_flight_capacity(options_)),
+      table_(dispatcher::in_flight_capacity(options_), clock_),
       ready_(dispatcher::in_flight_capacity(options_)),
-      gate_({options_.batch_size, *options_.max_buffered, options_.buffer_bytes}, ready_, table_),
+      gate_({options_.batch_size, *options_.max_buffered, options_.buffer_bytes}, ready_, table_,
+            clock_),
+      settle_signal_(clock_),
+      keep_signal_(clock_),
       settler_({store_, table_, gate_, gate_, counters_, logger_, observer_, clock_, options_.name},
                [this] { settle_signal_.raise(kVerdicts); }),
       origin_{options_.name, settler_, observer_, store_.transactional()},
@@ -147,7 +139,7 @@ Dispatcher::Impl::Impl(QueueStore& store, const Handlers& handlers,
 void Dispatcher::Impl::start() {
   std::exception_ptr failure;
   {
-    const std::lock_guard lock(lifecycle_mutex_);
+    const detail::Lock lock(lifecycle_mutex_);
     if (state_ != State::created) {
       throw Error(ErrorCode::conflict, "a dispatcher is started once");
     }
@@ -187,11 +179,11 @@ void Dispatcher::Impl::settle(const std::stop_token& stop) {
   const std::stop_callback on_stop(stop, [this] { settle_signal_.raise(kVerdicts | kLook); });
   for (;;) {
     const bool may_be_last = stop.stop_requested();
-    const dispatcher::SteadyTime next = settler_.step();
+    const SteadyTime next = settler_.step();
     if (next == dispatcher::Settler::kNothingLeft) {
       if (may_be_last) return;
       settle_signal_.wait(kVerdicts);
-    } else if (next > std::chrono::steady_clock::now()) {
+    } else if (next > clock_.steady()) {
       settle_signal_.wait_until(kLook, next);
     }
   }
@@ -203,13 +195,13 @@ void Dispatcher::Impl::keep_leases(const std::stop_token& stop) {
 }
 
 bool Dispatcher::Impl::is_own_thread() {
-  const std::lock_guard lock(lifecycle_mutex_);
+  const detail::Lock lock(lifecycle_mutex_);
   const auto self = std::this_thread::get_id();
   return std::find(own_threads_.begin(), own_threads_.end(), self) != own_threads_.end();
 }
 
 void Dispatcher::Impl::begin_to_stop() {
-  const std::lock_guard lock(lifecycle_mutex_);
+  const detail::Lock lock(lifecycle_mutex_);
   if (std::exchange(state_, State::stopped) != State::running) return;
   claim_thread_.request_stop();
   keeper_.stop_reaping();
@@ -220,7 +212,7 @@ StopResult Dispatcher::Impl::stop(const StopOptions& options) {
   const Duration finish_within = std::clamp(options.finish_within, Duration{0}, limits::kMaxDelay);
   const Duration interrupt_within =
       std::clamp(options.interrupt_within, Duration{0}, limits::kMaxDelay);
-  const auto finish_at = std::chrono::steady_clock::now() + finish_within;
+  const SteadyTime finish_at = clock_.steady() + finish_within;
   begin_to_stop();
   if (is_own_thread()) {
     if (finish_within == Duration::zero()) workers_.interrupt_all();
@@ -274,12 +266,12 @@ RunningStats Dispatcher::Impl::stats() const {
 Dispatcher::Dispatcher(QueueStore& store, const Handlers& handlers,
                        const DispatcherOptions& options, Logger& logger, Observer& observer,
                        const Clock& clock)
-    : impl_(std::make_unique<Impl>(store, handlers, options,
-                                   Surroundings{&logger, &observer, &clock})) {}
+    : impl_(std::make_unique<Impl>(store, handlers, options, logger, observer, clock)) {}
 
 Dispatcher::Dispatcher(QueueStore& store, const Handlers& handlers,
                        const DispatcherOptions& options)
-    : impl_(std::make_unique<Impl>(store, handlers, options, Surroundings{})) {}
+    : Dispatcher(store, handlers, options, detail::silence().logger, detail::silence().observer,
+                 detail::silence().clock) {}
 
 Dispatcher::~Dispatcher() { impl_->stop_and_join(); }
 

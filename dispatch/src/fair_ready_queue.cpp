@@ -16,7 +16,7 @@ bool FairReadyQueue::is_behind(const Waiting& a, const Waiting& b) noexcept {
 bool FairReadyQueue::push(std::span<InFlight* const> messages) {
   std::size_t wakes = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (closed_) return false;
     try {
       const std::size_t needed = heap_.size() + messages.size();
@@ -48,24 +48,24 @@ InFlight* FairReadyQueue::pop_locked() noexcept {
 }
 
 InFlight* FairReadyQueue::try_pop() noexcept {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   return pop_locked();
 }
 
 InFlight* FairReadyQueue::pop(const std::function<void()>& on_wait) {
-  std::unique_lock lock(mutex_);
+  const detail::Lock lock(mutex_);
   InFlight* message = pop_locked();
   if (message != nullptr || closed_) return message;
   ++waiting_workers_;
   on_wait();
-  filled_.wait(lock, [&] { return (message = pop_locked()) != nullptr || closed_; });
+  while ((message = pop_locked()) == nullptr && !closed_) filled_.wait(mutex_);
   --waiting_workers_;
   return message;
 }
 
 std::vector<InFlight*> FairReadyQueue::extract(const std::function<bool(const InFlight&)>& chosen) {
   std::vector<InFlight*> extracted;
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   extracted.reserve(heap_.size());
   std::erase_if(heap_, [&](const Waiting& waiting) {
     if (!chosen(*waiting.message)) return false;
@@ -81,7 +81,7 @@ std::vector<InFlight*> FairReadyQueue::extract(const std::function<bool(const In
 std::vector<InFlight*> FairReadyQueue::close() {
   std::vector<InFlight*> rest;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     closed_ = true;
     rest.reserve(heap_.size());
     while (InFlight* message = pop_locked()) rest.push_back(message);

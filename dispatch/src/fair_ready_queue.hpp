@@ -1,14 +1,14 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <span>
 #include <vector>
 
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "ready_messages.hpp"
 
 namespace oncebox::dispatcher {
@@ -36,14 +36,15 @@ class FairReadyQueue final : public ReadyMessages {
     InFlight* message;
   };
   static bool is_behind(const Waiting& a, const Waiting& b) noexcept;
-  InFlight* pop_locked() noexcept;
+  InFlight* pop_locked() noexcept ONCEBOX_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable filled_;
-  std::vector<Waiting> heap_;  // the first in line on top
-  std::uint64_t arrivals_ = 0;
-  std::size_t waiting_workers_ = 0;
-  bool closed_ = false;
+  detail::Mutex mutex_;
+  detail::Condition filled_;
+  std::vector<Waiting> heap_ ONCEBOX_GUARDED_BY(mutex_);  // the first in line on top
+  std::uint64_t arrivals_ ONCEBOX_GUARDED_BY(mutex_) = 0;
+  std::size_t waiting_workers_ ONCEBOX_GUARDED_BY(mutex_) = 0;
+  bool closed_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  // Written under the lock.
   std::atomic<std::size_t> size_ = 0;
   std::atomic<double> served_ = 0;
 };

@@ -12,7 +12,7 @@
 namespace oncebox::dispatcher {
 
 /// A strategy that somebody else wrote. What it throws is logged, the first time, and the store is
-/// chosen in turn instead; the threads that ask would else end the process.
+/// chosen in turn instead; otherwise the process would end with the thread that asks.
 class GuardedSelection final : public StoreSelection {
  public:
   /// The logger is borrowed.
@@ -29,7 +29,7 @@ class GuardedSelection final : public StoreSelection {
   const std::unique_ptr<StoreSelection> below_;
   Logger& logger_;
   const std::unique_ptr<StoreSelection> in_turn_ = round_robin();
-  mutable bool has_failed_ = false;  // one thread at a time calls a selection
+  mutable bool has_failed_ = false;  // its users call a selection one thread at a time
 };
 
 }  // namespace oncebox::dispatcher

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <random>
 #include <stop_token>
 #include <string_view>
 #include <vector>
 
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/engine/exception_text.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
@@ -34,12 +34,14 @@ namespace {
 
 // A store that fails at once would be asked at once again, and again: a release counts nothing, and
 // the message is the next to be claimed. So its worker rests; the lease is kept meanwhile.
-void rest_after_store_failure(const std::stop_token& stop) {
-  constexpr std::chrono::milliseconds kRest{200};
-  std::mutex mutex;
-  std::condition_variable_any stopped;
-  std::unique_lock lock(mutex);
-  stopped.wait_for(lock, stop, kRest, [] { return false; });
+void rest_after_store_failure(const Clock& clock, const std::stop_token& stop) {
+  constexpr Duration kRest{200};
+  const SteadyTime rested_at = clock.steady() + kRest;
+  detail::Mutex mutex;
+  detail::TimedCondition stopped(clock);
+  const detail::NotifyOnStop notify(stop, mutex, stopped);
+  const detail::Lock lock(mutex);
+  while (!stop.stop_requested() && stopped.wait_until(mutex, rested_at)) continue;
 }
 
 }  // namespace
@@ -127,7 +129,7 @@ HandlerCalls::Answer HandlerCalls::call_in_transaction(TransactionalHandler& han
     const Failure failure{Failure::Kind::interrupted, std::string(to_string(error.code())),
                           error.what()};
     log(LogLevel::error, "transaction of the handler failed, message released", context, &failure);
-    rest_after_store_failure(context.stop_token());
+    rest_after_store_failure(clock_, context.stop_token());
     return {Release{}, false, is_unknown};
   }
 }

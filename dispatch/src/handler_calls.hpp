@@ -16,7 +16,7 @@
 namespace oncebox::dispatcher {
 
 /// What the `RetryAfter` of a publisher becomes: the delay of the policy holds where it is longer.
-/// A receiver that always says "in a second" would else use up the attempts of a message in no
+/// Otherwise a receiver that always says "in a second" would use up the attempts of a message in no
 /// time.
 class RetryNotBefore final : public RetryAfter {
  public:

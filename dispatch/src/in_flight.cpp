@@ -5,28 +5,28 @@
 
 namespace oncebox::dispatcher {
 
-InFlightTable::InFlightTable(std::size_t capacity)
-    : capacity_(capacity), buckets_(std::bit_ceil(2 * capacity)) {
+InFlightTable::InFlightTable(std::size_t capacity, const Clock& clock)
+    : capacity_(capacity), quiet_(clock), buckets_(std::bit_ceil(2 * capacity)) {
   unused_.reserve(capacity);
 }
 
 InFlight* InFlightTable::find(const MessageKey& key, std::size_t hash) const noexcept {
   InFlight* message = buckets_[hash & (buckets_.size() - 1)];
-  while (message != nullptr && (message->hash != hash || message->claimed->message.key != key)) {
-    message = message->next_in_bucket;
+  while (message != nullptr && (message->hash_ != hash || message->claimed->message.key != key)) {
+    message = message->next_in_bucket_;
   }
   return message;
 }
 
 void InFlightTable::insert(InFlight& message) noexcept {
-  InFlight*& bucket = buckets_[message.hash & (buckets_.size() - 1)];
-  message.next_in_bucket = std::exchange(bucket, &message);
+  InFlight*& bucket = buckets_[message.hash_ & (buckets_.size() - 1)];
+  message.next_in_bucket_ = std::exchange(bucket, &message);
 }
 
 void InFlightTable::erase(InFlight& message) noexcept {
-  InFlight** link = &buckets_[message.hash & (buckets_.size() - 1)];
-  while (*link != &message) link = &(*link)->next_in_bucket;
-  *link = message.next_in_bucket;
+  InFlight** link = &buckets_[message.hash_ & (buckets_.size() - 1)];
+  while (*link != &message) link = &(*link)->next_in_bucket_;
+  *link = message.next_in_bucket_;
 }
 
 void InFlightTable::make_unused(std::size_t count) {
@@ -37,19 +37,19 @@ std::vector<InFlight*> InFlightTable::admit(std::vector<ClaimedMessage>&& claime
                                             TimePoint lease_until) {
   std::vector<InFlight*> admitted;
   admitted.reserve(claimed.size());
-  const std::lock_guard lock(mutex_);
-  make_unused(claimed.size());  // before anything changes: from here on nothing can fail
+  const detail::Lock lock(mutex_);
+  make_unused(claimed.size());  // before anything changes: afterwards nothing can fail
   for (ClaimedMessage& message : claimed) {
     const std::size_t hash = std::hash<MessageKey>{}(message.message.key);
     if (InFlight* known = find(message.message.key, hash); known != nullptr) {
-      known->newer = {message.delivery, message.history.content_version};
+      known->newer_ = {message.delivery, message.history.content_version};
       const int known_version = known->claimed->history.content_version;
       // What no handler has begun with need not be begun with: there is something newer.
       if (known->stage == InFlight::Stage::buffered &&
-          known->newer->content_version != known_version) {
+          known->newer_->content_version != known_version) {
         known->lease_lost = true;
       }
-      known->renewed_in_round = round_;
+      known->renewed_in_round_ = round_;
       known->lease_until = lease_until;
       admitted.push_back(nullptr);
       continue;
@@ -58,13 +58,13 @@ std::vector<InFlight*> InFlightTable::admit(std::vector<ClaimedMessage>&& claime
     unused_.pop_back();
     added.bytes = message.message.payload.size();
     added.claimed.emplace(std::move(message));
-    added.hash = hash;
+    added.hash_ = hash;
     added.stage.store(InFlight::Stage::buffered, std::memory_order_relaxed);
     added.lease_lost.store(false, std::memory_order_relaxed);
     added.lease_until.store(lease_until, std::memory_order_relaxed);
     added.is_recorded = false;
     added.may_be_recorded = false;
-    added.renewed_in_round = round_;
+    added.renewed_in_round_ = round_;
     insert(added);
     size_.fetch_add(1);
     admitted.push_back(&added);
@@ -74,7 +74,7 @@ std::vector<InFlight*> InFlightTable::admit(std::vector<ClaimedMessage>&& claime
 
 void InFlightTable::address(std::span<InFlight* const> messages,
                             std::vector<Settlement>& settlements) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const InFlight& message = *messages[i];
     const ClaimedMessage& claimed = *message.claimed;
@@ -85,9 +85,9 @@ void InFlightTable::address(std::span<InFlight* const> messages,
     settlement.delivery.owner = claimed.owner;
     settlement.delivery.number = claimed.delivery;
     settlement.verdict = message.verdict;
-    if (!message.newer) continue;
-    settlement.delivery.number = message.newer->number;
-    const bool same_content = message.newer->content_version == claimed.history.content_version;
+    if (!message.newer_) continue;
+    settlement.delivery.number = message.newer_->number;
+    const bool same_content = message.newer_->content_version == claimed.history.content_version;
     if (!same_content || message.may_be_recorded) settlement.verdict = Release{};
   }
 }
@@ -96,16 +96,16 @@ std::vector<InFlight*> InFlightTable::release(std::span<InFlight* const> message
                                               std::span<const Settlement> settlements) {
   std::vector<InFlight*> again;
   again.reserve(messages.size());  // nothing may fail half-way
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   for (std::size_t i = 0; i < messages.size(); ++i) {
     InFlight& message = *messages[i];
-    if (message.newer && message.newer->number != settlements[i].delivery.number) {
+    if (message.newer_ && message.newer_->number != settlements[i].delivery.number) {
       again.push_back(&message);
       continue;
     }
     erase(message);
     message.claimed.reset();
-    message.newer.reset();
+    message.newer_.reset();
     message.origin = nullptr;
     message.route = nullptr;
     message.verdict = Ack{};
@@ -119,14 +119,14 @@ std::vector<InFlight*> InFlightTable::release(std::span<InFlight* const> message
 std::vector<Renewal> InFlightTable::due_for_renewal(unsigned rounds, Duration lease,
                                                     std::vector<LeaseExtension>& extensions) {
   std::vector<Renewal> due;
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   round_ += rounds;
   for (InFlight* message : buckets_) {
-    for (; message != nullptr; message = message->next_in_bucket) {
-      if (message->lease_lost && !message->newer) continue;
-      if (round_ - message->renewed_in_round < 2) continue;
+    for (; message != nullptr; message = message->next_in_bucket_) {
+      if (message->lease_lost && !message->newer_) continue;
+      if (round_ - message->renewed_in_round_ < 2) continue;
       Delivery delivery = delivery_of(*message->claimed);
-      if (message->newer) delivery.number = message->newer->number;
+      if (message->newer_) delivery.number = message->newer_->number;
       due.push_back({message, *delivery.number});
       extensions.push_back({std::move(delivery), lease});
     }
@@ -138,16 +138,17 @@ std::vector<std::size_t> InFlightTable::renewed(std::span<const Renewal> renewal
                                                 std::span<const ExtendOutcome> outcomes,
                                                 TimePoint lease_until) {
   std::vector<std::size_t> lost;
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   for (std::size_t i = 0; i < renewals.size(); ++i) {
     InFlight& message = *renewals[i].message;
     // Meanwhile it may have ended, been used for another message, or come again. Numbers are given
     // once, so the same number is the same delivery.
     if (!message.claimed) continue;
-    const DeliveryNumber newest = message.newer ? message.newer->number : message.claimed->delivery;
+    const DeliveryNumber newest =
+        message.newer_ ? message.newer_->number : message.claimed->delivery;
     if (newest != renewals[i].number) continue;
     if (outcomes[i].locked_until) {
-      message.renewed_in_round = round_;
+      message.renewed_in_round_ = round_;
       message.lease_until = lease_until;
     } else if (message.stage != InFlight::Stage::finished) {
       // A finished one was perhaps settled just now; if not, its settlement will tell.
@@ -159,28 +160,30 @@ std::vector<std::size_t> InFlightTable::renewed(std::span<const Renewal> renewal
 }
 
 void InFlightTable::hold() noexcept {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   ++holds_;
 }
 
 void InFlightTable::unhold() noexcept {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   --holds_;
   wake_if_quiet();
 }
 
 void InFlightTable::wake_if_quiet() noexcept {
-  if (size_ == 0 && holds_ == 0) quiet_.notify_all();
+  if (has_nothing()) quiet_.notify_all();
 }
 
 bool InFlightTable::wait_quiet_until(SteadyTime deadline) {
-  std::unique_lock lock(mutex_);
-  return quiet_.wait_until(lock, deadline, [&] { return size_ == 0 && holds_ == 0; });
+  const detail::Lock lock(mutex_);
+  bool in_time = true;
+  while (!has_nothing() && in_time) in_time = quiet_.wait_until(mutex_, deadline);
+  return has_nothing();
 }
 
 bool InFlightTable::is_quiet() const {
-  const std::lock_guard lock(mutex_);
-  return size_ == 0 && holds_ == 0;
+  const detail::Lock lock(mutex_);
+  return has_nothing();
 }
 
 }  // namespace oncebox::dispatcher

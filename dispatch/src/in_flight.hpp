@@ -1,22 +1,22 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "oncebox/clock.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/message.hpp"
 #include "oncebox/observer.hpp"
 #include "oncebox/queue_types.hpp"
 #include "oncebox/transaction.hpp"
 #include "routes.hpp"
-#include "wake_signal.hpp"
 
 namespace oncebox::dispatcher {
 
@@ -28,21 +28,17 @@ struct Origin {
   Settler& settler;
   Observer& observer;
   TransactionalQueue* transactions = nullptr;  ///< null: the store has none
-  /// What this is part of, for who goes on after the verdict is given; empty: outlives the workers.
+  /// The object that this is a part of, for a thread that uses it after it has given a verdict,
+  /// which may end the object; empty: it outlives the workers.
   std::weak_ptr<void> whole = {};
   std::atomic<std::size_t> waiting = 0;  ///< for a worker; counted by a `FairReadyQueue`
 };
 
-/// A message from its claim until its verdict is recorded. It is passed from the claim loop through
-/// a worker to the settler, and only the one who has it touches it, except where said otherwise.
+/// A message from its claim until its verdict is recorded. It is handed over from the thread that
+/// claims to a worker and from there to the settler; only the thread that has it touches its
+/// members, except the atomic ones, at which any thread may look.
 struct InFlight {
   enum class Stage { buffered, running, finished };
-
-  /// A later delivery of the same message, whose lease is kept until the first one has ended.
-  struct Newer {
-    DeliveryNumber number;
-    int content_version;
-  };
 
   std::optional<ClaimedMessage> claimed;
   Origin* origin = nullptr;
@@ -54,16 +50,23 @@ struct InFlight {
   bool may_be_recorded = false;  ///< the store has, or may have, taken the verdict
   InFlight* next_finished = nullptr;
 
-  // Any thread may look at these.
   std::atomic<Stage> stage = Stage::buffered;
   std::atomic<bool> lease_lost = false;
   std::atomic<TimePoint> lease_until = TimePoint{};  ///< by the clock of this process
 
-  // Guarded by the table.
-  std::optional<Newer> newer;
-  unsigned renewed_in_round = 0;
-  InFlight* next_in_bucket = nullptr;
-  std::size_t hash = 0;
+ private:
+  /// A later delivery of the same message, whose lease is kept until the first one has ended.
+  struct Newer {
+    DeliveryNumber number;
+    int content_version;
+  };
+
+  // Touched by the table alone, under its lock.
+  friend class InFlightTable;
+  std::optional<Newer> newer_;
+  unsigned renewed_in_round_ = 0;
+  InFlight* next_in_bucket_ = nullptr;
+  std::size_t hash_ = 0;
 };
 
 /// A lease that is to be extended, and where it came from.
@@ -77,7 +80,8 @@ struct Renewal {
 /// verdict of the first run settles it if the content is the same. Safe from any thread.
 class InFlightTable {
  public:
-  explicit InFlightTable(std::size_t capacity);
+  /// The clock is borrowed.
+  InFlightTable(std::size_t capacity, const Clock& clock);
 
   [[nodiscard]] std::size_t size() const noexcept { return size_.load(); }
   [[nodiscard]] std::size_t free() const noexcept { return capacity_ - size_.load(); }
@@ -105,29 +109,33 @@ class InFlightTable {
   std::vector<std::size_t> renewed(std::span<const Renewal> renewals,
                                    std::span<const ExtendOutcome> outcomes, TimePoint lease_until);
 
-  /// While somebody holds the table it is not quiet, even when it is empty.
+  /// While the table is held it is not quiet, even when it is empty: more may come.
   void hold() noexcept;
   void unhold() noexcept;
-  /// Waits until it is empty and nobody holds it; false when the deadline passed first.
+  /// Waits until it is empty and not held; false when the deadline passed first.
   bool wait_quiet_until(SteadyTime deadline);
   [[nodiscard]] bool is_quiet() const;
 
  private:
-  InFlight* find(const MessageKey& key, std::size_t hash) const noexcept;
-  void make_unused(std::size_t count);
-  void insert(InFlight& message) noexcept;
-  void erase(InFlight& message) noexcept;
-  void wake_if_quiet() noexcept;
+  InFlight* find(const MessageKey& key, std::size_t hash) const noexcept ONCEBOX_REQUIRES(mutex_);
+  void make_unused(std::size_t count) ONCEBOX_REQUIRES(mutex_);
+  void insert(InFlight& message) noexcept ONCEBOX_REQUIRES(mutex_);
+  void erase(InFlight& message) noexcept ONCEBOX_REQUIRES(mutex_);
+  void wake_if_quiet() noexcept ONCEBOX_REQUIRES(mutex_);
+  [[nodiscard]] bool has_nothing() const noexcept ONCEBOX_REQUIRES(mutex_) {
+    return size_ == 0 && holds_ == 0;
+  }
 
   const std::size_t capacity_;
-  std::atomic<std::size_t> size_ = 0;
-  mutable std::mutex mutex_;
-  std::condition_variable quiet_;
-  std::deque<InFlight> all_;  // grows to what was needed at a time; never moves
-  std::vector<InFlight*> unused_;
-  std::vector<InFlight*> buckets_;
-  unsigned round_ = 0;
-  std::size_t holds_ = 0;
+  std::atomic<std::size_t> size_ = 0;  // written under the lock
+  mutable detail::Mutex mutex_;
+  detail::TimedCondition quiet_;
+  // Grows to the most that were in flight at a time; its elements never move.
+  std::deque<InFlight> all_ ONCEBOX_GUARDED_BY(mutex_);
+  std::vector<InFlight*> unused_ ONCEBOX_GUARDED_BY(mutex_);
+  std::vector<InFlight*> buckets_ ONCEBOX_GUARDED_BY(mutex_);
+  unsigned round_ ONCEBOX_GUARDED_BY(mutex_) = 0;
+  std::size_t holds_ ONCEBOX_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace oncebox::dispatcher

@@ -12,7 +12,6 @@
 #include "oncebox/observer.hpp"
 #include "oncebox/queue_store.hpp"
 #include "ready_messages.hpp"
-#include "wake_signal.hpp"
 #include "worker_pool.hpp"
 
 namespace oncebox::dispatcher {

@@ -13,7 +13,7 @@ std::size_t ReadyQueue::size() const noexcept {
 }
 
 bool ReadyQueue::push(std::span<InFlight* const> messages) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   if (closed_) return false;
   push_locked(messages);
   return true;
@@ -40,28 +40,28 @@ InFlight* ReadyQueue::try_pop() noexcept {
 }
 
 InFlight* ReadyQueue::pop(const std::function<void()>& on_wait) {
-  std::unique_lock lock(mutex_);
+  const detail::Lock lock(mutex_);
   InFlight* message = try_pop();
   if (message != nullptr || closed_) return message;
   ++waiting_;
   on_wait();
-  filled_.wait(lock, [&] { return (message = try_pop()) != nullptr || closed_; });
+  while ((message = try_pop()) == nullptr && !closed_) filled_.wait(mutex_);
   --waiting_;
   return message;
 }
 
 std::size_t ReadyQueue::idle() const {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   return waiting_ - std::min(size(), waiting_);
 }
 
 std::vector<InFlight*> ReadyQueue::extract(const std::function<bool(const InFlight&)>& chosen) {
   std::vector<InFlight*> extracted;
   std::vector<InFlight*> kept;
-  // There before the first is taken out: one that was and found no room would be lost.
+  // Reserved before the first is taken out: a message for which memory runs out would be lost.
   extracted.reserve(slots_.size());
   kept.reserve(slots_.size());
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   while (InFlight* message = try_pop()) {
     (chosen(*message) ? extracted : kept).push_back(message);
   }
@@ -72,7 +72,7 @@ std::vector<InFlight*> ReadyQueue::extract(const std::function<bool(const InFlig
 std::vector<InFlight*> ReadyQueue::close() {
   std::vector<InFlight*> rest;
   rest.reserve(slots_.size());
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   closed_ = true;
   while (InFlight* message = try_pop()) rest.push_back(message);
   filled_.notify_all();

@@ -1,21 +1,21 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <span>
 #include <vector>
 
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "ready_messages.hpp"
 
 namespace oncebox::dispatcher {
 
 /// The buffer between the claim loop and the workers: first in, first out, bounded. Taking one
-/// costs a compare-and-swap while there are any; a lock is taken only by who puts some in and by
-/// who has to wait. Safe from any thread.
+/// costs a compare-and-swap while there are any; a lock is taken only by a thread that puts some in
+/// and by a worker that has to wait. Safe from any thread.
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): it keeps head and tail apart.
 class ReadyQueue final : public ReadyMessages {
  public:
@@ -28,18 +28,19 @@ class ReadyQueue final : public ReadyMessages {
   std::vector<InFlight*> extract(const std::function<bool(const InFlight&)>& chosen) override;
   std::vector<InFlight*> close() override;
 
-  /// How many wait in `pop` and have nothing to wake up for yet.
+  /// How many workers wait in `pop` and have nothing to wake up for yet.
   [[nodiscard]] std::size_t idle() const;
 
  private:
-  void push_locked(std::span<InFlight* const> messages) noexcept;
+  void push_locked(std::span<InFlight* const> messages) noexcept ONCEBOX_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::condition_variable filled_;
-  std::size_t waiting_ = 0;
-  bool closed_ = false;
-  // Positions grow for ever. A slot is written again only after `head_` has passed it, so a reader
-  // who was too slow fails to move `head_` and never uses what it read.
+  mutable detail::Mutex mutex_;
+  detail::Condition filled_;
+  std::size_t waiting_ ONCEBOX_GUARDED_BY(mutex_) = 0;
+  bool closed_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  // Read without the lock, written under it. Positions grow for ever. A slot is written again only
+  // after `head_` has passed it, so a reader that was too slow fails to move `head_` and never uses
+  // what it read.
   std::vector<std::atomic<InFlight*>> slots_;
   // Apart, because workers write the one and the claim loop the other.
   alignas(64) std::atomic<std::uint64_t> head_ = 0;

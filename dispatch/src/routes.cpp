@@ -25,7 +25,7 @@ Route::Route(const Handlers::Registration& registration, TimePoint now)
 }
 
 std::size_t Route::room(TimePoint now) {
-  // Said before looking: whoever ends after the look sees it.
+  // Said before looking: a handler that ends after the look sees it.
   room_is_wanted_ = true;
   std::size_t room = kUnlimited;
   if (const auto max = registration_.limits.max_concurrency) {
@@ -107,19 +107,19 @@ Route* Routes::find(std::string_view topic) noexcept {
 }
 
 void Routes::pause() {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   all_paused_ = true;
   pauses_changed();
 }
 
 void Routes::resume() {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   all_paused_ = false;
   pauses_changed();
 }
 
 void Routes::pause(const TopicPattern& pattern) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   if (std::find(paused_.begin(), paused_.end(), pattern) == paused_.end()) {
     paused_.push_back(pattern);
   }
@@ -127,7 +127,7 @@ void Routes::pause(const TopicPattern& pattern) {
 }
 
 void Routes::resume(const TopicPattern& pattern) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   std::erase(paused_, pattern);
   pauses_changed();
 }
@@ -136,7 +136,7 @@ void Routes::pauses_changed() { any_paused_ = all_paused_ || !paused_.empty(); }
 
 bool Routes::is_paused(std::string_view topic) const {
   if (!any_paused_) return false;
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   return all_paused_ || best_match(paused_, topic).has_value();
 }
 
@@ -148,7 +148,7 @@ bool Routes::rests(const TopicPattern& pattern) const {
 ClaimPlans Routes::plan(std::size_t limit, TimePoint now) {
   const TopicPattern everything("*");
   ClaimPlans plans;
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   if (all_paused_ || rests(everything)) return plans;
 
   std::vector<TopicPattern> unlimited;

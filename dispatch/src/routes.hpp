@@ -3,13 +3,13 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/dispatch/handlers.hpp"
 #include "oncebox/dispatch/no_handler_policy.hpp"
 #include "oncebox/topic_pattern.hpp"
@@ -33,11 +33,11 @@ class Route {
 
   /// How many more messages may be claimed now. When there are none, the next `end` tells.
   [[nodiscard]] std::size_t room(TimePoint now);
-  /// When there is room again, if that is a matter of time; else `kMaxTime`.
+  /// When there is room again, if that is a matter of time; otherwise `kMaxTime`.
   [[nodiscard]] TimePoint room_at(TimePoint now);
 
   /// A message of this route was claimed; its handler starts; it ended; or it never started. The
-  /// last three answer whether somebody found no room before and should look again.
+  /// last three answer whether a claim found no room before and should be tried again.
   void admit(TimePoint now);
   bool begin(TimePoint now);
   bool end() noexcept;
@@ -60,7 +60,7 @@ struct ClaimPlan {
   /// Takes the room of the whole plan, so that claims that are made at the same time keep the
   /// limits together; and gives it back, when what was claimed has taken its own.
   void reserve(TimePoint now) const;
-  /// Answers whether somebody found no room meanwhile and should look again.
+  /// Answers whether another claim found no room meanwhile and should be tried again.
   bool unreserve(TimePoint now) const;
 };
 
@@ -93,18 +93,18 @@ class Routes {
   [[nodiscard]] ClaimPlans plan(std::size_t limit, TimePoint now);
 
  private:
-  [[nodiscard]] bool rests(const TopicPattern& pattern) const;
-  void pauses_changed();
+  [[nodiscard]] bool rests(const TopicPattern& pattern) const ONCEBOX_REQUIRES(mutex_);
+  void pauses_changed() ONCEBOX_REQUIRES(mutex_);
 
   std::vector<std::unique_ptr<Route>> routes_;
   std::unordered_map<std::string_view, Route*> exact_;  // the names are those of the routes
   std::vector<Route*> stems_;                           // the longest first
   bool claims_unhandled_;
 
-  mutable std::mutex mutex_;
-  bool all_paused_ = false;
-  std::vector<TopicPattern> paused_;
-  std::atomic<bool> any_paused_ = false;
+  mutable detail::Mutex mutex_;
+  bool all_paused_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  std::vector<TopicPattern> paused_ ONCEBOX_GUARDED_BY(mutex_);
+  std::atomic<bool> any_paused_ = false;  // written under the lock
 };
 
 }  // namespace oncebox::dispatcher

@@ -1,7 +1,6 @@
 #include "oncebox/dispatch/set_dispatcher.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "fair_ready_queue.hpp"
 #include "guarded_selection.hpp"
 #include "handler_calls.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 #include "routes.hpp"
@@ -108,14 +108,14 @@ class SetDispatcher::Impl {
   dispatcher::WorkerPool workers_;
   dispatcher::Admission admission_;
 
-  std::mutex lifecycle_mutex_;  // guards what follows
-  State state_ = State::created;
-  std::vector<std::thread::id> worker_threads_;
+  detail::Mutex lifecycle_mutex_;
+  State state_ ONCEBOX_GUARDED_BY(lifecycle_mutex_) = State::created;
+  std::vector<std::thread::id> worker_threads_ ONCEBOX_GUARDED_BY(lifecycle_mutex_);
 };
 
 void SetDispatcher::Impl::start() {
   {
-    const std::lock_guard lock(lifecycle_mutex_);
+    const detail::Lock lock(lifecycle_mutex_);
     if (state_ != State::created) {
       throw Error(ErrorCode::conflict, "a dispatcher is started once");
     }
@@ -131,7 +131,7 @@ void SetDispatcher::Impl::start() {
 
 void SetDispatcher::Impl::begin_to_stop() {
   {
-    const std::lock_guard lock(lifecycle_mutex_);
+    const detail::Lock lock(lifecycle_mutex_);
     state_ = State::stopped;
   }
   scheduler_->stop_claiming();
@@ -141,7 +141,7 @@ void SetDispatcher::Impl::begin_to_stop() {
 bool SetDispatcher::Impl::is_own_thread() {
   const auto self = std::this_thread::get_id();
   if (scheduler_->is_own_thread(self)) return true;
-  const std::lock_guard lock(lifecycle_mutex_);
+  const detail::Lock lock(lifecycle_mutex_);
   return std::ranges::find(worker_threads_, self) != worker_threads_.end();
 }
 
@@ -149,7 +149,7 @@ StopResult SetDispatcher::Impl::stop(const StopOptions& options) {
   const Duration finish_within = std::clamp(options.finish_within, Duration{0}, limits::kMaxDelay);
   const Duration interrupt_within =
       std::clamp(options.interrupt_within, Duration{0}, limits::kMaxDelay);
-  const auto finish_at = std::chrono::steady_clock::now() + finish_within;
+  const SteadyTime finish_at = clock_.steady() + finish_within;
   begin_to_stop();
   if (is_own_thread()) {
     if (finish_within == Duration::zero()) workers_.interrupt_all();

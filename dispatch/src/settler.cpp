@@ -13,8 +13,7 @@ namespace oncebox::dispatcher {
 
 namespace {
 
-constexpr std::chrono::milliseconds kFirstPause{50};
-constexpr std::chrono::milliseconds kLongestPause{5'000};
+constexpr engine::Backoff::Bounds kPauses{.first = Duration{50}, .longest = Duration{5'000}};
 
 // Anything but a plain refusal may pass: a lost connection, or no memory for the moment.
 bool may_succeed_later(const std::exception& failure) {
@@ -29,12 +28,15 @@ bool may_have_happened(const std::exception& failure) {
 
 }  // namespace
 
+Settler::Settler(const Parts& parts, OnVerdicts on_verdicts)
+    : parts_(parts), on_verdicts_(std::move(on_verdicts)), pause_(kPauses) {}
+
 void Settler::submit(InFlight& message) noexcept {
   InFlight* top = submitted_.load(std::memory_order_relaxed);
   do {
     message.next_finished = top;
   } while (!submitted_.compare_exchange_weak(top, &message));
-  // Whoever put the first one there has told.
+  // The thread that submitted the first one has called it.
   if (top == nullptr) on_verdicts_();
 }
 
@@ -85,7 +87,7 @@ void Settler::settle_next() {
   try {
     parts_.table.address({pending_.data(), count}, settlements_);
     const auto outcomes = parts_.store.settle(std::span(settlements_.data(), count));
-    pause_ = {};
+    pause_.reset();
     conclude(count, outcomes);
   } catch (const std::exception& failure) {
     on_failure(count, failure);
@@ -151,8 +153,7 @@ void Settler::on_failure(std::size_t count, const std::exception& failure) {
     return;
   }
   if (!repeats_) return give_up(count, failure.what());
-  pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
-  next_step_ = std::chrono::steady_clock::now() + pause_;
+  next_step_ = parts_.clock.steady() + pause_.take();
 }
 
 void Settler::give_up(std::size_t count, const char* why) {
@@ -168,4 +169,5 @@ void Settler::give_up(std::size_t count, const char* why) {
   }
   drop_first(count);
 }
+
 }  // namespace oncebox::dispatcher

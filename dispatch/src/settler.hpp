@@ -1,21 +1,19 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "claim_hints.hpp"
 #include "counters.hpp"
 #include "in_flight.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/engine/backoff.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/observer.hpp"
 #include "oncebox/queue_store.hpp"
-#include "wake_signal.hpp"
 
 namespace oncebox::dispatcher {
 
@@ -39,8 +37,7 @@ class Settler {
   /// `step` has nothing to do until `submit` calls this.
   using OnVerdicts = std::function<void()>;
 
-  Settler(const Parts& parts, OnVerdicts on_verdicts)
-      : parts_(parts), on_verdicts_(std::move(on_verdicts)) {}
+  Settler(const Parts& parts, OnVerdicts on_verdicts);
 
   /// Takes a message over whose verdict is given. From any thread.
   void submit(InFlight& message) noexcept;
@@ -69,12 +66,12 @@ class Settler {
   std::atomic<InFlight*> submitted_ = nullptr;  // a stack, taken as a whole
   std::atomic<bool> repeats_ = true;
 
-  // Of who calls `step`.
+  // Of the thread that calls `step`.
   std::vector<InFlight*> pending_;
   std::vector<InFlight*> recorded_;
   std::vector<Settlement> settlements_;  // only ever grows: see `InFlightTable::address`
   std::size_t one_by_one_ = 0;           // so many of the first go alone, to find the bad one
-  std::chrono::milliseconds pause_{0};
+  engine::Backoff pause_;
   SteadyTime next_step_{};
 };
 

@@ -22,7 +22,7 @@ StoreLane::StoreLane(MemberStorePtr member, Observer& observer, const Parts& par
       member_(std::move(member)),
       events_(events),
       store_(member_->store().inbox(), member_->name(), parts.logger, observer, parts.clock),
-      table_(parts.capacity),
+      table_(parts.capacity, parts.clock),
       settler_({store_, table_, parts.room, *this, parts.counters, parts.logger, observer,
                 parts.clock, member_->name()},
                [this] { events_.on_verdicts(*this); }),

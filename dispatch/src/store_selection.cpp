@@ -95,7 +95,7 @@ class WeightedFair final : public StoreSelection {
  public:
   explicit WeightedFair(StoreWeight weight) : weight_(std::move(weight)) {}
 
-  /// Who holds least for its weight; of several, who was not chosen for the longest time.
+  /// The store that holds least for its weight; of several, the one chosen longest ago.
   std::optional<std::size_t> choose(std::span<const StoreCandidate> candidates) override {
     std::optional<std::size_t> best;
     std::pair<double, std::uint64_t> best_rank;

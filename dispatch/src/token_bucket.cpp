@@ -21,14 +21,14 @@ void TokenBucket::refill(TimePoint now) {
 }
 
 std::size_t TokenBucket::available(TimePoint now) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   refill(now);
   // Below zero while several claims have reserved at the same time.
   return level_ <= 0 ? 0 : static_cast<std::size_t>(level_ / token_);
 }
 
 TimePoint TokenBucket::next_at(TimePoint now) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   refill(now);
   if (burst_ - reserved_ < token_) return kMaxTime;
   const std::int64_t missing = std::max<std::int64_t>(token_ - level_, 0);
@@ -36,20 +36,20 @@ TimePoint TokenBucket::next_at(TimePoint now) {
 }
 
 void TokenBucket::reserve(TimePoint now) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   refill(now);
   level_ -= token_;
   reserved_ += token_;
 }
 
 void TokenBucket::spend(TimePoint now) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   refill(now);
   reserved_ -= token_;
 }
 
 void TokenBucket::give_back(TimePoint now) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   refill(now);
   reserved_ -= token_;
   level_ += token_;

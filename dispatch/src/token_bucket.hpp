@@ -2,9 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/dispatch/handlers.hpp"
 
 namespace oncebox::dispatcher {
@@ -31,16 +31,16 @@ class TokenBucket {
   void give_back(TimePoint now);
 
  private:
-  void refill(TimePoint now);
+  void refill(TimePoint now) ONCEBOX_REQUIRES(mutex_);
 
-  std::mutex mutex_;
   // In units of 1 / per tokens, so that a millisecond brings exactly `count` of them.
-  std::int64_t token_;
-  std::int64_t per_ms_;
-  std::int64_t burst_;
-  std::int64_t level_;
-  std::int64_t reserved_ = 0;
-  TimePoint filled_at_;
+  const std::int64_t token_;
+  const std::int64_t per_ms_;
+  const std::int64_t burst_;
+  detail::Mutex mutex_;
+  std::int64_t level_ ONCEBOX_GUARDED_BY(mutex_);
+  std::int64_t reserved_ ONCEBOX_GUARDED_BY(mutex_) = 0;
+  TimePoint filled_at_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
 }  // namespace oncebox::dispatcher

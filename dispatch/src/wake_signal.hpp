@@ -1,20 +1,22 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 
 namespace oncebox::dispatcher {
 
-using SteadyTime = std::chrono::steady_clock::time_point;
-
 /// Wakes the one thread that waits on it, for one or more reasons. A reason that is raised while
-/// nobody waits for it is kept until somebody does. Raising costs an atomic operation when nobody
-/// waits.
+/// the thread does not wait for it is kept until it does. Raising costs an atomic operation when
+/// the thread does not wait.
 class WakeSignal {
  public:
   using Reasons = unsigned;
+
+  /// The clock is borrowed, and not used by `raise`.
+  explicit WakeSignal(const Clock& clock) : changed_(clock) {}
 
   void raise(Reasons reasons) noexcept;
 
@@ -23,10 +25,12 @@ class WakeSignal {
   Reasons wait(Reasons wanted) { return wait_until(wanted, SteadyTime::max()); }
 
  private:
+  Reasons take(Reasons wanted) noexcept { return raised_.fetch_and(~wanted) & wanted; }
+
   std::atomic<Reasons> raised_ = 0;
   std::atomic<bool> waiting_ = false;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  detail::Mutex mutex_;  // held by the waiter from its last look at the reasons until it sleeps
+  detail::TimedCondition changed_;
 };
 
 }  // namespace oncebox::dispatcher

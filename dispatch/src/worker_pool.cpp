@@ -11,9 +11,8 @@ namespace oncebox::dispatcher {
 namespace {
 
 using Stage = InFlight::Stage;
-using SteadyClock = std::chrono::steady_clock;
 
-std::uint64_t nanoseconds_between(SteadyClock::time_point start, SteadyClock::time_point end) {
+std::uint64_t nanoseconds_between(SteadyTime start, SteadyTime end) {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(end - start).count());
 }
 
@@ -53,7 +52,7 @@ void WorkerPool::run(Worker& worker) {
 void WorkerPool::handle(Worker& worker, InFlight& message) {
   parts_.room.on_room();
   const TimePoint now = parts_.clock.now();
-  // Somebody else may have it by now. If nobody has, it is soon claimed again.
+  // Another process may have it by now. If none has, it is soon claimed again.
   const bool lapsed = message.lease_until.load(std::memory_order_relaxed) <= now;
   std::optional<std::stop_token> stop;
   if (!lapsed) stop = begin(worker, message);
@@ -67,9 +66,9 @@ void WorkerPool::handle(Worker& worker, InFlight& message) {
   origin.observer.on_handler_start(claimed, waited);
 
   HandlerContext context(claimed, std::move(*stop), &message.lease_lost, origin.store);
-  const SteadyTime started = SteadyClock::now();
+  const SteadyTime started = parts_.clock.steady();
   HandlerCalls::Answer answer = call(message, context);
-  const std::uint64_t took = nanoseconds_between(started, SteadyClock::now());
+  const std::uint64_t took = nanoseconds_between(started, parts_.clock.steady());
 
   worker.duration_ns.record(took);
   origin.observer.on_handler_end(claimed, answer.verdict, std::chrono::nanoseconds(took));
@@ -84,10 +83,10 @@ HandlerCalls::Answer WorkerPool::call(const InFlight& message, HandlerContext& c
   return parts_.calls.call(*route.handler(), context);
 }
 
-// Whoever wants to interrupt a handler says so before it takes the worker's lock. So it either
-// finds the handler here, or is seen here.
+// A thread that interrupts handlers says so, in `interrupted_` or `lease_lost`, before it takes the
+// worker's lock. So it either finds the handler running, or is seen here.
 std::optional<std::stop_token> WorkerPool::begin(Worker& worker, InFlight& message) {
-  const std::lock_guard lock(worker.mutex);
+  const detail::Lock lock(worker.mutex);
   if (interrupted_ || message.lease_lost) return std::nullopt;
   if (std::exchange(worker.stop_is_spent, false)) worker.stop = std::stop_source();
   worker.current = &message;
@@ -97,7 +96,7 @@ std::optional<std::stop_token> WorkerPool::begin(Worker& worker, InFlight& messa
 
 void WorkerPool::end(Worker& worker, InFlight& message, HandlerCalls::Answer answer) {
   {
-    const std::lock_guard lock(worker.mutex);
+    const detail::Lock lock(worker.mutex);
     worker.current = nullptr;
     message.stage = Stage::finished;
   }
@@ -137,9 +136,9 @@ void WorkerPool::submit(InFlight& message) {
 
 std::optional<std::stop_source> WorkerPool::take_stop_source(Worker& worker,
                                                              const Renewal* delivery) {
-  const std::lock_guard lock(worker.mutex);
+  const detail::Lock lock(worker.mutex);
   if (worker.current == nullptr || worker.stop_is_spent) return std::nullopt;
-  // What was lost may have ended, and its place been used for another.
+  // The handler whose lease is lost may have ended, and its `InFlight` be that of another message.
   const bool meant =
       delivery == nullptr || (worker.current == delivery->message && worker.current->lease_lost);
   if (!meant) return std::nullopt;
@@ -166,7 +165,7 @@ void WorkerPool::interrupt_all() {
 std::size_t WorkerPool::running() const {
   std::size_t running = 0;
   for (const auto& worker : workers_) {
-    const std::lock_guard lock(worker->mutex);
+    const detail::Lock lock(worker->mutex);
     if (worker->current != nullptr) ++running;
   }
   return running;

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <thread>
@@ -14,6 +13,7 @@
 #include "handler_calls.hpp"
 #include "in_flight.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/dispatch/running_stats.hpp"
 #include "oncebox/histogram.hpp"
 #include "ready_messages.hpp"
@@ -51,12 +51,13 @@ class WorkerPool {
 
  private:
   struct Worker {
-    mutable std::mutex mutex;
-    InFlight* current = nullptr;  // guarded by the mutex, as the next three
-    std::stop_source stop;
-    bool stop_is_spent = false;  // requested, or about to be: the next handler needs another
+    mutable detail::Mutex mutex;
+    InFlight* current ONCEBOX_GUARDED_BY(mutex) = nullptr;
+    std::stop_source stop ONCEBOX_GUARDED_BY(mutex);
+    // Requested, or about to be: the next handler needs another one.
+    bool stop_is_spent ONCEBOX_GUARDED_BY(mutex) = false;
 
-    // Written by the worker alone.
+    // Written by the worker's thread alone.
     alignas(64) Histogram latency_ms;
     Histogram duration_ns;
     std::atomic<std::uint64_t> hits = 0;

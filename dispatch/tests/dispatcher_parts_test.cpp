@@ -22,6 +22,7 @@ namespace {
 using std::chrono::seconds;
 
 constexpr TimePoint kStart = testing::FakeClock::kDefaultStart;
+const Clock& kClock = SystemClock::shared();
 
 TEST(DispatcherHistogram, EmptyHasNothing) {
   const Distribution none = Histogram().distribution();
@@ -100,18 +101,18 @@ TEST(DispatcherTokenBucket, AClockThatGoesBackBringsNothing) {
 }
 
 TEST(DispatcherWakeSignal, KeepsWhatIsRaisedBeforeAnybodyWaits) {
-  WakeSignal signal;
+  WakeSignal signal(kClock);
   signal.raise(1);
   signal.raise(2);
   EXPECT_EQ(signal.wait(2), 2U);
   EXPECT_EQ(signal.wait(1 | 4), 1U);
-  EXPECT_EQ(signal.wait_until(1 | 2, std::chrono::steady_clock::now()), 0U);
+  EXPECT_EQ(signal.wait_until(1 | 2, kClock.steady()), 0U);
 }
 
 TEST(DispatcherWakeSignal, NoWakeUpIsLost) {
   constexpr int kRounds = 20'000;
-  WakeSignal there;
-  WakeSignal back;
+  WakeSignal there(kClock);
+  WakeSignal back(kClock);
   std::jthread echo([&] {
     for (int i = 0; i < kRounds; ++i) {
       there.wait(1);
@@ -203,8 +204,8 @@ TEST(DispatcherClaimGate, StopIsNotPassedOverWhenThereIsRoomAsWell) {
   InFlight message;
   InFlight* const one = &message;
   ReadyQueue ready(1);
-  const InFlightTable table(1);
-  ClaimGate gate({.batch_size = 1, .max_buffered = 1, .buffer_bytes = 1'000}, ready, table);
+  const InFlightTable table(1, kClock);
+  ClaimGate gate({.batch_size = 1, .max_buffered = 1, .buffer_bytes = 1'000}, ready, table, kClock);
   for (int round = 0; round < 300; ++round) {
     ready.push(std::span(&one, 1));
     bool has_room = false;
@@ -347,7 +348,7 @@ std::vector<ClaimedMessage> batch_of(ClaimedMessage message) {
 }
 
 TEST(DispatcherInFlightTable, ALaterDeliveryOfTheSameContentTakesOverTheVerdict) {
-  InFlightTable table(4);
+  InFlightTable table(4, kClock);
   InFlight* first = table.admit(batch_of(delivery("m", 1, 1)), kStart)[0];
   first->stage = InFlight::Stage::running;
   EXPECT_EQ(table.admit(batch_of(delivery("m", 2, 1)), kStart)[0], nullptr);
@@ -359,7 +360,7 @@ TEST(DispatcherInFlightTable, ALaterDeliveryOfTheSameContentTakesOverTheVerdict)
 }
 
 TEST(DispatcherInFlightTable, ALaterDeliveryOfOtherContentIsReleased) {
-  InFlightTable table(4);
+  InFlightTable table(4, kClock);
   InFlight* first = table.admit(batch_of(delivery("m", 1, 1)), kStart)[0];
   first->stage = InFlight::Stage::running;
   table.admit(batch_of(delivery("m", 2, 2)), kStart);
@@ -371,14 +372,14 @@ TEST(DispatcherInFlightTable, ALaterDeliveryOfOtherContentIsReleased) {
 }
 
 TEST(DispatcherInFlightTable, OldContentThatNoHandlerHasBegunIsNotBegun) {
-  InFlightTable table(4);
+  InFlightTable table(4, kClock);
   InFlight* first = table.admit(batch_of(delivery("m", 1, 1)), kStart)[0];
   table.admit(batch_of(delivery("m", 2, 2)), kStart);
   EXPECT_TRUE(first->lease_lost);
 }
 
 TEST(DispatcherInFlightTable, ADeliveryThatCameDuringTheSettlementIsSettledToo) {
-  InFlightTable table(4);
+  InFlightTable table(4, kClock);
   InFlight* first = table.admit(batch_of(delivery("m", 1, 1)), kStart)[0];
   std::vector<Settlement> settlements;
   table.address({&first, 1}, settlements);
@@ -390,7 +391,7 @@ TEST(DispatcherInFlightTable, ADeliveryThatCameDuringTheSettlementIsSettledToo) 
 }
 
 TEST(DispatcherInFlightTable, ADeliveryThatFollowsARecordedVerdictIsRunOnItsOwn) {
-  InFlightTable table(4);
+  InFlightTable table(4, kClock);
   InFlight* first = table.admit(batch_of(delivery("m", 1, 1)), kStart)[0];
   first->verdict = Abandon{};
   std::vector<Settlement> settlements;
@@ -404,7 +405,7 @@ TEST(DispatcherInFlightTable, ADeliveryThatFollowsARecordedVerdictIsRunOnItsOwn)
 }
 
 TEST(DispatcherInFlightTable, LeasesAreExtendedInTheSecondRound) {
-  InFlightTable table(4);
+  InFlightTable table(4, kClock);
   InFlight* message = table.admit(batch_of(delivery("m", 1, 1)), kStart)[0];
   std::vector<LeaseExtension> extensions;
   EXPECT_TRUE(table.due_for_renewal(1, seconds{30}, extensions).empty());
@@ -418,7 +419,7 @@ TEST(DispatcherInFlightTable, LeasesAreExtendedInTheSecondRound) {
 }
 
 TEST(DispatcherInFlightTable, AFinishedMessageHasNoLeaseToLose) {
-  InFlightTable table(4);
+  InFlightTable table(4, kClock);
   InFlight* message = table.admit(batch_of(delivery("m", 1, 1)), kStart)[0];
   std::vector<LeaseExtension> extensions;
   const auto due = table.due_for_renewal(2, seconds{30}, extensions);

@@ -40,9 +40,9 @@ struct SetDispatcherOptions {
 /// one that was found empty is not asked again before it tells of work, a message is due, or the
 /// next poll.
 ///
-/// **Failures.** A store that fails is left alone for a while, ever longer, and stands in nobody's
-/// way; a server that hangs takes up its own threads only. A store that cannot be worked on for
-/// lack of threads or memory is logged and tried again.
+/// **Failures.** A store that fails is left alone for a while, ever longer, and does not hinder
+/// the others; a server that hangs takes up its own threads only. A store that cannot be worked on
+/// for lack of threads or memory is logged and tried again.
 ///
 /// What a `Dispatcher` promises of messages, handlers, threads and logs holds for every store. Keys
 /// of different stores are different messages. A handler learns the store from its context.

@@ -19,10 +19,11 @@ struct StoreCandidate {
   std::string_view server = {};  ///< the database server that it lives on
 };
 
-/// Decides which of many stores a `SetDispatcher` claims from next, and who waits for whom. Called
-/// by one thread at a time; calls must return at once. Should one throw, that is logged, once, and
-/// the stores take turns meanwhile. What calls are given is valid only during them. Each database
-/// server asks for itself, so a strategy that remembers where it was does so by server.
+/// Decides which of many stores a `SetDispatcher` claims from next, and in which order their
+/// messages wait. Called by one thread at a time; calls must return at once. Should one throw, that
+/// is logged, once, and the stores take turns meanwhile. What calls are given is valid only during
+/// them. Each database server asks for itself, so a strategy that remembers where it was does so by
+/// server.
 class StoreSelection {
  public:
   virtual ~StoreSelection() = default;
