@@ -1,17 +1,19 @@
 #include "oncebox/receive/detail/key_gate.hpp"
 
 #include <algorithm>
-#include <condition_variable>
 #include <functional>
 #include <list>
-#include <mutex>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "key_leases.hpp"
 #include "oncebox/content_hash.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/intake.hpp"
+#include "oncebox/detail/mutex.hpp"
+#include "oncebox/engine/backoff.hpp"
 #include "oncebox/engine/exception_text.hpp"
+#include "oncebox/engine/stopwatch.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/handler.hpp"
 #include "oncebox/limits.hpp"
@@ -21,8 +23,8 @@ namespace oncebox::detail {
 
 namespace {
 
-constexpr Duration kFirstLook{10};  // at a busy key, when nobody tells that it is free
-constexpr Duration kRarestLook{500};
+/// Between looks at a busy key: another process may end it, and does not tell this one.
+constexpr engine::Backoff::Bounds kLooks{.first = Duration{10}, .longest = Duration{500}};
 constexpr int kPauseGrowth = 4;  // between tries of a verdict
 constexpr Duration kLongestPause = std::chrono::minutes{1};
 
@@ -59,9 +61,10 @@ class KeyGate::Impl {
   Impl(IdempotencyStore& keys, const ReceiverOptions& options, Logger* logger, const Clock* clock)
       : keys_(keys),
         options_(options),
-        logger_(logger != nullptr ? *logger : null_logger_),
-        clock_(clock != nullptr ? *clock : system_clock_),
-        leases_(keys, options_.lease, options_.name, logger_) {}
+        logger_(logger != nullptr ? *logger : silence().logger),
+        clock_(clock != nullptr ? *clock : silence().clock),
+        told_(clock_),
+        leases_(keys, options_.lease, options_.name, logger_, clock_) {}
 
   BeginOutcome begin(const IdempotencyKey& key, const std::string& owner) {
     return keys_.begin({.key = key,
@@ -74,7 +77,7 @@ class KeyGate::Impl {
   BeginOutcome wait_and_begin(const IdempotencyKey& key, const std::string& owner,
                               const std::stop_token& stop);
 
-  /// Those who wait for this key may look.
+  /// The callers that wait for this key may look.
   void tell_ended(const IdempotencyKey& key) {
     tell([&](const Waiter& waiter) { return waiter.key == key; });
   }
@@ -103,16 +106,46 @@ class KeyGate::Impl {
   }
 
  private:
+  /// A caller that waits for a key.
   struct Waiter {
     const IdempotencyKey& key;
-    bool told = false;
+    bool told = false;  ///< to look at it
+  };
+  using Waiters = std::list<Waiter>;
+  /// Stands in the list of those that wait, as long as it lives.
+  class Waiting {
+   public:
+    Waiting(Impl& gate, const IdempotencyKey& key) : gate_(gate) {
+      const Lock lock(gate_.waiters_mutex_);
+      self_ = gate_.waiters_.insert(gate_.waiters_.end(), Waiter{key});
+    }
+    ~Waiting() {
+      const Lock lock(gate_.waiters_mutex_);
+      gate_.waiters_.erase(self_);
+    }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+    /// Until it is told to look, a stop is requested, or the time has come.
+    void wait_until(SteadyTime time, const std::stop_token& stop) {
+      const Lock lock(gate_.waiters_mutex_);
+      while (!self_->told && !stop.stop_requested() &&
+             gate_.told_.wait_until(gate_.waiters_mutex_, time)) {
+        continue;
+      }
+      self_->told = false;
+    }
+
+   private:
+    Impl& gate_;
+    Waiters::iterator self_;
   };
 
   template <class Which>
   void tell(Which which) {
-    const std::lock_guard lock(waiters_mutex_);
+    const Lock lock(waiters_mutex_);
     if (waiters_.empty()) return;
-    for (Waiter* waiter : waiters_) waiter->told = waiter->told || which(*waiter);
+    for (Waiter& waiter : waiters_) waiter.told = waiter.told || which(waiter);
     told_.notify_all();
   }
 
@@ -124,33 +157,23 @@ class KeyGate::Impl {
 
   IdempotencyStore& keys_;
   const ReceiverOptions options_;
-  NullLogger null_logger_;
-  const SystemClock system_clock_;
   Logger& logger_;
   const Clock& clock_;
 
-  std::mutex waiters_mutex_;
-  std::condition_variable_any told_;
-  std::list<Waiter*> waiters_;
+  Mutex waiters_mutex_;
+  TimedCondition told_;
+  Waiters waiters_ ONCEBOX_GUARDED_BY(waiters_mutex_);
   KeyLeases leases_;
 };
 
 BeginOutcome KeyGate::Impl::wait_and_begin(const IdempotencyKey& key, const std::string& owner,
                                            const std::stop_token& stop) {
   const Stopwatch waited(clock_);
-  const auto give_up_at = waited.at(options_.wait_at_most);
-  Duration pause = kFirstLook;
-  Waiter self{key};
-  std::unique_lock lock(waiters_mutex_);
-  const auto place = waiters_.insert(waiters_.end(), &self);
-  lock.unlock();
-  const auto leave = [&](Impl* gate) {
-    const std::lock_guard again(gate->waiters_mutex_);
-    gate->waiters_.erase(place);
-  };
-  const std::unique_ptr<Impl, decltype(leave)> leaving(this, leave);
+  engine::Backoff pause(kLooks);
+  Waiting waiting(*this, key);
+  const NotifyOnStop notify(stop, waiters_mutex_, told_);
   while (true) {
-    // Looks without a lock, after it stands in the list: who ends meanwhile tells it.
+    // Looks after it stands in the list: a holder that ends meanwhile tells it.
     if (may_be_free(key)) {
       BeginOutcome begun = begin(key, owner);
       if (begun.status != BeginStatus::busy) return begun;
@@ -158,12 +181,8 @@ BeginOutcome KeyGate::Impl::wait_and_begin(const IdempotencyKey& key, const std:
     if (stop.stop_requested() || waited.elapsed() >= options_.wait_at_most) {
       return {.status = BeginStatus::busy};
     }
-    lock.lock();
-    const auto look_at = std::min(std::chrono::steady_clock::now() + pause, give_up_at);
-    told_.wait_until(lock, stop, look_at, [&] { return self.told; });
-    self.told = false;
-    lock.unlock();
-    pause = std::min(2 * pause, kRarestLook);
+    const SteadyTime look_at = clock_.steady() + pause.take();
+    waiting.wait_until(std::min(look_at, waited.at(options_.wait_at_most)), stop);
   }
 }
 
@@ -177,7 +196,7 @@ auto KeyGate::Impl::tried(Call call, LastTry last_try) {
       if (!error.retryable()) throw;
       if (left == 1) last_try(error);
     }
-    std::this_thread::sleep_for(pause);
+    pause_until(clock_, clock_.steady() + pause);
     pause = std::min(kPauseGrowth * pause, kLongestPause);
   }
   return call();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <string_view>
+#include <utility>
 
 namespace oncebox::detail {
 
@@ -14,82 +15,87 @@ constexpr Duration kAfterFailure{250};
 }  // namespace
 
 KeyLeases::KeyLeases(IdempotencyStore& keys, Duration lease, const std::string& name,
-                     Logger& logger)
-    : keys_(keys), lease_(lease), round_(lease / 3), name_(name), logger_(logger) {}
+                     Logger& logger, const Clock& clock)
+    : keys_(keys),
+      lease_(lease),
+      round_(lease / 3),
+      name_(name),
+      logger_(logger),
+      clock_(clock),
+      changed_(clock) {}
 
 KeyLeases::~KeyLeases() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stopped_ = true;
   }
   changed_.notify_all();
 }
 
-// Nobody has to be woken: the thread looks again before this lease is due.
+// The thread need not be woken: it looks again before this lease is due.
 void KeyLeases::add(Held& held) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   held.number_ = ++last_number_;
   held_.emplace(held.number_, &held);
   if (running_) return;
   try {
     thread_ = std::jthread([this] { run(); });  // one that has ended is joined here
     running_ = true;
-  } catch (const std::exception& error) {  // whatever it is, who holds the key must get to `remove`
+  } catch (const std::exception& error) {  // not passed on: the holder must get to `remove`
     logger_.log(LogLevel::warning, "no thread to extend leases of keys",
                 {{"receiver", name_}, {"error", error.what()}});
   }
 }
 
 void KeyLeases::set_ending(Held& held) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   held.ending_ = true;
 }
 
 void KeyLeases::remove(Held& held) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   held_.erase(held.number_);
 }
 
 void KeyLeases::wake() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     woken_ = true;
   }
   changed_.notify_all();
 }
 
 void KeyLeases::run() {
-  std::unique_lock lock(mutex_);
-  while (!stopped_) {
-    const auto next = renew_due(lock);
-    const bool called = changed_.wait_until(lock, next, [&] { return stopped_ || woken_; });
-    woken_ = false;
-    if (!called && held_.empty()) break;
-  }
-  running_ = false;
+  while (rest_until(renew_due())) continue;
 }
 
 // An exception that left the thread would end the process.
-Stopwatch::SteadyTime KeyLeases::renew_due(std::unique_lock<std::mutex>& lock) noexcept {
+SteadyTime KeyLeases::renew_due() noexcept {
   try {
-    while (!stopped_) {
+    for (;;) {
       const std::vector<Renewal> due = take_due();
       if (due.empty()) return next_due();
-      lock.unlock();
       renew(due);
-      lock.lock();
     }
   } catch (...) {
-    if (lock.owns_lock()) lock.unlock();
     warn_not_extended(0);
-    lock.lock();
   }
-  return std::chrono::steady_clock::now() + std::min(round_, kAfterFailure);
+  return clock_.steady() + std::min(round_, kAfterFailure);
+}
+
+bool KeyLeases::rest_until(SteadyTime next) {
+  const Lock lock(mutex_);
+  while (!stopped_ && !woken_ && changed_.wait_until(mutex_, next)) continue;
+  const bool was_woken = std::exchange(woken_, false);
+  running_ = !stopped_ && (was_woken || !held_.empty());
+  return running_;
 }
 
 // Either all that is due or, when memory runs out, none.
 std::vector<KeyLeases::Renewal> KeyLeases::take_due() {
   std::vector<Renewal> due;
+  const Lock lock(mutex_);
+  if (stopped_) return due;
   for (const auto& [number, held] : held_) {
     if (held->since_try_.elapsed() < round_) continue;
     due.push_back({number, {.key = held->key, .lease_id = held->lease_id, .lease = lease_}});
@@ -98,8 +104,9 @@ std::vector<KeyLeases::Renewal> KeyLeases::take_due() {
   return due;
 }
 
-Stopwatch::SteadyTime KeyLeases::next_due() const {
-  auto next = std::chrono::steady_clock::now() + round_;
+SteadyTime KeyLeases::next_due() {
+  SteadyTime next = clock_.steady() + round_;
+  const Lock lock(mutex_);
   for (const auto& [number, held] : held_) next = std::min(next, held->since_try_.at(round_));
   return next;
 }
@@ -140,12 +147,12 @@ void KeyLeases::note(const std::vector<Renewal>& due,
     if (!stop.stop_possible()) continue;
     logger_.log(LogLevel::warning, "lease of a key lost",
                 {{"receiver", name_}, {"key", due[i].extension.key}});
-    stop.request_stop();  // outside the lock: it calls others
+    stop.request_stop();  // outside the lock: it runs the handler's stop callbacks
   }
 }
 
 std::stop_source KeyLeases::lost_by(const Renewal& renewal, const KeyExtendOutcome* outcome) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = held_.find(renewal.number);
   if (found == held_.end() || !is_lost_by(*found->second, outcome)) {
     return std::stop_source(std::nostopstate);

@@ -1,17 +1,17 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/engine/stopwatch.hpp"
 #include "oncebox/idempotency_store.hpp"
 #include "oncebox/log.hpp"
@@ -33,6 +33,7 @@ class KeyLeases {
     std::atomic<bool> lost = false;
 
    private:
+    // Touched by `KeyLeases` alone, under its lock.
     friend class KeyLeases;
     Stopwatch since_try_;
     Stopwatch since_success_;
@@ -41,13 +42,14 @@ class KeyLeases {
   };
 
   /// All but the lease are borrowed.
-  KeyLeases(IdempotencyStore& keys, Duration lease, const std::string& name, Logger& logger);
+  KeyLeases(IdempotencyStore& keys, Duration lease, const std::string& name, Logger& logger,
+            const Clock& clock);
   ~KeyLeases();
   KeyLeases(const KeyLeases&) = delete;
   KeyLeases& operator=(const KeyLeases&) = delete;
 
   void add(Held& held);
-  /// The handler has ended: the lease is kept until `remove`, but losing it is no news to anybody.
+  /// The handler has ended: the lease is kept until `remove`, but its loss is not told any more.
   void set_ending(Held& held);
   void remove(Held& held);
 
@@ -61,11 +63,14 @@ class KeyLeases {
   };
 
   void run();
-  /// Extends what is due, without the lock, and answers when something will be. Does not throw:
-  /// what goes wrong is logged, and tried again soon.
-  [[nodiscard]] Stopwatch::SteadyTime renew_due(std::unique_lock<std::mutex>& lock) noexcept;
+  /// Extends the leases that are due, and answers when the next one will be. Does not throw: a
+  /// failure is logged, and tried again soon.
+  [[nodiscard]] SteadyTime renew_due() noexcept;
+  /// Nothing once this object is being destroyed.
   [[nodiscard]] std::vector<Renewal> take_due();
-  [[nodiscard]] Stopwatch::SteadyTime next_due() const;
+  [[nodiscard]] SteadyTime next_due();
+  /// Waits for that time, or for `wake`. False: the thread ends, as it has nothing to do.
+  bool rest_until(SteadyTime next);
   void renew(const std::vector<Renewal>& due);
   /// Because of the exception that is being handled.
   void warn_not_extended(std::size_t keys) noexcept;
@@ -74,7 +79,7 @@ class KeyLeases {
   /// How to ask the handler of a key to stop whose lease is lost with this outcome; nothing to stop
   /// when it is not.
   [[nodiscard]] std::stop_source lost_by(const Renewal& renewal, const KeyExtendOutcome* outcome);
-  bool is_lost_by(Held& held, const KeyExtendOutcome* outcome) const;
+  bool is_lost_by(Held& held, const KeyExtendOutcome* outcome) const ONCEBOX_REQUIRES(mutex_);
 
   IdempotencyStore& keys_;
   const Duration lease_;
@@ -82,14 +87,17 @@ class KeyLeases {
   const std::string& name_;
   Logger& logger_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::uint64_t, Held*> held_;  // by number, which is never used again
-  std::uint64_t last_number_ = 0;
-  bool running_ = false;
-  bool woken_ = false;
-  bool stopped_ = false;
-  std::jthread thread_;  // last: it uses the members above
+  const Clock& clock_;
+
+  Mutex mutex_;
+  TimedCondition changed_;
+  // By number, which is never used again.
+  std::map<std::uint64_t, Held*> held_ ONCEBOX_GUARDED_BY(mutex_);
+  std::uint64_t last_number_ ONCEBOX_GUARDED_BY(mutex_) = 0;
+  bool running_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  bool woken_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  bool stopped_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  std::jthread thread_;  // last: it uses the members above; set under the lock
 };
 
 }  // namespace oncebox::detail

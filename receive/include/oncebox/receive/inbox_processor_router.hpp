@@ -4,12 +4,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/dispatch/handlers.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/fleet/inbox_router.hpp"
@@ -37,7 +37,7 @@ namespace detail {
 ///
 /// Processors are made when they are first asked for, and let go with their stores. A message of a
 /// store that leaves the set while it is on its way is processed if its processor is still there,
-/// and else tried again shortly, by who looks after its store then.
+/// and otherwise tried again shortly, by the process that looks after its store then.
 ///
 /// Every call but the destructor may be made from any thread. The function that makes receivers is
 /// called outside every lock, so sometimes twice at once for a store; one of the two is dropped.
@@ -101,13 +101,13 @@ class InboxProcessorRouter {
     }
 
     std::shared_ptr<Routed> known(const MemberStorePtr& member) {
-      const std::lock_guard lock(mutex);
+      const detail::Lock lock(mutex);
       const auto found = by_store.find(member.get());
       return found == by_store.end() ? nullptr : found->second;
     }
 
     std::shared_ptr<Routed> known(std::string_view name) {
-      const std::lock_guard lock(mutex);
+      const detail::Lock lock(mutex);
       for (const auto& [member, routed] : by_store) {
         if (member->name() == name) return routed;
       }
@@ -116,9 +116,10 @@ class InboxProcessorRouter {
 
     /// The one that was kept first, if there is one.
     std::shared_ptr<Routed> keep(std::shared_ptr<Routed> made) {
-      const std::lock_guard lock(mutex);
-      // Looked up under the lock: should it leave the set right after, `on_removed` waits for us,
-      // and then finds its processor. One whose store has left already serves this call only.
+      const detail::Lock lock(mutex);
+      // Looked up under the lock: should the store leave the set right after, `on_removed` waits
+      // for the lock, and then finds the processor. One whose store has left already serves this
+      // call only.
       const std::vector<MemberStorePtr> open = stores.members();
       if (std::find(open.begin(), open.end(), made->member) == open.end()) return made;
       return by_store.try_emplace(made->member.get(), made).first->second;
@@ -127,7 +128,7 @@ class InboxProcessorRouter {
     void on_opened(const MemberStorePtr& /*member*/) noexcept override {}
     void on_removed(const MemberStorePtr& member) noexcept override {
       typename ByStore::node_type gone;  // let go outside the lock
-      const std::lock_guard lock(mutex);
+      const detail::Lock lock(mutex);
       gone = by_store.extract(member.get());
     }
 
@@ -135,8 +136,8 @@ class InboxProcessorRouter {
     StoreSet& stores;
     const MakeReceiver make;
     const InboxProcessorOptions options;
-    std::mutex mutex;
-    ByStore by_store;
+    detail::Mutex mutex;
+    ByStore by_store ONCEBOX_GUARDED_BY(mutex);
   };
 
   const Routing routing_;

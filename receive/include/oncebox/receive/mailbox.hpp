@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <thread>
@@ -15,6 +13,8 @@
 
 #include "oncebox/clock.hpp"
 #include "oncebox/defaults.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 
@@ -98,9 +98,15 @@ class Mailbox {
     std::function<void(const Item& item)> on_error = {};
   };
 
-  /// Throws as `MailboxOptions::validate` does.
-  explicit Mailbox(Handle handle, const MailboxOptions& options = {}, Callbacks callbacks = {})
-      : handle_(std::move(handle)), options_(options), callbacks_(std::move(callbacks)) {
+  /// The clock, by which senders and `stop` wait, is borrowed. Throws as `MailboxOptions::validate`
+  /// does.
+  explicit Mailbox(Handle handle, const MailboxOptions& options = {}, Callbacks callbacks = {},
+                   const Clock& clock = SystemClock::shared())
+      : handle_(std::move(handle)),
+        options_(options),
+        callbacks_(std::move(callbacks)),
+        clock_(clock),
+        changed_(clock) {
     options_.validate();
   }
   /// Drops what waits, asks the handler that runs to stop, and waits for it. Not to be called by
@@ -113,25 +119,25 @@ class Mailbox {
   PostOutcome post(Item&& item, const PostWait& wait = {});
   PostOutcome post(const Item& item, const PostWait& wait = {}) { return post(Item(item), wait); }
 
-  /// Takes nothing more; those who wait for room are told `stopped`. What was accepted is handled
-  /// within the time given, and dropped after it. Answers how many were dropped by this call.
-  /// Returns when the handler has ended; called by the handler itself, it only begins to stop, and
-  /// drops what waits.
+  /// Takes nothing more; senders that wait for room are told `stopped`. What was accepted is
+  /// handled within the time given, and dropped after it. Answers how many were dropped by this
+  /// call. Returns when the handler has ended; called by the handler itself, it only begins to
+  /// stop, and drops what waits.
   std::size_t stop(const MailboxStop& options = {});
   std::size_t stop_now() { return stop({.finish_within = Duration::zero()}); }
 
   /// Waits until nothing waits and nothing is handled. Throws `conflict` when the handler calls it,
   /// which would wait for itself.
   void wait_until_idle() {
-    std::unique_lock lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (called_by_handler()) {
       throw Error(ErrorCode::conflict, "the handler of a mailbox cannot wait until it is idle");
     }
-    changed_.wait(lock, [&] { return items_.empty() && !handling_; });
+    while (!idle()) changed_.wait(mutex_);
   }
 
   [[nodiscard]] MailboxCounters counters() const {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     MailboxCounters now = counters_;
     now.waiting = items_.size();
     return now;
@@ -142,16 +148,21 @@ class Mailbox {
   [[nodiscard]] static Duration waitable(Duration time) {
     return std::clamp(time, Duration::zero(), limits::kMaxDelay);
   }
-  [[nodiscard]] bool full() const { return items_.size() >= options_.capacity; }
-  /// Expects the lock.
-  [[nodiscard]] bool called_by_handler() const {
+  [[nodiscard]] bool full() const ONCEBOX_REQUIRES(mutex_) {
+    return items_.size() >= options_.capacity;
+  }
+  [[nodiscard]] bool idle() const ONCEBOX_REQUIRES(mutex_) { return items_.empty() && !handling_; }
+  [[nodiscard]] bool called_by_handler() const ONCEBOX_REQUIRES(mutex_) {
     return std::this_thread::get_id() == handler_thread_;
   }
-  /// Whether there is room, or else why not. Expects the lock.
-  std::optional<PostOutcome> wait_for_room(std::unique_lock<std::mutex>& lock,
-                                           const PostWait& wait);
-  void accept(Item&& item);
-  PostOutcome refuse(PostOutcome outcome) {
+  /// Whether a sender has to wait: the handler cannot make room while it posts itself.
+  [[nodiscard]] bool has_to_wait() const ONCEBOX_REQUIRES(mutex_) {
+    return options_.when_full == WhenFull::wait && full() && !stopping_ && !called_by_handler();
+  }
+  /// Nothing when there is room or the mailbox stops; otherwise why the item is not taken.
+  std::optional<PostOutcome> wait_for_room(const PostWait& wait) ONCEBOX_REQUIRES(mutex_);
+  void accept(Item&& item) ONCEBOX_REQUIRES(mutex_);
+  PostOutcome refuse(PostOutcome outcome) ONCEBOX_REQUIRES(mutex_) {
     ++counters_.refused;
     return outcome;
   }
@@ -165,31 +176,41 @@ class Mailbox {
   const MailboxOptions options_;
   const Callbacks callbacks_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::deque<Item> items_;
-  MailboxCounters counters_;
-  bool handling_ = false;
-  bool stopping_ = false;
-  std::thread::id handler_thread_;  // while it runs
-  std::mutex joining_;              // held by who waits for the thread to end
-  std::jthread thread_;             // last: it uses the members above
+  const Clock& clock_;
+
+  detail::Mutex joining_;  // held by the thread that joins the handler's
+  mutable detail::Mutex mutex_;
+  detail::TimedCondition changed_;
+  std::deque<Item> items_ ONCEBOX_GUARDED_BY(mutex_);
+  MailboxCounters counters_ ONCEBOX_GUARDED_BY(mutex_);
+  bool handling_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  bool stopping_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  std::thread::id handler_thread_ ONCEBOX_GUARDED_BY(mutex_);  // while it runs
+  // Last: it uses the members above. Started under `mutex_`, unless the mailbox stops; joined under
+  // `joining_`, after it stops.
+  std::jthread thread_;
 };
 
 template <class Item>
 PostOutcome Mailbox<Item>::post(Item&& item, const PostWait& wait) {
   std::optional<Item> displaced;
+  std::optional<detail::NotifyOnStop> notify;  // outlives the lock, which its end may wait for
   {
-    std::unique_lock lock(mutex_);
-    if (options_.when_full == WhenFull::wait) {
-      if (const auto refused = wait_for_room(lock, wait)) return refuse(*refused);
+    detail::Lock lock(mutex_);
+    if (has_to_wait()) {
+      lock.unlock();
+      notify.emplace(wait.stop, mutex_, changed_);
+      lock.lock();
+      if (const auto refused = wait_for_room(wait)) return refuse(*refused);
     }
     if (stopping_) return refuse(PostOutcome::stopped);
     if (!full()) {
       accept(std::move(item));
       return PostOutcome::accepted;
     }
-    if (options_.when_full == WhenFull::reject) return refuse(PostOutcome::full);
+    const bool drops =
+        options_.when_full == WhenFull::drop_newest || options_.when_full == WhenFull::drop_oldest;
+    if (!drops) return refuse(PostOutcome::full);
     ++counters_.dropped;
     if (options_.when_full == WhenFull::drop_oldest) {
       displaced.emplace(std::move(items_.front()));
@@ -206,17 +227,14 @@ PostOutcome Mailbox<Item>::post(Item&& item, const PostWait& wait) {
 }
 
 template <class Item>
-std::optional<PostOutcome> Mailbox<Item>::wait_for_room(std::unique_lock<std::mutex>& lock,
-                                                        const PostWait& wait) {
-  const auto settled = [&] { return stopping_ || !full(); };
-  if (settled()) return std::nullopt;
-  if (called_by_handler()) return PostOutcome::full;
-  bool came = false;
-  if (wait.at_most)
-    came = changed_.wait_for(lock, wait.stop, waitable(*wait.at_most), settled);
-  else
-    came = changed_.wait(lock, wait.stop, settled);
-  if (came) return std::nullopt;
+std::optional<PostOutcome> Mailbox<Item>::wait_for_room(const PostWait& wait) {
+  const SteadyTime until =
+      wait.at_most ? clock_.steady() + waitable(*wait.at_most) : SteadyTime::max();
+  bool in_time = true;
+  while (has_to_wait() && in_time && !wait.stop.stop_requested()) {
+    in_time = changed_.wait_until(mutex_, until);
+  }
+  if (!has_to_wait()) return std::nullopt;
   return wait.stop.stop_requested() ? PostOutcome::cancelled : PostOutcome::full;
 }
 
@@ -234,16 +252,15 @@ template <class Item>
 std::size_t Mailbox<Item>::stop(const MailboxStop& options) {
   std::deque<Item> dropped;
   bool by_handler = false;
-  std::stop_source handler_stop(std::nostopstate);  // requested outside the lock: it calls others
+  std::stop_source handler_stop(std::nostopstate);  // requested outside the lock: it runs callbacks
   {
-    std::unique_lock lock(mutex_);
+    const detail::Lock lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
     by_handler = called_by_handler();
-    if (!by_handler) {
-      changed_.wait_for(lock, waitable(options.finish_within),
-                        [&] { return items_.empty() && !handling_; });
-    }
+    const SteadyTime finish_at = clock_.steady() + waitable(options.finish_within);
+    bool in_time = !by_handler;
+    while (!idle() && in_time) in_time = changed_.wait_until(mutex_, finish_at);
     dropped.swap(items_);
     counters_.dropped += dropped.size();
     handler_stop = thread_.get_stop_source();
@@ -252,17 +269,17 @@ std::size_t Mailbox<Item>::stop(const MailboxStop& options) {
   handler_stop.request_stop();
   for (Item& item : dropped) drop(std::move(item), DropReason::stopped);
   if (by_handler) return dropped.size();
-  const std::lock_guard lock(joining_);
+  const detail::Lock lock(joining_);
   if (thread_.joinable()) thread_.join();
   return dropped.size();
 }
 
 template <class Item>
 void Mailbox<Item>::run(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  detail::Lock lock(mutex_);
   handler_thread_ = std::this_thread::get_id();
   while (true) {
-    changed_.wait(lock, [&] { return stopping_ || !items_.empty(); });
+    while (!stopping_ && items_.empty()) changed_.wait(mutex_);
     if (items_.empty()) break;
     std::optional<Item> item(std::move(items_.front()));
     items_.pop_front();
@@ -270,7 +287,7 @@ void Mailbox<Item>::run(const std::stop_token& stop) {
     changed_.notify_all();
     lock.unlock();
     const bool succeeded = handle(*item, stop);
-    item.reset();  // outside the lock: it may call others
+    item.reset();  // outside the lock: its destructor is the user's
     lock.lock();
     handling_ = false;
     ++counters_.handled;

@@ -24,8 +24,8 @@ namespace oncebox::detail {
 /// name instead.
 [[nodiscard]] std::string stored_key(std::string_view prefix, std::string_view name);
 
-/// Lets one caller at a time work under a key, and keeps the leases of those who do: one thread for
-/// all of them, which runs only while there are any. Everything is safe from any thread.
+/// Lets one caller at a time work under a key, and keeps the leases of the keys that are held: one
+/// thread for all of them, which runs only while there are any. Everything is safe from any thread.
 class KeyGate {
  public:
   /// The store is borrowed; so are logger and clock, where null means none and the machine's.
@@ -40,7 +40,7 @@ class KeyGate {
   [[nodiscard]] BeginOutcome enter(const IdempotencyKey& key, const std::string& owner,
                                    const std::stop_token& stop);
 
-  /// Looks at the clock now: at leases, and at those who wait.
+  /// Looks at the clock now: for leases, and for callers that wait.
   void wake();
 
   /// Logs that a stored result cannot be replayed.
@@ -56,7 +56,7 @@ class KeyGate {
 /// verdicts ends the work.
 class HeldKey {
  public:
-  /// `caller` is the stop token of who called the receiver. The gate is borrowed.
+  /// `caller` is the stop token of the receiver's caller. The gate is borrowed.
   HeldKey(KeyGate& gate, const IdempotencyKey& key, const BeginOutcome& begun,
           const std::stop_token& caller);
   ~HeldKey();
@@ -65,7 +65,7 @@ class HeldKey {
 
   [[nodiscard]] ReceiveContext& context() noexcept;
 
-  /// False: somebody else has begun the key meanwhile. A result that is too large is left out, and
+  /// False: another caller has begun the key meanwhile. A result that is too large is left out, and
   /// logged. Throws `UnrecordedSuccess` when the store does not take it.
   bool complete(std::optional<std::string> result);
   /// Marks the key as failed with the exception that is being handled, or releases it when that is
