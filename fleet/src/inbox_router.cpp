@@ -1,12 +1,12 @@
 #include "oncebox/fleet/inbox_router.hpp"
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/engine/closing.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/fleet/set_follower.hpp"
@@ -19,8 +19,8 @@ bool is_blank(std::string_view key) {
   return key.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
 }
 
-// FNV-1a, whose result then goes through the finalizer of SplitMix64, because keys that differ in
-// their last byte would else fall into neighbouring places.
+// FNV-1a, whose result then goes through the finalizer of SplitMix64: otherwise keys that differ in
+// their last byte would fall into neighbouring places.
 class StableHash {
  public:
   void add(std::string_view text) noexcept {
@@ -76,9 +76,9 @@ class InboxRouter::Impl {
     if (is_blank(key)) {
       throw Error(ErrorCode::invalid_argument, "a routing key must not be blank");
     }
-    // Found under the lock: should it leave the set right after, `let_go` waits for us, and then
-    // finds its inbox.
-    const std::lock_guard lock(mutex_);
+    // Found under the lock: should the store leave the set right after, `let_go` waits for the
+    // lock, and then finds its inbox.
+    const detail::Lock lock(mutex_);
     const MemberStorePtr member = stores_.find(name_for(key));
     auto found = inboxes_.find(member.get());
     if (found == inboxes_.end()) {
@@ -105,7 +105,7 @@ class InboxRouter::Impl {
     Inbox inbox;
   };
 
-  [[nodiscard]] std::string_view name_for(std::string_view key) {
+  [[nodiscard]] std::string_view name_for(std::string_view key) ONCEBOX_REQUIRES(mutex_) {
     if (options_.routing == Routing::by_name) return key;
     stores_.require_discovered();
     const std::uint64_t changes = stores_.changes_of_names();
@@ -118,7 +118,7 @@ class InboxRouter::Impl {
   }
 
   void let_go(const MemberStorePtr& member) {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     const auto found = inboxes_.find(member.get());
     if (found == inboxes_.end()) return;
     closing_.let_go(member->server(), std::move(found->second));  // it may have to commit first
@@ -130,10 +130,11 @@ class InboxRouter::Impl {
   Logger& logger_;
   const ObserverOfStore observer_;
   const Clock& clock_;
-  std::mutex mutex_;
-  std::unordered_map<const MemberStore*, std::shared_ptr<Routed>> inboxes_;
-  std::vector<std::string> names_;
-  std::optional<std::uint64_t> known_changes_;
+  detail::Mutex mutex_;
+  std::unordered_map<const MemberStore*, std::shared_ptr<Routed>> inboxes_
+      ONCEBOX_GUARDED_BY(mutex_);
+  std::vector<std::string> names_ ONCEBOX_GUARDED_BY(mutex_);
+  std::optional<std::uint64_t> known_changes_ ONCEBOX_GUARDED_BY(mutex_);
   engine::Closing closing_{clock_};
   // Last: a set that tells uses the members above.
   const std::shared_ptr<SetFollower> follower_ = std::make_shared<SetFollower>(SetFollower::Calls{

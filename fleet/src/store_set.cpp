@@ -5,19 +5,19 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <thread>
 #include <tuple>
 #include <utility>
 
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/driver/store_url.hpp"
+#include "oncebox/engine/backoff.hpp"
 #include "oncebox/engine/closing.hpp"
 #include "oncebox/engine/exception_text.hpp"
 #include "oncebox/error.hpp"
@@ -27,9 +27,6 @@
 namespace oncebox {
 
 namespace {
-
-using SteadyClock = std::chrono::steady_clock;
-using SteadyTime = SteadyClock::time_point;
 
 constexpr std::size_t kMaxParallelOpens = 64;
 constexpr Duration kMaxInterval = std::chrono::days{1};
@@ -76,10 +73,6 @@ void for_each_in_parallel(std::span<Item> items, std::size_t threads, Work work)
   run();
 }
 
-Duration longer(Duration backoff, Duration first, Duration last) {
-  return std::clamp(backoff * 2, first, last);
-}
-
 }  // namespace
 
 MemberStore::MemberStore(std::string name, std::string server, std::unique_ptr<Store> store)
@@ -88,11 +81,16 @@ MemberStore::MemberStore(std::string name, std::string server, std::unique_ptr<S
 class StoreSet::Impl {
  public:
   Impl(StoreDiscovery discovery, OpenStore open, const StoreSetOptions& options, Logger& logger,
-       bool is_static)
+       const Clock& clock, bool is_static)
       : discovery_(std::move(discovery)),
         options_(checked(options)),
         logger_(logger),
+        clock_(clock),
         is_static_(is_static),
+        refresh_in_(options_.refresh_interval),
+        discovery_retry_(retries()),
+        changed_(clock),
+        tried_(clock),
         openings_(
             std::move(open),
             [this](const Opening& opening, Opened opened) { on_end(opening, std::move(opened)); },
@@ -101,10 +99,11 @@ class StoreSet::Impl {
   ~Impl() {
     openings_.cancel();
     {
-      const std::lock_guard lock(mutex_);
+      const detail::Lock lock(mutex_);
       is_stopping_ = true;
     }
     tried_.notify_all();
+    changed_.notify_all();
     thread_ = {};
     openings_.stop();
   }
@@ -118,20 +117,20 @@ class StoreSet::Impl {
     } catch (const std::exception&) {
       // It is in the log and in health, and comes again soon.
     }
-    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+    thread_ = std::jthread([this, refresh_at = next_refresh()] { run(refresh_at); });
   }
 
   RefreshResult refresh() {
-    std::unique_lock lock(mutex_);
+    detail::Lock lock(mutex_);
     const std::uint64_t mine = ++requested_;
     if (has_turn_) {
       lock.unlock();
       logger_.log(LogLevel::debug, "refresh asked for while one is under way", {});
       lock.lock();
     }
-    changed_.wait(lock, [&] { return refreshed_ >= mine || !has_turn_; });
+    while (refreshed_ < mine && has_turn_) changed_.wait(mutex_);
     if (refreshed_ < mine) {
-      const std::uint64_t all = requested_;  // who has asked by now is answered by this one
+      const std::uint64_t all = requested_;  // all calls that have begun by now get this answer
       has_turn_ = true;
       lock.unlock();
       std::optional<Error> failure;
@@ -155,7 +154,7 @@ class StoreSet::Impl {
   }
 
   [[nodiscard]] MemberStorePtr find(std::string_view name) const {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     const auto found = members_.find(name);
     if (found == members_.end()) {
       require_discovered();
@@ -174,7 +173,7 @@ class StoreSet::Impl {
   }
 
   [[nodiscard]] std::vector<MemberStorePtr> members() const {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     std::vector<MemberStorePtr> open;
     for (const auto& [name, member] : members_) {
       if (member.open) open.push_back(member.open);
@@ -183,7 +182,7 @@ class StoreSet::Impl {
   }
 
   [[nodiscard]] std::vector<std::string> names() const {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     std::vector<std::string> all;
     all.reserve(members_.size());
     for (const auto& [name, member] : members_) all.push_back(name);
@@ -191,7 +190,7 @@ class StoreSet::Impl {
   }
 
   [[nodiscard]] std::vector<MemberState> states() const {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     std::vector<MemberState> all;
     all.reserve(members_.size());
     for (const auto& [name, member] : members_) {
@@ -203,7 +202,7 @@ class StoreSet::Impl {
   [[nodiscard]] std::uint64_t changes_of_names() const noexcept { return changes_of_names_; }
 
   [[nodiscard]] Health discovery_health() const {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     return discovery_health_;
   }
 
@@ -215,7 +214,7 @@ class StoreSet::Impl {
     StoreSetHealth health;
     std::vector<Asked> asked;
     {
-      const std::lock_guard lock(mutex_);
+      const detail::Lock lock(mutex_);
       health.discovery = discovery_health_;
       health.members.reserve(members_.size());  // so that they stay where they are
       for (const auto& [name, member] : members_) {
@@ -229,35 +228,31 @@ class StoreSet::Impl {
   }
 
   void listen(const std::shared_ptr<StoreSetListener>& listener) {
-    const std::lock_guard lock(listening_);
+    const detail::Lock lock(listening_);
     for (const MemberStorePtr& member : members()) listener->on_opened(member);
     listeners_.push_back(listener);
   }
 
  private:
   struct Member {
-    std::string url = {};
-    std::uint64_t id = 0;  ///< no other has had it: what is opened may be gone by then, or moved
+    std::string url;
+    std::uint64_t id;       ///< no other has had it: a store may be gone, or moved, when it is open
+    engine::Backoff retry;  ///< the pause before it is tried again
     MemberStorePtr open = {};
     std::string failure = "it is being opened";
     bool is_opening = false;
     bool is_awaited = false;  ///< by the refresh under way
-    Duration backoff{};
     SteadyTime tried_at = SteadyTime::min();
     SteadyTime retry_at = SteadyTime::min();
   };
 
-  void run(const std::stop_token& stop) {
-    SteadyTime refresh_at = next_refresh();
-    for (;;) {
-      {
-        std::unique_lock lock(mutex_);
-        const SteadyTime until = std::min(refresh_at, next_retry());
-        changed_.wait_until(lock, stop, until, [&] { return next_retry() < until; });
-        if (stop.stop_requested()) return;
-        if (SteadyClock::now() < std::min(refresh_at, next_retry())) continue;
-      }
-      const bool is_retry = SteadyClock::now() < refresh_at;
+  [[nodiscard]] engine::Backoff::Bounds retries() const {
+    return {.first = options_.first_retry, .longest = options_.max_retry};
+  }
+
+  void run(SteadyTime refresh_at) {
+    while (wait_until_due(refresh_at)) {
+      const bool is_retry = clock_.steady() < refresh_at;
       try {
         if (is_retry) {
           open(Which::due, Await::nothing);
@@ -275,16 +270,24 @@ class StoreSet::Impl {
     }
   }
 
-  [[nodiscard]] SteadyTime next_refresh() const {
-    if (is_static_) return SteadyTime::max();
-    const std::lock_guard lock(mutex_);
-    const Duration pause = discovery_backoff_ > Duration::zero()
-                               ? std::min(discovery_backoff_, options_.refresh_interval)
-                               : options_.refresh_interval;
-    return SteadyClock::now() + pause;
+  /// Waits until a refresh, or another try to open a store, is due; false when the set ends.
+  [[nodiscard]] bool wait_until_due(SteadyTime refresh_at) {
+    const detail::Lock lock(mutex_);
+    while (!is_stopping_) {
+      const SteadyTime due_at = std::min(refresh_at, next_retry());
+      if (clock_.steady() >= due_at) return true;
+      changed_.wait_until(mutex_, due_at);
+    }
+    return false;
   }
 
-  [[nodiscard]] SteadyTime next_retry() const {
+  [[nodiscard]] SteadyTime next_refresh() const {
+    if (is_static_) return SteadyTime::max();
+    const detail::Lock lock(mutex_);
+    return clock_.steady() + refresh_in_;
+  }
+
+  [[nodiscard]] SteadyTime next_retry() const ONCEBOX_REQUIRES(mutex_) {
     SteadyTime earliest = SteadyTime::max();
     for (const auto& [name, member] : members_) {
       if (!member.open && !member.is_opening) earliest = std::min(earliest, member.retry_at);
@@ -292,7 +295,8 @@ class StoreSet::Impl {
     return earliest;
   }
 
-  // For whoever has the turn ---------------------------------------------------------------------
+  // For the thread that has the turn
+  // ---------------------------------------------------------------------
 
   RefreshResult discover_and_open() {
     std::map<std::string, std::string> wanted;
@@ -315,7 +319,7 @@ class StoreSet::Impl {
     open(Which::all, Await::all);
     wait_for_openings();
 
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     for (const auto& [name, member] : members_) {
       if (!member.open) result.down.push_back(name);
     }
@@ -324,12 +328,13 @@ class StoreSet::Impl {
 
   void note_discovery(const std::optional<std::string>& failure) {
     {
-      const std::lock_guard lock(mutex_);
-      discovery_backoff_ =
-          failure ? longer(discovery_backoff_, options_.first_retry, options_.max_retry)
-                  : Duration::zero();
+      const detail::Lock lock(mutex_);
+      refresh_in_ = options_.refresh_interval;
       discovery_health_ = {};
-      if (failure) {
+      if (!failure) {
+        discovery_retry_.reset();
+      } else {
+        refresh_in_ = std::min(refresh_in_, discovery_retry_.take());
         discovery_health_ = {
             was_discovered_ ? HealthStatus::degraded : HealthStatus::unavailable,
             fmt::format("the last discovery failed, the set stays as it was: {}", *failure)};
@@ -343,7 +348,7 @@ class StoreSet::Impl {
   enum class Known { all, some };
 
   /// Takes these into the set, notes which of them are elsewhere now, and lets the others go if
-  /// these are all there are. In one step, so that nobody chooses among a part of them.
+  /// these are all there are. In one step, so that no thread chooses among a part of them.
   RefreshResult adopt(std::map<std::string, std::string> wanted, Known known) {
     RefreshResult result;
     std::vector<MemberStorePtr> gone;
@@ -351,16 +356,18 @@ class StoreSet::Impl {
       if (member.open) gone.push_back(std::move(member.open));
     };
     {
-      const std::lock_guard telling(listening_);
+      const detail::Lock telling(listening_);
       {
-        const std::lock_guard lock(mutex_);
+        const detail::Lock lock(mutex_);
         for (const auto& [name, url] : wanted) {
-          const auto [place, is_new] = members_.try_emplace(name);
-          if (!is_new && place->second.url == url) continue;
+          const auto known_one = members_.find(name);
+          const bool is_new = known_one == members_.end();
+          if (!is_new && known_one->second.url == url) continue;
           (is_new ? result.added : result.reopened).push_back(name);
           // What is written from now on must not go to the old place.
-          let_go(place->second);
-          place->second = Member{.url = url, .id = ++last_id_};
+          if (!is_new) let_go(known_one->second);
+          members_.insert_or_assign(
+              name, Member{.url = url, .id = ++last_id_, .retry = engine::Backoff(retries())});
         }
         for (auto at = members_.begin(); known == Known::all && at != members_.end();) {
           const auto here = at++;
@@ -383,17 +390,19 @@ class StoreSet::Impl {
   void wait_for_openings() {
     std::size_t left = 0;
     {
-      std::unique_lock lock(mutex_);
-      tried_.wait_for(lock, options_.open_wait, [this] { return awaited_ == 0 || is_stopping_; });
+      const detail::Lock lock(mutex_);
+      const SteadyTime until = clock_.steady() + options_.open_wait;
+      while (awaited_ > 0 && !is_stopping_ && tried_.wait_until(mutex_, until)) continue;
       left = std::exchange(awaited_, 0);
       for (auto& [name, member] : members_) member.is_awaited = false;
     }
     if (left == 0) return;
-    logger_.log(LogLevel::warning, "stores take long to open, nobody waits for them any more",
+    logger_.log(LogLevel::warning, "stores take long to open, the refresh goes on without them",
                 {{"stores", left}});
   }
 
-  // For anybody ----------------------------------------------------------------------------------
+  // For any thread
+  // ----------------------------------------------------------------------------------
 
   enum class Which { all, due };
   enum class Await { all, nothing };
@@ -402,8 +411,8 @@ class StoreSet::Impl {
   void open(Which which, Await await) {
     std::vector<std::pair<SteadyTime, Opening>> closed;
     {
-      const std::lock_guard lock(mutex_);
-      const SteadyTime now = SteadyClock::now();
+      const detail::Lock lock(mutex_);
+      const SteadyTime now = clock_.steady();
       for (auto& [name, member] : members_) {
         if (member.open) continue;
         if (!member.is_opening && (which == Which::all || member.retry_at <= now)) {
@@ -437,17 +446,17 @@ class StoreSet::Impl {
     }
     if (!member) return note_failure(opening, opened);
     {
-      const std::lock_guard telling(listening_);
+      const detail::Lock telling(listening_);
       if (!put(opening, member)) return close(std::move(member));
       tell([&](StoreSetListener& listener) { listener.on_opened(member); });
     }
-    member.reset();  // who waits for it may want it closed next, and not by this thread
+    member.reset();  // a caller that waits for it may close it next, and not this thread
     logger_.log(LogLevel::info, "store opened", {{"store", name}});
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (Member* const same = member_of(opening)) end_wait(*same);
   }
 
-  /// Where nobody waits for it.
+  /// On a thread of `closing_`, for which no thread of the set waits.
   void close(MemberStorePtr member) noexcept {
     const std::string& server = member->server();
     closing_.let_go(server, std::move(member));
@@ -455,7 +464,7 @@ class StoreSet::Impl {
 
   /// False when the set does not want it any more.
   bool put(const Opening& opening, const MemberStorePtr& store) {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     Member* const member = member_of(opening);
     if (member == nullptr || is_stopping_) return false;
     member->open = store;
@@ -466,11 +475,11 @@ class StoreSet::Impl {
   void note_failure(const Opening& opening, const Opened& opened) {
     Duration pause;
     {
-      const std::lock_guard lock(mutex_);
+      const detail::Lock lock(mutex_);
       Member* const member = member_of(opening);
       if (member == nullptr) return;
-      const SteadyTime now = SteadyClock::now();
-      pause = member->backoff = longer(member->backoff, options_.first_retry, options_.max_retry);
+      const SteadyTime now = clock_.steady();
+      pause = member->retry.take();
       member->retry_at = now + pause;
       if (opened.was_tried) member->tried_at = now;
       member->is_opening = false;
@@ -486,24 +495,24 @@ class StoreSet::Impl {
                 {{"store", opening.location.name},
                  {"pause_ms", pause},
                  {"reason", std::string_view(opened.failure)}});
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     changed_.notify_all();
     if (Member* const member = member_of(opening)) end_wait(*member);
   }
 
   /// Null when it has left the set meanwhile, or moved.
-  [[nodiscard]] Member* member_of(const Opening& opening) {
+  [[nodiscard]] Member* member_of(const Opening& opening) ONCEBOX_REQUIRES(mutex_) {
     const auto found = members_.find(opening.location.name);
     return found == members_.end() || found->second.id != opening.id ? nullptr : &found->second;
   }
 
-  void end_wait(Member& member) {
+  void end_wait(Member& member) ONCEBOX_REQUIRES(mutex_) {
     if (!std::exchange(member.is_awaited, false)) return;
     if (--awaited_ == 0) tried_.notify_all();
   }
 
   template <class Call>
-  void tell(Call call) {
+  void tell(Call call) ONCEBOX_REQUIRES(listening_) {
     std::erase_if(listeners_, [](const auto& listener) { return listener.expired(); });
     for (const auto& known : listeners_) {
       if (const auto listener = known.lock()) call(*listener);
@@ -513,48 +522,50 @@ class StoreSet::Impl {
   const StoreDiscovery discovery_;
   const StoreSetOptions options_;
   Logger& logger_;
+  const Clock& clock_;
   const bool is_static_;
 
-  // Taken before the other one: what a listener hears is in the order in which it happens.
-  std::mutex listening_;
-  std::vector<std::weak_ptr<StoreSetListener>> listeners_;
+  // Taken before the other one: a listener hears of changes in the order in which they happen.
+  detail::Mutex listening_;
+  std::vector<std::weak_ptr<StoreSetListener>> listeners_ ONCEBOX_GUARDED_BY(listening_);
 
-  mutable std::mutex mutex_;
-  std::map<std::string, Member, std::less<>> members_;
-  std::uint64_t last_id_ = 0;
+  mutable detail::Mutex mutex_;
+  std::map<std::string, Member, std::less<>> members_ ONCEBOX_GUARDED_BY(mutex_);
+  std::uint64_t last_id_ ONCEBOX_GUARDED_BY(mutex_) = 0;
   std::atomic<std::uint64_t> changes_of_names_ = 0;
-  Health discovery_health_;
+  Health discovery_health_ ONCEBOX_GUARDED_BY(mutex_);
   std::atomic<bool> was_discovered_ = false;  // then the names are those of a discovery
-  Duration discovery_backoff_{};
-  bool is_stopping_ = false;
+  Duration refresh_in_ ONCEBOX_GUARDED_BY(mutex_);
+  engine::Backoff discovery_retry_ ONCEBOX_GUARDED_BY(mutex_);
+  bool is_stopping_ ONCEBOX_GUARDED_BY(mutex_) = false;
 
-  // One refresh at a time. What it finds is opened beside it, and goes on when it has ended.
-  std::condition_variable_any changed_;  // the turn has ended, or a store is to be tried again
-  bool has_turn_ = false;
-  std::uint64_t requested_ = 0;
-  std::uint64_t refreshed_ = 0;
-  RefreshResult last_result_;
-  std::optional<Error> last_failure_;
-  std::condition_variable tried_;
-  std::size_t awaited_ = 0;  // stores that the refresh waits for
+  // One refresh at a time. The stores that it finds are opened beside it, also when it has ended.
+  detail::TimedCondition changed_;  // the turn or the set ends, or a store is to be tried again
+  bool has_turn_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  std::uint64_t requested_ ONCEBOX_GUARDED_BY(mutex_) = 0;
+  std::uint64_t refreshed_ ONCEBOX_GUARDED_BY(mutex_) = 0;
+  RefreshResult last_result_ ONCEBOX_GUARDED_BY(mutex_);
+  std::optional<Error> last_failure_ ONCEBOX_GUARDED_BY(mutex_);
+  detail::TimedCondition tried_;
+  std::size_t awaited_ ONCEBOX_GUARDED_BY(mutex_) = 0;  // stores that the refresh waits for
 
-  const SystemClock clock_;
   engine::Closing closing_{clock_};
   StoreOpenings openings_;  // these two last: they use the members above
   std::jthread thread_;
 };
 
 StoreSet::StoreSet(StoreDiscovery discovery, OpenStore open, const StoreSetOptions& options,
-                   Logger& logger)
-    : impl_(std::make_unique<Impl>(std::move(discovery), std::move(open), options, logger, false)) {
+                   Logger& logger, const Clock& clock)
+    : impl_(std::make_unique<Impl>(std::move(discovery), std::move(open), options, logger, clock,
+                                   false)) {
   impl_->start();
 }
 
 StoreSet::StoreSet(std::vector<StoreLocation> locations, OpenStore open,
-                   const StoreSetOptions& options, Logger& logger) {
+                   const StoreSetOptions& options, Logger& logger, const Clock& clock) {
   static_cast<void>(by_name(locations));
   impl_ = std::make_unique<Impl>([locations = std::move(locations)] { return locations; },
-                                 std::move(open), options, logger, true);
+                                 std::move(open), options, logger, clock, true);
   impl_->start();
 }
 

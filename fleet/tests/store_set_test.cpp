@@ -15,6 +15,7 @@
 #include "expect_error.hpp"
 #include "oncebox/driver/forwarding_store.hpp"
 #include "oncebox/memory/memory_store.hpp"
+#include "oncebox/testing/manual_clock.hpp"
 #include "watched.hpp"
 
 namespace oncebox {
@@ -291,6 +292,11 @@ TEST_F(StoreSetTest, DiscoveryRunsPeriodically) {
 TEST_F(StoreSetTest, DiscoveryRunsEveryFiveMinutesByDefault) {
   RecordProperty("requirement", "IBX-094");
   EXPECT_EQ(StoreSetOptions{}.refresh_interval, std::chrono::minutes{5});
+  testing::ManualClock clock;
+  const StoreSet stores(world_.discovery(), world_.open(), {}, logger_, clock);
+  EXPECT_EQ(world_.discoveries.get(), 1);
+  clock.advance(std::chrono::minutes{5});
+  EXPECT_TRUE(world_.discoveries.wait_for(2));
 }
 
 TEST_F(StoreSetTest, OneThatIsDownStandsInNobodysWay) {
@@ -338,6 +344,21 @@ TEST_F(StoreSetTest, OneThatIsDownIsTriedAgainByItself) {
   world_.start("a");
   EXPECT_TRUE(listener->heard.wait_for({"+a"}));
   EXPECT_EQ(world_.discoveries.get(), 1);
+}
+
+TEST_F(StoreSetTest, OneThatIsDownIsTriedAgainByTheClockOfTheSet) {
+  world_.list({{"a", "a"}});
+  world_.stop("a");
+  testing::ManualClock clock;
+  const auto listener = std::make_shared<NotingListener>();
+  StoreSet stores(world_.discovery(), world_.open(),
+                  {.refresh_interval = kNever, .first_retry = std::chrono::minutes{1}}, logger_,
+                  clock);
+  stores.listen(listener);
+  world_.start("a");
+  clock.advance(std::chrono::minutes{1});
+  EXPECT_TRUE(listener->heard.wait_for({"+a"}));
+  EXPECT_EQ(world_.opens_of("a"), 2);
 }
 
 TEST_F(StoreSetTest, OneThatStaysDownIsTriedEverMoreRarelyUpToALimit) {

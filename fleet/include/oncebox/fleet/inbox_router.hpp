@@ -46,7 +46,8 @@ class InboxRouter {
 
   /// Throws `invalid_argument` for a blank key, `not_found` for one that leads nowhere, and
   /// `unavailable` while its store is down or not yet discovered. The store stays open while
-  /// somebody holds its inbox; who keeps one for long may write to a store that has left the set.
+  /// its inbox is held; a caller that keeps one for long may write to a store that has left the
+  /// set.
   [[nodiscard]] std::shared_ptr<Inbox> route(std::string_view key);
   [[nodiscard]] std::shared_ptr<Inbox> route(const Uuid& key) { return route(key.to_string()); }
   template <std::integral Key>

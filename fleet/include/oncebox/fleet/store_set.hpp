@@ -21,7 +21,7 @@ namespace oncebox {
 /// several threads at once.
 using OpenStore = std::function<std::unique_ptr<Store>(const StoreLocation& location)>;
 
-/// A store of a set. It stays open as long as somebody holds it, also after the set has let it go.
+/// A store of a set. It stays open until its last pointer goes, also after the set has let it go.
 class MemberStore {
  public:
   /// `server` stands for the database server that it lives on: see `database_server`.
@@ -90,29 +90,30 @@ struct StoreSetHealth {
 /// all the others stay the objects that they are. A discovery that fails, or names a store twice,
 /// changes nothing. The names change in one step.
 ///
-/// **Failures.** A store that cannot be opened stands in nobody's way: it is tried again, ever less
-/// often, and is `unavailable` in health and to who asks for it. One that hangs while it is opened
-/// or closed holds up neither discovery nor the others; of a database server that does not answer
-/// one store is tried at a time.
+/// **Failures.** A store that cannot be opened does not hinder the others: it is tried again, ever
+/// less often, and is `unavailable` in health and to callers that ask for it. One that hangs while
+/// it is opened or closed holds up neither discovery nor the others; of a database server that does
+/// not answer one store is tried at a time.
 ///
 /// **Threads.** Every call but the destructor may be made from any thread at any time.
 class StoreSet {
  public:
   /// A set that discovery keeps up to date. A first discovery that fails leaves it empty, until one
-  /// succeeds. The logger is borrowed. Throws `out_of_range` for an option that makes no sense.
-  StoreSet(StoreDiscovery discovery, OpenStore open, const StoreSetOptions& options,
-           Logger& logger);
+  /// succeeds. Logger and clock are borrowed. Throws `out_of_range` for an option that makes no
+  /// sense.
+  StoreSet(StoreDiscovery discovery, OpenStore open, const StoreSetOptions& options, Logger& logger,
+           const Clock& clock = SystemClock::shared());
   /// A set that stays as it is. Throws `invalid_argument` for a bad name or one that is there
   /// twice.
   StoreSet(std::vector<StoreLocation> locations, OpenStore open, const StoreSetOptions& options,
-           Logger& logger);
+           Logger& logger, const Clock& clock = SystemClock::shared());
   /// Waits for the stores that are being opened right now, and for those that are being closed.
   ~StoreSet();
   StoreSet(const StoreSet&) = delete;
   StoreSet& operator=(const StoreSet&) = delete;
 
-  /// Discovers now, and opens what is to be opened, once for all who ask at the same time; waits
-  /// for that no longer than `open_wait`. Throws what the discovery threw.
+  /// Discovers now, and opens what is to be opened, once for all threads that ask at the same time;
+  /// waits for that no longer than `open_wait`. Throws what the discovery threw.
   RefreshResult refresh();
 
   /// The store of this name. Throws `not_found` when the set has none, and `unavailable` while it
@@ -124,17 +125,17 @@ class StoreSet {
   [[nodiscard]] std::vector<std::string> names() const;
   /// All, open or not, by name.
   [[nodiscard]] std::vector<MemberState> states() const;
-  /// How often a name has come or gone, so that who keeps the names knows when to ask again.
+  /// How often a name has come or gone, so that a keeper of the names knows when to ask again.
   [[nodiscard]] std::uint64_t changes_of_names() const noexcept;
 
   /// Throws `unavailable` until a discovery has succeeded: there may be stores that the set does
-  /// not know then, and who chooses among all of them would choose wrongly.
+  /// not know then, and a choice among all of them would be wrong.
   void require_discovered() const;
 
   /// Asks every store. Does not throw for one that is down.
   [[nodiscard]] StoreSetHealth health();
 
-  /// The part of it that asks nobody.
+  /// The part of it that asks no store.
   [[nodiscard]] Health discovery_health() const;
 
   /// Tells the listener of all that are open, and from now on of what changes, until it is gone.

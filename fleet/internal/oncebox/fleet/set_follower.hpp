@@ -1,9 +1,9 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <utility>
 
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/fleet/store_set.hpp"
 
 namespace oncebox {
@@ -21,23 +21,23 @@ class SetFollower final : public StoreSetListener {
   explicit SetFollower(Calls calls) : calls_(std::move(calls)) {}
 
   void on_opened(const MemberStorePtr& member) noexcept override {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (!closed_) calls_.on_opened(member);
   }
   void on_removed(const MemberStorePtr& member) noexcept override {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (!closed_) calls_.on_removed(member);
   }
 
   void close() noexcept {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     closed_ = true;
   }
 
  private:
   const Calls calls_;
-  std::mutex mutex_;
-  bool closed_ = false;
+  detail::Mutex mutex_;
+  bool closed_ ONCEBOX_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace oncebox
