@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 
@@ -36,16 +36,14 @@ struct Known {
   std::optional<TimePoint> told_at = {};
 };
 
-/// One queue of one store.
+/// One queue of one store. Locked, because a look that began before its store was removed may go on
+/// beside the first look at another store of that name.
 class QueueDeaths {
  public:
   explicit QueueDeaths(const DeadNoticesOptions& options) : options_(options) {}
 
-  /// To be held during `look`: one that began before its store was removed may go on beside the
-  /// first of another store of that name.
-  std::mutex mutex;
-
   [[nodiscard]] std::vector<DeadNotice> look(const QueueLook& look) {
+    const detail::Lock lock(mutex_);
     const bool is_first = !from_;
     forgotten_ = 0;
     tell_from_ = is_first ? look.now - options_.recent : TimePoint::min();
@@ -58,7 +56,7 @@ class QueueDeaths {
   }
 
  private:
-  void count_new(const QueueLook& look) {
+  void count_new(const QueueLook& look) ONCEBOX_REQUIRES(mutex_) {
     ListRequest list{.filter = {.statuses = {Status::dead}},
                      .order = ListOrder::newest_first,
                      .limit = limits::kMaxListItems};
@@ -76,10 +74,10 @@ class QueueDeaths {
     }
     // Those from before are not asked for again.
     from_ = latest - kLate;
-    std::erase_if(seen_, [this](const auto& entry) { return entry.second < *from_; });
+    std::erase_if(seen_, [from = *from_](const auto& entry) { return entry.second < from; });
   }
 
-  void count(const MessageRecord& record) {
+  void count(const MessageRecord& record) ONCEBOX_REQUIRES(mutex_) {
     DeadGroupId id = dead_group_of(record);
     const TimePoint died_at = *record.finished_at;
     auto found = groups_.find(id);
@@ -109,7 +107,7 @@ class QueueDeaths {
     }
   }
 
-  void make_room() {
+  void make_room() ONCEBOX_REQUIRES(mutex_) {
     if (groups_.size() < kMaxRemembered) return;
     const auto oldest = std::ranges::min_element(
         groups_, {}, [](const auto& entry) { return entry.second.group.last_at; });
@@ -126,7 +124,7 @@ class QueueDeaths {
     return highest;
   }
 
-  [[nodiscard]] std::vector<DeadNotice> due(const QueueLook& look) {
+  [[nodiscard]] std::vector<DeadNotice> due(const QueueLook& look) ONCEBOX_REQUIRES(mutex_) {
     std::vector<DeadNotice> notices;
     for (auto& [id, known] : groups_) {
       const std::size_t threshold = reached(known.group.count);
@@ -150,11 +148,16 @@ class QueueDeaths {
   }
 
   const DeadNoticesOptions& options_;
-  std::size_t forgotten_ = 0;      ///< groups that should be told at this look, and had no room
-  TimePoint tell_from_{};          ///< what died before is not told at this look
-  std::optional<TimePoint> from_;  ///< deaths from then on are asked for
-  std::unordered_map<std::size_t, TimePoint> seen_;  ///< those among them that are counted
-  std::map<DeadGroupId, Known> groups_;
+  detail::Mutex mutex_;
+  /// Groups that should be told at this look, and had no room.
+  std::size_t forgotten_ ONCEBOX_GUARDED_BY(mutex_) = 0;
+  /// Deaths before it are not told at this look.
+  TimePoint tell_from_ ONCEBOX_GUARDED_BY(mutex_){};
+  /// Deaths from then on are asked for.
+  std::optional<TimePoint> from_ ONCEBOX_GUARDED_BY(mutex_);
+  /// The deaths among them that are counted, by id, with their times.
+  std::unordered_map<std::size_t, TimePoint> seen_ ONCEBOX_GUARDED_BY(mutex_);
+  std::map<DeadGroupId, Known> groups_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -180,22 +183,17 @@ class DeadNotices::Impl {
 
   void on_look(const QueueLook& look) {
     const std::shared_ptr<QueueDeaths> queue = find(look.store, std::string(look.queue));
-    std::vector<DeadNotice> notices;
-    {
-      const std::lock_guard lock(queue->mutex);
-      notices = queue->look(look);
-    }
-    for (const DeadNotice& notice : notices) sink_.on_notice(notice);
+    for (const DeadNotice& notice : queue->look(look)) sink_.on_notice(notice);
   }
 
   void on_removed(const std::string& store) {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     for (const char* queue : {"inbox", "outbox"}) queues_.erase({store, queue});
   }
 
  private:
   std::shared_ptr<QueueDeaths> find(const std::string& store, const std::string& queue) {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     std::shared_ptr<QueueDeaths>& found = queues_[{store, queue}];
     if (!found) found = std::make_shared<QueueDeaths>(options_);
     return found;
@@ -203,8 +201,9 @@ class DeadNotices::Impl {
 
   const DeadNoticesOptions options_;
   DeadNoticeSink& sink_;
-  std::mutex mutex_;
-  std::map<std::pair<std::string, std::string>, std::shared_ptr<QueueDeaths>> queues_;
+  detail::Mutex mutex_;
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<QueueDeaths>> queues_
+      ONCEBOX_GUARDED_BY(mutex_);
 };
 
 DeadNotices::DeadNotices(const DeadNoticesOptions& options, DeadNoticeSink& sink)

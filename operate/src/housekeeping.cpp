@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <exception>
 #include <map>
-#include <mutex>
 #include <utility>
 
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/fleet/set_follower.hpp"
 #include "oncebox/limits.hpp"
 #include "paced_batch.hpp"
@@ -41,25 +41,25 @@ StepOutcome outcome_of(std::size_t changed, std::size_t limit) {
   return changed < limit ? StepOutcome::worked : StepOutcome::more;
 }
 
-/// What of a store has been done, written by its calls and read by anybody.
+/// What has been done for a store. Safe from any thread.
 class Notes {
  public:
   explicit Notes(std::string store) : figures_{.store = std::move(store)} {}
 
   [[nodiscard]] StoreHousekeeping get() const {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     return figures_;
   }
   template <class Change>
   void succeeded(TimePoint now, Change change) {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     change(figures_);
     figures_.last_run = now;
     figures_.failing_since.reset();
   }
   /// A call of this kind left more to do, or nothing. True, once, when that has lasted for long.
   bool left(std::string_view kind, StepOutcome outcome, TimePoint now) {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (outcome != StepOutcome::more) {
       behind_.erase(kind);
       figures_.behind_since = earliest();
@@ -72,7 +72,7 @@ class Notes {
     return behind.is_told && !was_told;
   }
   void failed(TimePoint now) {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     ++figures_.failures;
     if (!figures_.failing_since) figures_.failing_since = now;
   }
@@ -83,16 +83,17 @@ class Notes {
     bool is_told = false;
   };
 
-  [[nodiscard]] std::optional<TimePoint> earliest() const {
+  [[nodiscard]] std::optional<TimePoint> earliest() const ONCEBOX_REQUIRES(mutex_) {
     std::optional<TimePoint> first;
     for (const auto& [kind, behind] : behind_)
       first = std::min(first.value_or(behind.since), behind.since);
     return first;
   }
 
-  mutable std::mutex mutex_;
-  StoreHousekeeping figures_;
-  std::map<std::string_view, Behind> behind_;  ///< by the name of the task, a literal
+  mutable detail::Mutex mutex_;
+  StoreHousekeeping figures_ ONCEBOX_GUARDED_BY(mutex_);
+  /// By the name of the task, a literal.
+  std::map<std::string_view, Behind> behind_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
 using NotesPtr = std::shared_ptr<Notes>;
@@ -124,13 +125,13 @@ class Housekeeping::Impl {
                 .server = store.server.empty() ? store.name : store.server,
                 .keep_alive = std::move(store.keep_alive)},
                std::move(tasks));
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     notes_.insert_or_assign(store.name, notes);
   }
 
   void remove(std::string_view name) {
     tasks_.remove(name);
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     const auto found = notes_.find(name);
     if (found != notes_.end()) notes_.erase(found);
   }
@@ -159,7 +160,7 @@ class Housekeeping::Impl {
   }
 
   [[nodiscard]] std::vector<StoreHousekeeping> figures() const {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     std::vector<StoreHousekeeping> all;
     all.reserve(notes_.size());
     for (const auto& [name, notes] : notes_) all.push_back(notes->get());
@@ -259,8 +260,8 @@ class Housekeeping::Impl {
   const std::shared_ptr<SetFollower> follower_ = std::make_shared<SetFollower>(
       SetFollower::Calls{[this](const MemberStorePtr& member) { on_opened(member); },
                          [this](const MemberStorePtr& member) { remove(member->name()); }});
-  mutable std::mutex mutex_;
-  std::map<std::string, NotesPtr, std::less<>> notes_;
+  mutable detail::Mutex mutex_;
+  std::map<std::string, NotesPtr, std::less<>> notes_ ONCEBOX_GUARDED_BY(mutex_);
   StoreTasks tasks_;  // last: its threads use the members above
 };
 

@@ -7,9 +7,9 @@
 #include <exception>
 #include <iterator>
 #include <map>
-#include <mutex>
 #include <utility>
 
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/fleet/set_follower.hpp"
 #include "oncebox/limits.hpp"
@@ -79,7 +79,7 @@ class Answering {
   TimePoint failing_since_{};
 };
 
-/// One store. The rules belong to the thread that looks; the rest to who holds the lock.
+/// One store. The rules and `answering` belong to the thread that looks, one at a time.
 struct Watch {
   Watch(WatchedStore watched, const WatchdogOptions& options)
       : name(std::move(watched.name)),
@@ -94,9 +94,10 @@ struct Watch {
   QueueRules outbox;
   Answering answering;
 
-  Findings findings = {};
-  std::optional<Health> health = {};
-  std::optional<TimePoint> look_began = {};
+  mutable detail::Mutex mutex;
+  Findings findings ONCEBOX_GUARDED_BY(mutex);
+  std::optional<Health> health ONCEBOX_GUARDED_BY(mutex);
+  std::optional<TimePoint> look_began ONCEBOX_GUARDED_BY(mutex);
 };
 
 using WatchPtr = std::shared_ptr<Watch>;
@@ -165,14 +166,14 @@ class Watchdog::Impl {
                                    .idle_interval = options_.interval * kIdleLooks,
                                    .step = [this, watch] { return look(*watch); },
                                    .first_within = std::min(options_.interval, kFirstLookWithin)}});
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     watches_.insert_or_assign(watch->name, watch);
   }
 
   void remove(const std::string& name) {
     tasks_.remove(name);
     {
-      const std::lock_guard lock(mutex_);
+      const detail::Lock lock(mutex_);
       watches_.erase(name);
     }
     for (LookListener* listener : listeners_) listener->on_removed(name);
@@ -200,11 +201,12 @@ class Watchdog::Impl {
   [[nodiscard]] WatchdogReport report() const {
     WatchdogReport report;
     const TimePoint now = clock_.now();
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     for (const auto& [name, watch] : watches_) {
+      const detail::Lock watch_lock(watch->mutex);
       if (watch->health) report.stores.push_back({name, *watch->health});
       std::vector<Finding> findings = watch->findings.all();
-      // It is told by who asks: all threads may hang.
+      // Found by the caller's thread, too: all threads of the watchdog may hang.
       if (hangs(*watch, now) && std::ranges::none_of(findings, is_about_answering)) {
         const Symptom symptom = hanging_since(now - hangs_after());
         findings.push_back({symptom.code, name, {}, {}, symptom.since, symptom.detail});
@@ -219,7 +221,7 @@ class Watchdog::Impl {
   StepOutcome look(Watch& watch) {
     const TimePoint began = clock_.now();
     {
-      const std::lock_guard lock(mutex_);
+      const detail::Lock lock(watch.mutex);
       watch.look_began = began;
     }
     Health health = watch.store.health();
@@ -249,9 +251,9 @@ class Watchdog::Impl {
     return is_quiet(stats);
   }
 
-  /// Else it was removed while it was looked at; another of its name may be there.
+  /// False: it was removed during the look; another store of its name may be there.
   [[nodiscard]] bool is_watched(const Watch& watch) const {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     const auto found = watches_.find(watch.name);
     return found != watches_.end() && found->second.get() == &watch;
   }
@@ -259,7 +261,7 @@ class Watchdog::Impl {
   /// The look has ended.
   void note(Watch& watch, Health health, const std::vector<Symptom>& symptoms) {
     {
-      const std::lock_guard lock(mutex_);
+      const detail::Lock lock(watch.mutex);
       watch.health = std::move(health);
       watch.look_began.reset();
     }
@@ -270,8 +272,9 @@ class Watchdog::Impl {
     const TimePoint now = clock_.now();
     std::vector<WatchPtr> hanging;
     {
-      const std::lock_guard lock(mutex_);
+      const detail::Lock lock(mutex_);
       for (const auto& [name, watch] : watches_) {
+        const detail::Lock watch_lock(watch->mutex);
         if (hangs(*watch, now)) hanging.push_back(watch);
       }
     }
@@ -281,13 +284,13 @@ class Watchdog::Impl {
   }
 
   [[nodiscard]] Duration hangs_after() const { return options_.slow_after * kHangs; }
-  [[nodiscard]] bool hangs(const Watch& watch, TimePoint now) const {
+  [[nodiscard]] bool hangs(const Watch& watch, TimePoint now) const ONCEBOX_REQUIRES(watch.mutex) {
     return watch.look_began && now - *watch.look_began >= hangs_after();
   }
 
   std::vector<Findings::Change> update(Watch& watch, std::string_view queue,
                                        const std::vector<Symptom>& symptoms) {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(watch.mutex);
     return watch.findings.update(watch.name, queue, symptoms);
   }
 
@@ -295,7 +298,7 @@ class Watchdog::Impl {
     for (const auto& [finding, appeared] : changes) {
       const std::string_view topic = finding.topic ? finding.topic->str() : std::string_view();
       logger_.log(appeared ? LogLevel::warning : LogLevel::info,
-                  appeared ? "watchdog: something is wrong" : "watchdog: this is over",
+                  appeared ? "watchdog: something is wrong" : "watchdog: the problem is gone",
                   {{"store", finding.store},
                    {"queue", finding.queue},
                    {"topic", topic},
@@ -311,8 +314,8 @@ class Watchdog::Impl {
   const std::shared_ptr<SetFollower> follower_ = std::make_shared<SetFollower>(
       SetFollower::Calls{[this](const MemberStorePtr& member) { on_opened(member); },
                          [this](const MemberStorePtr& member) { remove(member->name()); }});
-  mutable std::mutex mutex_;
-  std::map<std::string, WatchPtr, std::less<>> watches_;
+  mutable detail::Mutex mutex_;  // taken before that of a watch
+  std::map<std::string, WatchPtr, std::less<>> watches_ ONCEBOX_GUARDED_BY(mutex_);
   StoreTasks tasks_;  // last: its threads use the members above
 };
 
