@@ -19,8 +19,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// Whoever changes a file may do it in several steps: it is read when nothing has happened for so
-/// long, and at the latest after the other time.
+/// A program may change a file in several steps. So it is read when nothing has happened for
+/// `kQuiet`, and after `kLongestBurst` at the latest.
 constexpr milliseconds kQuiet{50};
 constexpr milliseconds kLongestBurst{1'000};
 /// How often to look whether a folder can be watched that could not.

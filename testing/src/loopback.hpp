@@ -57,7 +57,7 @@ inline bool send_all(int fd, std::string_view bytes) {
 }
 
 /// Ends a connection, and returns when the other end of it knows: a busy machine takes a while to
-/// tell it, and meanwhile somebody could still use the connection.
+/// tell it, and meanwhile a client could still use the connection.
 inline void hang_up(int fd) {
   shutdown(fd, SHUT_RDWR);
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds{60};

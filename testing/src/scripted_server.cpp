@@ -155,7 +155,7 @@ class ScriptedServer::Impl {
         send_all(fd, head_of(reaction, "Connection: close\r\n") + reaction.body);
         return true;
       case Reaction::Kind::hang_up_for_good:
-        // First, so that whoever notices the end and comes back finds nobody.
+        // First, so that a client that notices the end and comes back finds no server.
         shutdown(listener_, SHUT_RDWR);
         [[fallthrough]];
       case Reaction::Kind::hang_up:

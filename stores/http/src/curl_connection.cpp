@@ -101,7 +101,8 @@ class CurlConnection::Impl {
   Reply send(const Request& request) {
     const Duration left = time_left(request.deadline);
     if (left <= Duration{0}) {
-      throw Error(ErrorCode::timeout, "there was no time left to send the request");
+      throw Error(ErrorCode::timeout,
+                  "there was no time left to send the request; raise call_timeout");
     }
     CURL* const handle = handle_.get();
     curl_easy_reset(handle);  // keeps the connection

@@ -131,11 +131,11 @@ void EventStream::run(const std::stop_token& stop) {
   std::string store = client_.options().store;
   while (!stop.stop_requested()) {
     try {
-      // A short time: whoever destroys this object waits for it.
+      // A short time: the destructor of this object waits for the answer.
       if (store.empty()) store = client_.describe(client_.options().connect_timeout).name;
       if (Stream(client_, store, on_work_).listen(stop)) pause = kFirstPause;
     } catch (const std::exception&) {
-      // Whatever it was, workers poll until it has passed.
+      // Workers poll until the service can be reached again.
     }
     pause_.wait(stop, pause);
     pause = std::min(pause * 2, kLongestPause);

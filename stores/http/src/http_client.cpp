@@ -249,7 +249,10 @@ std::unique_ptr<CurlConnection> HttpClient::take(SteadyTime deadline) {
     bool is_late = false;
     while (idle_.empty() && open_ >= options_.max_connections) {
       if (is_late) {
-        throw Error(ErrorCode::timeout, "every connection to the service was in use for too long");
+        throw Error(
+            ErrorCode::timeout,
+            "every connection to the service was in use for too long; raise max_connections or "
+            "call_timeout");
       }
       is_late = !returned_.wait_until(mutex_, deadline);
     }

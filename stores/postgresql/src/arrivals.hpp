@@ -50,7 +50,7 @@ class Arrivals {
                                                   Transaction& transaction, const QueueSql& sql,
                                                   const EnqueueOptions& options);
 
-/// The same in a transaction that is somebody else's and may be committed much later. Takes the
+/// The same in a transaction of the caller, which may commit it much later. Takes the
 /// locks that it needs.
 [[nodiscard]] std::vector<EnqueueOutcome> take_in_joined(const Arrivals& arrivals, RowBatch& rows,
                                                          Transaction& transaction,

@@ -13,12 +13,12 @@
 
 namespace oncebox::postgresql {
 
-/// Where the next claim begins to look. What a claim takes leaves dead entries in the index, and as
-/// long as somebody holds an old snapshot, a backup or a long report, vacuum cannot remove them and
-/// each claim would pass all of them again. So a process remembers how far it has come, for each
-/// selection of topics and each priority. What comes back behind that place stands apart (see
-/// `Stage::returned`), and a transaction that was long in committing is found by a claim that looks
-/// at everything, every few seconds. Every call is safe from any thread.
+/// Where the next claim begins to look. What a claim takes leaves dead entries in the index. While
+/// an old snapshot is held, by a backup or a long report, vacuum cannot remove them, and each claim
+/// would pass all of them again. So a process remembers how far it has come, for each selection of
+/// topics and each priority. Messages that come back behind that place stand apart (see
+/// `sql::Stage::returned`). A transaction that was long in committing is found by a claim that
+/// looks at everything, every few seconds. Every call is safe from any thread.
 class ClaimFloors {
  public:
   /// Everything is looked at now and then by the clock, which is borrowed.

@@ -69,7 +69,7 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', {local}),
        set_config('statement_timeout', '{call_timeout}', {local}),
        set_config('idle_in_transaction_session_timeout', '{call_timeout}', {local}))sql";
 
-// For connections that are somebody else's: how long the server goes on with a statement, at most.
+// For connections of a caller: how long the server goes on with a statement, at most.
 constexpr std::string_view kLimit = R"sql(
 SELECT set_config('oncebox.statement_timeout', current_setting('statement_timeout'), true),
        set_config('statement_timeout',
@@ -460,7 +460,7 @@ void Connection::wait_for_server(Deadline deadline) {
   if (ready == 0) {
     is_broken_ = true;
     if (exchange_ == Exchange::commits) lose("no answer within the call's time");
-    throw Error(ErrorCode::timeout, "PostgreSQL did not answer within the call's time");
+    throw Error(ErrorCode::timeout, "PostgreSQL did not answer in time; raise call_timeout");
   }
   if ((server.revents & ~POLLOUT) != 0 && PQconsumeInput(connection_.get()) != 1) {
     lose(trimmed(PQerrorMessage(connection_.get())));

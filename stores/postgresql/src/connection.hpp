@@ -33,9 +33,9 @@ struct Statement {
   std::string sql;
 };
 
-/// The settings of the session for the time in which somebody else's statements run, and ours again
-/// for the rest of the transaction. The latter answer a boolean first: whether it is the
-/// transaction in which the former were made.
+/// The settings of the session while statements of a handler run, and those of the store for the
+/// rest of the transaction. The latter answer a boolean first: whether it is the transaction in
+/// which the former were made.
 extern const Statement kSettingsOfOthers;
 extern const Statement kSettingsOfOurs;
 
@@ -68,10 +68,11 @@ class Connection {
   Connection(const Options& options, Deadline deadline);
   /// The same within the time of a call.
   explicit Connection(const Options& options);
-  /// One that belongs to somebody else, who is inside a transaction and goes on with it. Nothing is
-  /// prepared on it, and between exchanges every setting is his. At the deadline the server cancels
-  /// what is under way, so that the connection can be given back as it was; a server that does not
-  /// answer even then is given up `kSilence` later. Throws `conflict` when he is in no such state.
+  /// A connection of the caller, which is inside a transaction and goes on with it. Nothing is
+  /// prepared on it, and between exchanges every setting is the caller's. At the deadline the
+  /// server cancels the statement under way, so that the connection can be given back as it was; a
+  /// server that does not answer even then is given up `kSilence` later. Throws `conflict` when the
+  /// connection is in no such state.
   explicit Connection(pg_conn* borrowed);
   static constexpr std::chrono::seconds kSilence{10};
   ~Connection();
@@ -90,7 +91,7 @@ class Connection {
   /// Runs text that is not worth preparing.
   Result run_text(const std::string& sql, Exchange exchange, Deadline deadline);
 
-  /// Lends the connection, on which a transaction is open, to somebody who uses libpq directly.
+  /// Lends the connection, on which a transaction is open, to a handler that uses libpq directly.
   [[nodiscard]] pg_conn* lend();
   /// Takes it back. Throws `conflict` when it is not as it was lent: then it is of no use any more.
   void take_back();

@@ -59,8 +59,8 @@ postgresql::Transaction& HandlerTransaction::own() {
   return own_;
 }
 
-// No constraint of ours waits for the commit. Elsewhere a row that is there already means that
-// somebody else was quicker; here the handler would write it again each time.
+// No constraint of the store's tables waits for the commit. Elsewhere a row that is there already
+// means that another call was quicker; here the handler would write it again each time.
 void HandlerTransaction::commit() {
   own_.renew(pool_.deadline());
   try {

@@ -82,7 +82,7 @@ void Handouts::replace_run(const HeldRun& run, std::span<const HeldRun> rest) {
   const auto known = runs_.find(run.first_id);
   const bool is_known = known != runs_.end() && known->second.delivery == run.delivery &&
                         known->second.last_id == run.last_id;
-  if (!is_known) return;  // somebody else has replaced it
+  if (!is_known) return;  // another thread has replaced it
   runs_.erase(known);
   for (const HeldRun& part : rest) runs_.emplace(part.first_id, part);
 }

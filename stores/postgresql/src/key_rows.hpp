@@ -66,8 +66,8 @@ struct KeySlot {
   const std::string* new_result = nullptr;  ///< borrowed from the request
 };
 
-/// The keys of one call, each once, and in the order of their hashes: whoever locks rows does it in
-/// this order, so that two calls cannot wait for each other.
+/// The keys of one call, each once, and in the order of their hashes. Every call locks rows in this
+/// order, so that two calls cannot wait for each other.
 class KeySlots {
  public:
   /// The keys are borrowed.
@@ -78,12 +78,13 @@ class KeySlots {
   [[nodiscard]] ArrayValue hashes() const;
   void read(const Result& rows);
 
-  /// Locks and reads the rows there are. Answers `now`, or else the time when they were locked.
+  /// Locks and reads the rows there are. Answers `now`, or otherwise the time when they were
+  /// locked.
   [[nodiscard]] TimePoint load(Transaction& transaction, const KeyStatements& statements,
                                StoredResult result, const std::optional<TimePoint>& now);
 
-  /// Stores what changed and commits. Throws `LostAgainstAnother` when somebody else has stored a
-  /// key that had no row.
+  /// Stores what changed and commits. Throws `LostAgainstAnother` when another call has meanwhile
+  /// stored a key that had no row.
   void commit(Transaction& transaction, const KeyStatements& statements, TimePoint now) const;
 
  private:

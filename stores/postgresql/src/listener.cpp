@@ -31,7 +31,10 @@ Listener::Listener(ConnectionPool& pool, const Clock& clock, std::vector<Channel
       wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       clock_(clock),
       pause_(clock) {
-  if (wake_fd_ < 0) throw Error(ErrorCode::overloaded, "no file descriptor is left");
+  if (wake_fd_ < 0)
+    throw Error(
+        ErrorCode::overloaded,
+        "no file descriptor is left to listen with; raise the limit of open files (ulimit -n)");
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 

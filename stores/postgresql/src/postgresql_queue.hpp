@@ -123,7 +123,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
     std::size_t candidates = 0;
     bool has_more = false;  ///< not all runs were looked at that could have been candidates
     std::size_t chosen = 0;
-    std::optional<IdRange> missed;        ///< the first that somebody else is claiming from
+    std::optional<IdRange> missed;        ///< the first that another call is claiming from
     std::vector<StoredMessage> messages;  ///< in order
     std::vector<HeldRun> runs;            ///< in which some of them stand
   };
@@ -140,7 +140,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   [[nodiscard]] static ClaimAnswer read_claim(const Result& result);
   [[nodiscard]] ClaimAnswer claim_once(const ClaimRequest& request, const ClaimWindow& window,
                                        const ClaimFloors::Floors& floors);
-  /// Waits a moment for those who are claiming from this run.
+  /// Waits a moment for the calls that are claiming from this run.
   [[nodiscard]] ClaimAnswer claim_behind_others(const ClaimRequest& request,
                                                 const ClaimFloors::Floors& floors,
                                                 const IdRange& run);
@@ -149,7 +149,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   [[nodiscard]] ClaimAnswer claim_from_floors(const ClaimRequest& request);
   void claim_more(const ClaimRequest& request, ClaimFloors::Floors floors, ClaimAnswer& answer);
 
-  /// Moves leased messages out to the caller, and remembers that he has them.
+  /// Moves leased messages out to the caller, and remembers that the caller has them.
   [[nodiscard]] std::vector<ClaimedMessage> hand_out(std::span<StoredMessage> messages,
                                                      std::span<const HeldRun> runs);
   /// Notes that a message has left the run in which it was claimed.
@@ -157,11 +157,11 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   /// Gives each message of the run in which this one was claimed a row of its own, unless it is
   /// alone there.
   void split_run_of(const Delivery& delivery);
-  /// What can be done in a transaction that somebody else commits.
+  /// Enqueues in a transaction that the caller commits.
   std::vector<EnqueueOutcome> enqueue_in(Transaction& transaction,
                                          std::span<const Message> messages,
                                          const EnqueueOptions& options);
-  /// Tells of work that a transaction has brought which was committed just now.
+  /// Tells of the work that a transaction brought, just after its commit.
   void announce_committed();
   /// Answers those that name a message which another one names too, and are still to be done.
   std::vector<std::size_t> extend_once(Transaction& transaction,
@@ -188,7 +188,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   PostgresqlQueue* sibling_ = nullptr;
   const std::string name_;
   const QueueSql sql_;
-  detail::Mutex splitting_;  ///< held while a run is split, which one call must do
+  detail::Mutex splitting_;  ///< guards nothing: of several threads one splits a run
   Handouts handouts_;
   ClaimFloors floors_;
   WorkListeners listeners_;

@@ -30,13 +30,13 @@ class PostgresqlQueue::Enqueueing {
     return outcomes_;
   }
 
-  /// Whether somebody else may have something to claim now.
+  /// Whether there may be something to claim now.
   [[nodiscard]] bool brings_claimable() const {
     return !is_handed_over_ && std::any_of(outcomes_.begin(), outcomes_.end(), brings_work);
   }
 
  private:
-  // Stores all messages with one statement if all of them are new; else false, and nothing has
+  // Stores all messages with one statement if all of them are new. Otherwise false, and nothing has
   // changed.
   bool store_new() {
     TakenOffer offer = queue_.offers_.take_for(messages_);
@@ -78,7 +78,7 @@ class PostgresqlQueue::Enqueueing {
     try {
       return insert_announced(queue_.sql_.runs.arrive, values);
     } catch (const LostAgainstAnother&) {
-      return false;  // somebody has just stored one of them
+      return false;  // another call has just stored one of them
     }
   }
 
@@ -145,9 +145,9 @@ class PostgresqlQueue::Enqueueing {
     return std::move(results[tells_priorities ? 1 : 0]);
   }
 
-  // Stores the messages as a claim of the one who offers would have left them, and gives them to
-  // him. Other processes need not hear of it. If the outcome is not known, he gets nothing, and
-  // what was stored is claimable when its lease has lapsed.
+  // Stores the messages as a claim by the dispatcher that made the offer would have left them, and
+  // gives them to it. Other processes need not hear of it. If the outcome is not known, the
+  // dispatcher gets nothing, and the stored messages are claimable when their leases have lapsed.
   bool hand_over(TakenOffer offer) {
     const ClaimRequest& request = offer.request();
     const bool is_single = messages_.size() == 1;

@@ -129,8 +129,8 @@ class PostgresqlQueue::Settling {
     }
   }
 
-  /// Settles in a transaction that somebody else commits, who calls `committed` then. When it fails
-  /// the transaction is to be rolled back.
+  /// Settles in a transaction that the caller commits. After the commit the caller calls
+  /// `committed`; when this throws, the caller rolls back.
   std::vector<SettleOutcome> run_in(Transaction& transaction) {
     RowBatch rows(transaction, queue_.sql_, queue_.parts_.names, queue_.name_, queue_.test_time());
     try {

@@ -122,8 +122,8 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_once(const ClaimRequest& req
   return read_claim(run_alone(parts_.pool, *claim.statement, parameters, Exchange::commits));
 }
 
-// Whoever else is claiming from a run may take only a part of it. He is not waited for long: his
-// process may have stopped.
+// Another process that is claiming from the run may take only a part of it. This call does not wait
+// long for it: the process may have stopped.
 PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_behind_others(const ClaimRequest& request,
                                                                   const ClaimFloors::Floors& floors,
                                                                   const IdRange& run) {
@@ -155,8 +155,7 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_after_reaping(
          reap_each(overdue, request.max_deliveries).total() > 0) {
     overdue = find_overdue(kReapStep, floors.lapsed);
   }
-  // What is left then is being changed by somebody else at this moment, and is not ours to wait
-  // for.
+  // The rows that are left are locked by another transaction, for which a claim does not wait.
   ClaimFloors::Floors without_check = floors;
   without_check.lapsed = kMaxTime;
   return in_rows(overdue.partitions, [&](RowBatch& rows, Transaction&) {
@@ -177,8 +176,8 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_from_floors(const ClaimReque
     began = parts_.schedules.steady();
     answer = claim_after_reaping(request, floors);
   }
-  // We do not go past what somebody else was faster to lock: he may be taking only a part of a run.
-  // Nor past those that were too large for this batch.
+  // The floor stays before rows that another claim was faster to lock, because it may take only a
+  // part of a run; and before messages that were too large for this batch.
   const bool met_others = answer.missed || answer.messages.size() < answer.chosen;
   const bool is_exhausted = answer.candidates < request.limit && !answer.has_more && !met_others &&
                             answer.chosen == answer.candidates;
@@ -299,7 +298,7 @@ std::vector<std::size_t> PostgresqlQueue::extend_once(Transaction& transaction,
   Parameters parameters;
   parameters.add(std::move(keys)).add(std::move(deliveries)).add(std::move(owners));
   parameters.add(std::move(leases)).add(test_time());
-  // Locked first: a row that somebody else changes at this moment would be passed over.
+  // Locked first: otherwise a row that another transaction is changing would be passed over.
   const std::array commands{
       Command{&sql_.runs.take_out, &to_lock}, Command{&sql_.lock_keys, &to_lock},
       Command{&sql_.runs.any_in_run, &to_lock}, Command{&sql_.extend, &parameters}};

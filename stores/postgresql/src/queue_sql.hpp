@@ -91,8 +91,8 @@ struct QueueSql {
 
   // Deliveries by the numbers that this process knows of them
   /// ids, their owner, the least and the greatest of their deliveries, now -> id and delivery of
-  /// those that were held. More than one delivery: the caller is to see whether they are the right
-  /// ones, and else to roll back.
+  /// those that were held. For more than one delivery the caller compares them with its own, and
+  /// rolls back when they differ.
   Statement acknowledge;
   Statement extend;  ///< keys, deliveries or null, owners, milliseconds, now -> key, new end
 

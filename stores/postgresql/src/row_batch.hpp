@@ -60,7 +60,7 @@ class RowBatch {
            std::string_view queue, std::optional<TimePoint> now);
 
   /// Takes the locks of partitions, in their order, before any row is locked. Throws `conflict` in
-  /// a transaction that does not see what was committed by those who had them before.
+  /// a transaction that does not see the commits of the transactions that had the locks before.
   void lock_partitions(const std::set<std::string>& partitions);
 
   /// The numbers that the items of this call may have: `first` and those behind it.
@@ -75,7 +75,7 @@ class RowBatch {
   enum class NewRows { none, possible };
   /// Locks and reads what is stored under these keys. Throws `PartitionsNotLocked`.
   void load(std::span<const MessageKey> keys, Payloads payloads, NewRows new_rows);
-  /// The same by number; those that somebody else has locked are left out.
+  /// The same by number; rows that another transaction has locked are left out.
   void load_ids(std::span<const std::int64_t> ids);
 
   [[nodiscard]] TimePoint now() const { return now_.value(); }
@@ -98,7 +98,7 @@ class RowBatch {
   /// Drops what was read, which nothing was decided upon, to read it again.
   void forget_rows();
 
-  /// Writes everything back, for somebody else to commit.
+  /// Writes everything back; the caller commits.
   void write(const std::optional<Announcement>& announcement);
 
   /// Writes everything back, runs what comes `then`, and commits, all in one exchange. Answers the

@@ -250,7 +250,7 @@ SELECT runs FROM released)sql",
                      fmt::arg("now", now_sql(fmt::format("${}", kOwner + 1))));
 }
 
-// What somebody else leaves of a run begins later, and ends where it did.
+// What another claim leaves of a run begins later, and ends where it did.
 constexpr std::string_view kWaitForRun = R"sql(
 SELECT first_id FROM {run}
  WHERE first_id BETWEEN $1::bigint AND $2::bigint AND last_id = $2 AND stage + 0 = 1

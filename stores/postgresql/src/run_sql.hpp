@@ -94,7 +94,7 @@ struct RunSql {
   /// if there are.
   Statement take_out_lapsed;
   Statement any_in_run;  ///< uuid[] -> whether one of these messages stands in a run, not done
-  /// First and last id, for how long: waits until nobody else is claiming from the run, and locks
+  /// First and last id, for how long: waits until no other call is claiming from the run, and locks
   /// what is left of it.
   Statement wait_for_run;
   Statement clean_up;  ///< now, milliseconds, limit -> how many

@@ -258,7 +258,7 @@ void run_one(Transaction& transaction, const std::string& sql) { run_each(transa
 
 int read_version(Transaction& transaction, const Names& names) {
   // Not by to_regclass(): a session may remember that there was no such table, and would not see
-  // the one that somebody else has made while we waited for the lock.
+  // the one that another process made while this one waited for the lock.
   const Statement present{"", R"sql(
 SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                 WHERE n.nspname = $1::text::name AND c.relname = $2::text::name))sql"};

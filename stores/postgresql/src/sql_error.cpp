@@ -45,7 +45,8 @@ constexpr std::array kMappings{
 }  // namespace
 
 void throw_sql_error(std::string_view sqlstate, std::string_view text) {
-  // A unique key of ours is violated only by a row that somebody else has added since we looked.
+  // A unique key of ours is violated only by a row that another transaction has added since we
+  // looked.
   if (sqlstate == "40001" || sqlstate == "40P01" || sqlstate == "23505") {
     throw LostAgainstAnother(fmt::format("PostgreSQL: {} ({}); repeat the call", text, sqlstate),
                              sqlstate, text);

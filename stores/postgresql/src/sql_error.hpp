@@ -24,8 +24,8 @@ class SqlError : public Error {
 };
 
 /// A statement or transaction that lost against another one: a deadlock, a serialization failure, a
-/// row that somebody else has added. Nothing has changed, and repeating the whole transaction is
-/// what the database asks for. Handled inside the store, where it is not repeated for ever.
+/// row that another transaction has added. Nothing has changed, and repeating the whole transaction
+/// is what the database asks for. Handled inside the store, where it is not repeated for ever.
 class LostAgainstAnother : public SqlError {
  public:
   /// Seen by us.

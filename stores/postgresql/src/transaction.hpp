@@ -17,7 +17,7 @@ namespace oncebox::postgresql {
 class Transaction {
  public:
   Transaction(Connection& connection, Deadline deadline);
-  /// One that was begun by somebody else, who ends it.
+  /// One that the caller has begun, and ends.
   static Transaction joined(Connection& connection, Deadline deadline);
   ~Transaction();
   Transaction(const Transaction&) = delete;

@@ -124,7 +124,7 @@ struct ConnectionOptions {
 class Connection {
  public:
   explicit Connection(const ConnectionOptions& options);
-  /// One that belongs to somebody else, and stays open.
+  /// A connection of the caller, which stays open.
   explicit Connection(sqlite3* borrowed);
   ~Connection();
   Connection(const Connection&) = delete;

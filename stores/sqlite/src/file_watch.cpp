@@ -21,7 +21,7 @@ namespace oncebox::sqlite {
 
 struct FileWatch::Target {
   int watch = -1;
-  detail::Mutex mutex;  // held during the call, so that the end can wait for it
+  detail::Mutex mutex;  // held during the call, so that the destructor of the watch waits for it
   std::function<void()> on_write ONCEBOX_GUARDED_BY(mutex);
 };
 
@@ -49,7 +49,7 @@ class FileWatcher {
  public:
   using TargetPtr = std::shared_ptr<FileWatch::Target>;
 
-  /// The one of this process, which lives as long as somebody uses it.
+  /// The one of this process, which lives as long as there is a watch.
   static std::shared_ptr<FileWatcher> shared() {
     static detail::Mutex mutex;
     static std::weak_ptr<FileWatcher> current ONCEBOX_GUARDED_BY(mutex);

@@ -13,8 +13,8 @@
 
 namespace oncebox::sqlite {
 
-/// Whether a filter in memory tells where a key may be. It takes time to make, so whoever looks for
-/// few keys does without.
+/// Whether a filter in memory tells where a key may be. It takes time to make, so a caller that
+/// looks for few keys does without.
 enum class KeyFilter { in_memory, none };
 
 /// Finds the keys of one queue. Used on the writer's thread only, inside a transaction.

@@ -76,7 +76,8 @@ std::vector<StoreLocation> discover(const QueryDiscoveryOptions& options) {
     return read_rows(rows);
   } catch (const Error&) {
     if (!limit.is_over()) throw;
-    throw Error(ErrorCode::timeout, "the query of the control database took too long");
+    throw Error(ErrorCode::timeout,
+                "the query of the control database took too long; raise its timeout");
   }
 }
 

@@ -10,7 +10,7 @@ namespace oncebox::sqlite {
 
 namespace {
 
-// Else it is the call's own fault, and the next one may succeed.
+// Otherwise it is the call's own fault, and the next one may succeed.
 bool is_trouble_of_the_store(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
@@ -191,8 +191,8 @@ std::exception_ptr Writer::run_in_savepoint(Call& call) {
   try {
     call.run();
   } catch (...) {
-    // A full disk or a disk error may have ended the whole transaction; or somebody's code, whose
-    // failure is none of the other calls'.
+    // A full disk or a disk error may have ended the whole transaction. The failure of a handler's
+    // code concerns no other call.
     if (caller_failed_) require_going_on();
     if (!connection_.in_transaction()) throw;
     caller_failed_ = false;

@@ -27,7 +27,7 @@ class Writer {
   enum class Ending { committed, rolled_back };
   using OnEnding = std::function<void(Ending)>;
 
-  /// The connection is borrowed; nobody else may use it any more.
+  /// The connection is borrowed; only the writer may use it from now on.
   Writer(Connection& connection, std::size_t max_waiting_calls, OnEnding on_ending);
 
   /// Runs `work()` on the writer's thread inside a transaction and answers its result when that has
@@ -46,9 +46,10 @@ class Writer {
     return std::move(*call.result);
   }
 
-  /// For `work` itself: runs code of somebody else, to which the connection is lent. Statements
-  /// that would end the transaction are refused to it, and so are calls that would wait for it.
-  /// Where one ended it all the same, nothing that follows is committed, and it throws `conflict`.
+  /// For `work` itself: runs code of a handler, to which the connection is lent. SQLite refuses
+  /// that code every statement that ends the transaction; the store refuses it calls that would
+  /// wait for the transaction. When a statement ended the transaction all the same, nothing that
+  /// follows is committed, and this throws `conflict`.
   template <class CallerCode>
   void run_caller(CallerCode code) {
     const Lending lending(*this);
@@ -58,11 +59,11 @@ class Writer {
     caller_failed_ = false;
   }
 
-  /// Throws `conflict` on the thread of that code, for which a call would wait.
+  /// Throws `conflict` on the thread that runs a handler's code: a call would wait for that code.
   void require_not_lent_here() const;
 
-  /// For the store, when that code calls it: what is done until the end of the block is taken back
-  /// unless it is released. Throws `conflict` when the transaction has ended.
+  /// For the store, when a handler's code calls it: what is done until the end of the block is
+  /// taken back unless it is released. Throws `conflict` when the transaction has ended.
   class Savepoint {
    public:
     explicit Savepoint(Writer& writer);
@@ -135,11 +136,11 @@ class Writer {
   Statement savepoint_;
   Statement release_;
   Statement roll_back_to_;
-  bool is_lent_ = false;        ///< the connection, to somebody's code
+  bool is_lent_ = false;        ///< the connection, to a handler's code
   bool uses_itself_ = false;    ///< meanwhile, because that code called the store
   bool is_over_ = false;        ///< the transaction, which ended while the connection was lent
   bool may_go_back_ = false;    ///< some code has prepared a ROLLBACK TO a savepoint of its own
-  bool caller_failed_ = false;  ///< what is thrown comes from that code
+  bool caller_failed_ = false;  ///< what is thrown comes from a handler's code
   std::atomic<std::thread::id> lent_on_ = std::thread::id();
   std::optional<Flush> flush_;  ///< what the connection is set to
   bool log_is_suspect_ = false;

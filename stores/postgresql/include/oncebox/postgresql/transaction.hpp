@@ -21,7 +21,7 @@ namespace oncebox::postgresql {
 /// In a handler it is borrowed from the store until the handler returns. It is in blocking mode,
 /// out of pipeline mode, inside a transaction at READ COMMITTED; a statement is cancelled after the
 /// store's call_timeout. The handler leaves it so, and neither commits nor rolls back, which would
-/// make the delivery fail; what is prepared on it stays there for whoever has it next.
+/// make the delivery fail; statements that it prepares stay on the connection.
 [[nodiscard]] pg_conn* connection_of(oncebox::Transaction& transaction);
 
 struct JoinOptions {
@@ -38,8 +38,8 @@ struct JoinOptions {
   const Clock* clock = nullptr;
 };
 
-/// Enqueues inside transactions that the caller begins and ends himself, on a connection of his own
-/// to the database of a store:
+/// Enqueues inside transactions that the caller begins and ends, on the caller's own connection to
+/// the database of a store:
 ///
 ///     PQexec(connection, "BEGIN");
 ///     … the caller's own statements …
@@ -50,7 +50,7 @@ struct JoinOptions {
 /// Workers that listen are woken by the commit. The object may be kept for further transactions of
 /// the same connection.
 ///
-/// Meant for READ COMMITTED, the default. At a stricter level a message that somebody else stores
+/// Meant for READ COMMITTED, the default. At a stricter level a message that another one stores
 /// at the same time makes the transaction fail, and one with a partition key is refused: the order
 /// of its partition may have been changed since the transaction began to look.
 ///

@@ -32,8 +32,8 @@ struct JoinOptions {
   const Clock* clock = nullptr;
 };
 
-/// Enqueues inside transactions that the caller begins and ends himself, on a connection of his own
-/// to the file of a store:
+/// Enqueues inside transactions that the caller begins and ends, on the caller's own connection to
+/// the file of a store:
 ///
 ///     sqlite3_exec(database, "BEGIN IMMEDIATE", …);
 ///     … the caller's own statements …
