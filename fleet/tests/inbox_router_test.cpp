@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <functional>
 #include <future>
 #include <map>
 #include <thread>
@@ -40,14 +39,6 @@ class InboxRouterTest : public ::testing::Test {
   }
   static Message message(const std::string& id) {
     return {.key = {"shop", id}, .topic = "order.created", .payload = "{}"};
-  }
-  [[nodiscard]] static bool eventually(const std::function<bool()>& holds) {
-    const auto give_up = std::chrono::steady_clock::now() + kPatience;
-    while (!holds()) {
-      if (std::chrono::steady_clock::now() > give_up) return false;
-      std::this_thread::yield();
-    }
-    return true;
   }
   [[nodiscard]] std::size_t messages_in(const std::string& store) {
     return stores_.find(store)->store().inbox_operator().count({});

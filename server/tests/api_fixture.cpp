@@ -1,7 +1,6 @@
 #include "api_fixture.hpp"
 
 #include <algorithm>
-#include <thread>
 
 #include "exchange_record.hpp"
 #include "http/answers.hpp"
@@ -179,15 +178,6 @@ MessageRecord ApiTest::record(const std::string& id) {
 
 std::string store_kind_name(const ::testing::TestParamInfo<StoreKind>& info) {
   return info.param == StoreKind::memory ? "memory" : "sqlite";
-}
-
-bool eventually(const std::function<bool()>& holds) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::yield();
-  }
-  return true;
 }
 
 }  // namespace oncebox::server

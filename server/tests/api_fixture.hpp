@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -122,8 +121,5 @@ class ApiTest : public ::testing::TestWithParam<StoreKind> {
 #define ONCEBOX_OVER_EACH_STORE(suite)                                                             \
   INSTANTIATE_TEST_SUITE_P(Stores, suite, ::testing::Values(StoreKind::memory, StoreKind::sqlite), \
                            store_kind_name)
-
-/// Waits until the condition holds; false when it never does.
-[[nodiscard]] bool eventually(const std::function<bool()>& holds);
 
 }  // namespace oncebox::server

@@ -5,14 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "http_fixture.hpp"
 #include "observe/metrics.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/server/server.hpp"
 #include "oncebox/testing/manual_clock.hpp"
+#include "watched.hpp"
 
 namespace oncebox::server {
 namespace {
@@ -55,13 +54,10 @@ class NoticeSenderTest : public ::testing::Test {
   [[nodiscard]] bool counted(const std::string& outcome, Duration step = Duration::zero()) {
     const std::string line =
         "oncebox_dead_notices_total{outcome=\"" + outcome + "\",store=\"main\"} 1";
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{60};
-    while (metrics_.expose().find(line) == std::string::npos) {
-      if (std::chrono::steady_clock::now() > until) return false;
+    return eventually([&] {
       sender_clock_.advance(step);
-      std::this_thread::yield();
-    }
-    return true;
+      return metrics_.expose().find(line) != std::string::npos;
+    });
   }
   [[nodiscard]] std::vector<MessageRecord> received() {
     return store_.inbox_operator().list({.payloads = ListPayloads::include}).records;
@@ -101,14 +97,13 @@ TEST_F(NoticeSenderTest, ADeathIsSeenByTheWatchdogAndTheWebhookGetsIt) {
   Server server(options, std::vector<NamedStore>{{"tenant", tenant}}, quiet_, clock_);
   server.start();
   // Deaths of before its first look are not told: one dies after the other, until one is.
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{60};
-  for (int i = 2; received().empty(); ++i) {
-    ASSERT_LT(std::chrono::steady_clock::now(), until) << "nobody was told";
-    const MessageKey key{"shop", std::to_string(i)};
+  int last = 1;
+  ASSERT_TRUE(eventually([&] {
+    const MessageKey key{"shop", std::to_string(++last)};
     tenant.inbox().enqueue(Message{.key = key, .topic = "mail"});
     tenant.inbox().mark(Mark{.key = key, .as = MarkAs::dead, .error = "no address"});
-    std::this_thread::yield();
-  }
+    return !received().empty();
+  })) << "nobody was told";
   const MessageRecord told = received().front();
   EXPECT_EQ(told.message->topic, Topic("oncebox.dead"));
   EXPECT_THAT(told.message->payload.bytes(), HasSubstr(R"("store":"tenant")"));

@@ -10,6 +10,7 @@
 #include "oncebox/error.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/testing/temporary_folder.hpp"
+#include "watched.hpp"
 
 namespace oncebox::server {
 namespace {
@@ -62,9 +63,8 @@ TEST_F(ServerTest, TellsThatItLivesAndIsReady) {
   start();
   EXPECT_EQ(get("/healthz").body, R"({"status":"ok"})");
   // The store is not waited for long, and a busy machine may need longer.
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds{60};
-  RawResponse ready = get("/readyz");
-  while (ready.status != 200 && std::chrono::steady_clock::now() < give_up) ready = get("/readyz");
+  RawResponse ready;
+  EXPECT_TRUE(eventually([&] { return (ready = get("/readyz")).status == 200; }));
   EXPECT_EQ(ready.body, R"({"status":"ready"})");
   const RawResponse metrics = get("/metrics");
   EXPECT_THAT(metrics.field("Content-Type"), StartsWith("text/plain; version=0.0.4"));

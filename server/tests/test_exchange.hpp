@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -10,11 +9,9 @@
 #include <vector>
 
 #include "http/exchange.hpp"
+#include "watched.hpp"
 
 namespace oncebox::server {
-
-/// How long a test waits for what must happen: never reached unless something is broken.
-inline constexpr std::chrono::seconds kPatience{60};
 
 /// An answer without an end, as a test reads it.
 class TestStream final : public ResponseStream {

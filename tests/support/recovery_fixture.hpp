@@ -5,7 +5,6 @@
 #include <chrono>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "oncebox/memory/memory_store.hpp"
@@ -15,17 +14,6 @@
 #include "watched.hpp"
 
 namespace oncebox {
-
-/// Asks again and again, while others get on with their work.
-template <class Condition>
-[[nodiscard]] bool eventually(Condition holds) {
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
 
 enum class Backend { memory, sqlite };
 

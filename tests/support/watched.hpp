@@ -3,12 +3,25 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 namespace oncebox {
 
 /// How long a test waits for what must happen: never reached unless something is broken.
 inline constexpr std::chrono::seconds kPatience{60};
+
+/// Asks again and again, while other threads get on with their work; false when it never holds. For
+/// changes that nobody tells of.
+template <class Condition>
+[[nodiscard]] bool eventually(Condition holds) {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
 
 /// A value that threads change and wait for.
 template <class T>

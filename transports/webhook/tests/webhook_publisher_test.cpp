@@ -8,7 +8,6 @@
 #include <optional>
 #include <sstream>
 #include <string>
-#include <thread>
 
 #include "expect_error.hpp"
 #include "oncebox/dispatch/outbox_dispatcher.hpp"
@@ -42,16 +41,6 @@ std::string expected_signature(const std::string& key, const ReceivedRequest& re
   base64.resize(static_cast<std::size_t>(EVP_EncodeBlock(
       reinterpret_cast<unsigned char*>(base64.data()), digest, static_cast<int>(size))));
   return "v1," + base64;
-}
-
-template <class Condition>
-[[nodiscard]] bool eventually(Condition holds) {
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::yield();
-  }
-  return true;
 }
 
 class WebhookPublisherTest : public ::testing::Test {
