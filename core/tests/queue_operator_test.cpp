@@ -5,7 +5,7 @@
 namespace oncebox {
 namespace {
 
-constexpr TimePoint at(int seconds) { return TimePoint{std::chrono::seconds{seconds}}; }
+constexpr TimePoint at(int second) { return TimePoint{std::chrono::seconds{second}}; }
 
 TEST(TimeRange, IncludesItsBeginningAndExcludesItsEnd) {
   const TimeRange range{.from = at(10), .until = at(20)};

@@ -19,7 +19,7 @@ namespace {
 using std::chrono::seconds;
 using Known = CallEnded::Store;
 
-constexpr SteadyTime kStart{std::chrono::hours{1}};
+constexpr SteadyTime kPlanStart{std::chrono::hours{1}};
 constexpr std::array kKinds{CallKind::settle, CallKind::keep, CallKind::call};
 
 /// Limits that are never reached.
@@ -81,7 +81,7 @@ class Driven {
   }
   CallPlan& plan() { return plan_; }
 
-  SteadyTime now = kStart;
+  SteadyTime now = kPlanStart;
 
  private:
   CallPlan plan_;
@@ -121,7 +121,7 @@ TEST(CallPlanTest, WantedTwiceIsWantedOnce) {
 TEST(CallPlanTest, WhatIsNoLongerWantedDoesNotBegin) {
   Driven driven(kAmple);
   driven.want("a0");
-  driven.plan().want_at(driven.lane("a1"), CallKind::call, kStart);
+  driven.plan().want_at(driven.lane("a1"), CallKind::call, kPlanStart);
   driven.plan().unwant(driven.lane("a0"), CallKind::call);
   driven.plan().unwant(driven.lane("a1"), CallKind::call);
   EXPECT_EQ(driven.begin(), "-");
@@ -131,13 +131,14 @@ TEST(CallPlanTest, WhatIsNoLongerWantedDoesNotBegin) {
 TEST(CallPlanTest, ATimeComesAndTheEarlierOfTwoCounts) {
   Driven driven(kAmple);
   CallPlan::Lane& lane = driven.lane("a0");
-  for (const int at : {5, 3, 4}) driven.plan().want_at(lane, CallKind::call, kStart + seconds{at});
+  for (const int at : {5, 3, 4})
+    driven.plan().want_at(lane, CallKind::call, kPlanStart + seconds{at});
   EXPECT_EQ(driven.begin(), "-");
-  EXPECT_EQ(driven.plan().next_change(), kStart + seconds{3});
+  EXPECT_EQ(driven.plan().next_change(), kPlanStart + seconds{3});
   driven.now += seconds{3};
   EXPECT_EQ(driven.begin(), "a0");
   driven.end("a0", {.again = driven.now + seconds{7}});
-  EXPECT_EQ(driven.plan().next_change(), kStart + seconds{10});
+  EXPECT_EQ(driven.plan().next_change(), kPlanStart + seconds{10});
   driven.want("a0");
   EXPECT_EQ(driven.begin(), "a0") << "wanted now is sooner";
   driven.end("a0");
@@ -161,7 +162,7 @@ TEST(CallPlanTest, AServerThatHangsTakesItsOwnCallsOnly) {
   Driven driven({.per_server = 2, .in_all = 3, .hangs_after = seconds{5}});
   for (const char* name : {"a0", "a1", "a2", "b0", "b1"}) driven.want(name);
   EXPECT_EQ(driven.begin_all(), "a0 b0 a1");
-  EXPECT_EQ(driven.plan().next_change(), kStart + seconds{5});
+  EXPECT_EQ(driven.plan().next_change(), kPlanStart + seconds{5});
   driven.end("b0");
   EXPECT_EQ(driven.begin_all(), "b1");
   driven.end("b1");
@@ -272,7 +273,7 @@ TEST(CallPlanTest, AStopLetsBeginWhatWaitsWithoutLimitsAndNothingElse) {
   Driven driven({.per_server = 1, .in_all = 1});
   driven.post("a0", 3);
   driven.want("a1", CallKind::keep);
-  driven.plan().want_at(driven.lane("b0"), CallKind::call, kStart + seconds{1});
+  driven.plan().want_at(driven.lane("b0"), CallKind::call, kPlanStart + seconds{1});
   driven.plan().stop();
   EXPECT_FALSE(driven.plan().post(driven.lane("a0")));
   driven.want("b1");
@@ -294,7 +295,7 @@ TEST(CallPlanTest, AfterADropNothingBegins) {
 // Random operations -----------------------------------------------------------------------------
 
 /// The rules once more, as a list of calls that is counted anew each time.
-struct Model {
+struct PlanModel {
   struct Call {
     int server;
     int lane;
@@ -525,7 +526,7 @@ class RandomRun {
     end_one(pick_size(0, static_cast<int>(slots_.size()) - 1), ended);
   }
   void end_one(std::size_t at, const CallEnded& ended) {
-    const Model::Call call = model_.calls[at];
+    const PlanModel::Call call = model_.calls[at];
     const auto lane = static_cast<std::size_t>(call.lane);
     model_.calls.erase(model_.calls.begin() + static_cast<std::ptrdiff_t>(at));
     if (ended.store != Known::unknown) {
@@ -539,11 +540,11 @@ class RandomRun {
 
   std::mt19937 random_;
   CallLimits limits_{.per_server = 1, .in_all = 1};
-  Model model_{.limits = limits_};
+  PlanModel model_{.limits = limits_};
   CallPlan plan_;
   std::deque<CallPlan::Lane> lanes_;
-  std::vector<std::unique_ptr<CallPlan::Slot>> slots_;  // in the order of `Model::calls`
-  SteadyTime now_ = kStart;
+  std::vector<std::unique_ptr<CallPlan::Slot>> slots_;  // in the order of `PlanModel::calls`
+  SteadyTime now_ = kPlanStart;
 };
 
 TEST(CallPlanTest, RandomOperationsKeepTheRules) {
