@@ -156,8 +156,9 @@ void ClaimLoop::take_in(std::vector<ClaimedMessage>&& claimed, TimePoint lease_u
 
 // As many as can be begun with at once: the others are for whoever claims first, perhaps in another
 // process. And of topics without limits only, so that an offer that is being answered and a claim
-// do not share the room of a limit.
-void ClaimLoop::make_offer() {
+// do not share the room of a limit. Without an offer, for lack of memory for example, claims find
+// what is enqueued.
+void ClaimLoop::make_offer() noexcept try {
   recall_offer();  // it may have been answered by now
   if (offer_ || !unlimited_) return;
   ClaimGate::Room room = parts_.gate.room();
@@ -166,6 +167,9 @@ void ClaimLoop::make_offer() {
   room.bytes = std::max<std::size_t>(room.bytes / 4, 1);  // leaves room to claim while it is taken
   offer_ = std::make_shared<Offer>(*this, request_for(*unlimited_, room), works_);
   parts_.store.offer(offer_);
+} catch (const std::exception& failure) {
+  parts_.logger.log(LogLevel::warning, "no offer made, messages will be claimed",
+                    {{"store", parts_.store_name}, {"reason", failure.what()}});
 }
 
 // Somebody who has taken the offer is not waited for: he may be waiting for the database.

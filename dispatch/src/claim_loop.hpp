@@ -61,7 +61,7 @@ class ClaimLoop {
   [[nodiscard]] ClaimRequest request_for(const ClaimPlan& plan, const ClaimGate::Room& room) const;
   void take_in(std::vector<ClaimedMessage>&& claimed, TimePoint lease_until);
   [[nodiscard]] std::optional<TimePoint> ask_next_due(const ClaimPlans& plans);
-  void make_offer();
+  void make_offer() noexcept;
   void recall_offer();
   void take_offered(std::vector<ClaimedMessage>&& claimed, TimePoint lease_until) noexcept;
   void wait_for_work();

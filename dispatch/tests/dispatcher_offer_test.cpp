@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "dispatcher_fixture.hpp"
@@ -27,6 +28,8 @@ class HandingOverQueue final : public ForwardingQueueStore {
   }
   /// When several enqueue at once, what another one has just stored may come along, or be claimed.
   void expect_company() { has_company_ = true; }
+  /// As without memory.
+  void refuse_offers() { refuses_offers_ = true; }
   [[nodiscard]] bool wait_for_offers(int at_least) const {
     return made_.wait([&](int made) { return made >= at_least; });
   }
@@ -74,6 +77,10 @@ class HandingOverQueue final : public ForwardingQueueStore {
     listeners_.add(std::move(listener));
   }
   void do_offer(const std::shared_ptr<ClaimOffer>& offer) override {
+    if (refuses_offers_) {
+      made_.change([](int& made) { ++made; });
+      throw std::bad_alloc();
+    }
     offers_.add(offer);
     made_.change([](int& made) { ++made; });
   }
@@ -81,6 +88,7 @@ class HandingOverQueue final : public ForwardingQueueStore {
   std::mutex mutex_;
   std::function<void()> before_commit_;
   bool has_company_ = false;
+  bool refuses_offers_ = false;
   ClaimOffers offers_;
   WorkListeners listeners_;
   Watched<int> made_;
@@ -152,6 +160,17 @@ TEST_F(DispatcherOfferTest, WhatIsHandedOverIsHandledWithoutAClaim) {
   EXPECT_EQ(offering_.claimed(), sent - 100);
   EXPECT_TRUE(wait_for_status(std::to_string(sent), Status::done));
   EXPECT_EQ(record(std::to_string(sent)).history.deliveries, 1);
+}
+
+TEST_F(DispatcherOfferTest, WithoutMemoryForAnOfferMessagesAreClaimed) {
+  note_calls();
+  offering_.refuse_offers();
+  const auto ending = start_offering(no_polls());
+  ASSERT_TRUE(offering_.wait_for_offers(1));
+  EXPECT_EQ(offering_.enqueue(message("m")).status, EnqueueStatus::accepted);
+  EXPECT_TRUE(wait_for_handled(1));
+  EXPECT_EQ(offering_.claimed(), 1);
+  EXPECT_TRUE(wait_for_status("m", Status::done));
 }
 
 TEST_F(DispatcherOfferTest, TheEndOfALeaseThatWasHandedOverIsNotWaitedForByPolling) {

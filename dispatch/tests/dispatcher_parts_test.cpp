@@ -224,8 +224,8 @@ TEST(DispatcherClaimGate, RoomThatIsMadeWhileItLooksIsNotMissed) {
   InFlight message;
   InFlight* const one = &message;
   ReadyQueue ready(1);
-  const InFlightTable table(1);
-  ClaimGate gate({.batch_size = 1, .max_buffered = 1, .buffer_bytes = 1'000}, ready, table);
+  const InFlightTable table(1, kClock);
+  ClaimGate gate({.batch_size = 1, .max_buffered = 1, .buffer_bytes = 1'000}, ready, table, kClock);
   for (int round = 0; round < 100; ++round) {
     ready.push(std::span(&one, 1));
     const std::jthread waiter([&] { (void)gate.wait_for_room(); });
