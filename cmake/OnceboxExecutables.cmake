@@ -51,7 +51,8 @@ function(oncebox_add_test name)
   if(IS_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/src")
     target_include_directories(${target} PRIVATE src)
   endif()
-  target_link_libraries(${target} PRIVATE ${arg_LINK} GTest::gtest_main)
+  # Tests may include what their module includes: so they have the internal headers, too.
+  target_link_libraries(${target} PRIVATE ${arg_LINK} oncebox::engine GTest::gtest_main)
   oncebox_reuse_precompiled(${target} test)
 
   set(filter "${arg_FILTER}")

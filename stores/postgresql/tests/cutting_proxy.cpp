@@ -59,7 +59,7 @@ class MessageBuffer {
 };
 
 /// The statements that a client sends together, and then waits for their results.
-struct Exchange {
+struct SentTogether {
   struct Statement {
     std::size_t begin;  ///< where its execution stands among the bytes
     std::string query;
@@ -170,11 +170,11 @@ class PostgresqlConversation final : public testing::TcpProxy::Conversation {
     if (!is_part) forward(std::exchange(exchange_, {}), link);
   }
 
-  void forward(const Exchange& exchange, Link& link) {
+  void forward(const SentTogether& exchange, Link& link) {
     const std::string_view bytes = exchange.bytes;
     if (exchange.statements.empty() || exchange.is_housekeeping())
       return link.send_to_server(bytes);
-    for (const Exchange::Statement& statement : exchange.statements) {
+    for (const SentTogether::Statement& statement : exchange.statements) {
       if (!plan_.strikes_here()) continue;
       link.send_to_server(bytes.substr(0, statement.begin));
       return link.cut();
@@ -211,7 +211,7 @@ class PostgresqlConversation final : public testing::TcpProxy::Conversation {
   MessageBuffer from_server_;
   std::map<std::string, std::string, std::less<>> queries_;  ///< by the statement's name
   std::string bound_query_;
-  Exchange exchange_;
+  SentTogether exchange_;
   bool holds_answers_ = false;
   std::string held_answers_;
 };
