@@ -9,8 +9,8 @@
 namespace oncebox::server {
 
 HttpExchange::HttpExchange(std::shared_ptr<Connection> connection, Request request,
-                           SteadyTime started)
-    : Exchange(std::move(request)), started(started), connection_(std::move(connection)) {}
+                           SteadyTime now)
+    : Exchange(std::move(request)), started(now), connection_(std::move(connection)) {}
 
 HttpExchange::~HttpExchange() {
   if (!response_.undelivered) return;

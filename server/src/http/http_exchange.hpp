@@ -40,7 +40,7 @@ class HttpResponseStream final : public ResponseStream {
 /// closed. A handler owns a share (`share`), and the last share to go without an answer makes one.
 class HttpExchange final : public Exchange, public std::enable_shared_from_this<HttpExchange> {
  public:
-  HttpExchange(std::shared_ptr<Connection> connection, Request request, SteadyTime started);
+  HttpExchange(std::shared_ptr<Connection> connection, Request request, SteadyTime now);
   ~HttpExchange() override;
 
   void send(Response response) noexcept override;
