@@ -292,6 +292,8 @@ bool StoreCalls::Impl::may_end() const noexcept {
 void StoreCalls::Impl::wait(SteadyTime rest_until) {
   if (threads_.size() <= options_.threads_kept) rest_until = SteadyTime::max();
   if (is_time_kept_) {
+    // The call that this thread has made may come again before what the other one waits for.
+    if (plan_.next_change() < kept_until_) time_.notify_one();
     ++waiting_;
     work_.wait_until(mutex_, rest_until);
     --waiting_;
