@@ -1,18 +1,16 @@
 #pragma once
 
-#include <chrono>
+#include <atomic>
 #include <concepts>
-#include <condition_variable>
 #include <cstddef>
-#include <list>
-#include <map>
+#include <limits>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "http/answers.hpp"
+#include "oncebox/clock.hpp"
+#include "oncebox/engine/store_calls.hpp"
 
 namespace oncebox::server {
 
@@ -27,100 +25,109 @@ namespace oncebox::server {
 ///
 /// **Threads.** They start when they are needed and end when they have rested, but for one. All
 /// servers together have at most `threads_at_most`, the last quarter of which is kept for servers
-/// that have no call under way.
+/// that have no call under way. See `engine::CallPlan`.
 class CallPool {
  public:
   /// `threads` is the budget of a server. A thread that had nothing to do for `rest` ends.
-  CallPool(std::size_t threads, std::size_t max_queued,
-           std::chrono::milliseconds rest = std::chrono::seconds{10});
-  /// Stops, as `stop` does.
-  ~CallPool();
+  CallPool(std::size_t threads, std::size_t max_queued, Duration rest = std::chrono::seconds{10});
   CallPool(const CallPool&) = delete;
   CallPool& operator=(const CallPool&) = delete;
+  /// Stops, as `stop` does.
+  ~CallPool();
 
   // Calls about no store in particular, in a lane of their own. See `CallLane`.
 
   template <std::invocable Call>
-  void submit(Call call);
+  void submit(Call call) {
+    push(own_lane_, std::move(call), Bound::max_queued);
+  }
   template <std::invocable Call>
-  void submit_own(Call call);
+  void submit_own(Call call) {
+    push(own_lane_, std::move(call), Bound::none);
+  }
   template <std::invocable<const Request&> Make>
-  void answer(const ExchangePtr& exchange, Make make);
+  void answer(const ExchangePtr& exchange, Make make) {
+    answer(own_lane_, exchange, std::move(make));
+  }
 
   /// Refuses further calls, runs those that wait, and returns then. Must not be called by a call.
-  void stop();
+  void stop() { calls_.stop(); }
   /// Refuses further calls and drops those that wait: nobody is there any more to be answered.
-  void discard();
+  void discard() { calls_.drop(); }
 
   /// How many there may be in all.
   [[nodiscard]] std::size_t threads_at_most() const noexcept { return threads_at_most_; }
   /// How many there are now.
-  [[nodiscard]] std::size_t threads() const;
+  [[nodiscard]] std::size_t threads() const { return calls_.threads(); }
 
  private:
   friend class CallLane;
 
   enum class Bound { max_queued, none };
-
-  struct Queued {
-    virtual ~Queued() = default;
-    virtual void run() noexcept = 0;
-
-    Bound bound = Bound::none;
-    std::unique_ptr<Queued> next = {};
-  };
-
-  template <class Call>
-  struct QueuedCall final : Queued {
-    explicit QueuedCall(Call to_run) : call(std::move(to_run)) {}
-    void run() noexcept override { call(); }
-
-    Call call;
-  };
-
-  /// The lanes of one database server.
-  struct Server {
-    std::size_t running = 0;
-  };
+  using Count = std::atomic<std::size_t>;
 
   struct Lane {
-    std::shared_ptr<Server> server;
-    std::size_t running = 0;
-    std::size_t queued = 0;
-    std::size_t queued_bounded = 0;  ///< those among them that clients asked for
-    std::unique_ptr<Queued> first = {};
-    Queued* last = nullptr;
+    engine::StoreCalls::Lane calls;
+    std::shared_ptr<Count> queued;  ///< calls of clients that have not begun
   };
-  using LanePtr = std::shared_ptr<Lane>;
 
-  [[nodiscard]] LanePtr make_lane(const std::string& server);
-  void push(const LanePtr& lane, std::unique_ptr<Queued> call);
-  using Threads = std::list<std::jthread>;
-  void work(Threads::iterator self);
-  void run_next(std::unique_lock<std::mutex>& lock, std::list<LanePtr>::iterator place);
-  // These need the lock.
-  void let_another_work();
-  [[nodiscard]] bool may_begin(const Lane& lane) const;
-  [[nodiscard]] std::list<LanePtr>::iterator next();
-  [[nodiscard]] std::unique_ptr<Queued> take(std::list<LanePtr>::iterator place);
+  /// A client's call that waits: it counts until it begins, or is dropped.
+  class Place {
+   public:
+    Place() = default;
+    Place(CallPool& pool, std::shared_ptr<Count> in_lane) noexcept
+        : pool_(&pool), in_lane_(std::move(in_lane)) {}
+    ~Place() { leave(); }
+    Place(Place&& other) noexcept
+        : pool_(std::exchange(other.pool_, nullptr)), in_lane_(std::move(other.in_lane_)) {}
+    Place& operator=(Place&&) = delete;
 
-  const std::size_t threads_per_server_;
+    void leave() noexcept;
+
+   private:
+    CallPool* pool_ = nullptr;
+    std::shared_ptr<Count> in_lane_;
+  };
+
+  template <class Function>
+  class Queued final : public engine::StoreCalls::Call {
+   public:
+    Queued(Function call, Place place) : call_(std::move(call)), place_(std::move(place)) {}
+    void run() noexcept override {
+      place_.leave();
+      call_();
+    }
+
+   private:
+    Function call_;
+    Place place_;
+  };
+
+  [[nodiscard]] Lane make_lane(const std::string& server);
+  /// Throws `overloaded`.
+  [[nodiscard]] Place take_place(const Lane& lane);
+  /// Throws `unavailable` after a stop.
+  static void post(const Lane& lane, std::unique_ptr<engine::StoreCalls::Call> call, Bound bound);
+
+  template <class Call>
+  void push(const Lane& lane, Call call, Bound bound) {
+    Place place = bound == Bound::max_queued ? take_place(lane) : Place();
+    post(lane, std::make_unique<Queued<Call>>(std::move(call), std::move(place)), bound);
+  }
+  template <class Make>
+  void answer(const Lane& lane, const ExchangePtr& exchange, Make make) {
+    auto call = [exchange, make = std::move(make)]() mutable {
+      server::answer(*exchange, [&] { return make(exchange->request()); });
+    };
+    push(lane, std::move(call), Bound::max_queued);
+  }
+
   const std::size_t threads_at_most_;
   const std::size_t max_queued_;
-  const std::chrono::milliseconds rest_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::string, std::weak_ptr<Server>> servers_;
-  std::list<LanePtr> waiting_;  ///< those in which calls wait, in turn
-  std::size_t queued_ = 0;      ///< of those with a bound
-  std::size_t running_ = 0;
-  std::size_t idle_ = 0;  ///< threads that wait for a call, or are about to
-  bool stopped_ = false;
-  const LanePtr own_lane_;
-  std::mutex joining_;
-  // Last: they use the members above.
-  Threads ended_;  ///< have let go of the lock for good, and are to be joined
-  Threads threads_;
+  const SystemClock clock_;  // only for the rest of threads
+  Count queued_ = 0;         // calls of clients, in all lanes
+  engine::StoreCalls calls_;
+  const Lane own_lane_;
 };
 
 /// The calls about one store. Borrows the pool. Safe from any thread.
@@ -134,52 +141,25 @@ class CallLane {
   /// `unavailable` after the pool has stopped.
   template <std::invocable Call>
   void submit(Call call) {
-    push(std::move(call), CallPool::Bound::max_queued);
+    pool_.push(lane_, std::move(call), CallPool::Bound::max_queued);
   }
 
   /// The same for work of the server's own, of which there is never more than a little: it is not
   /// refused when clients ask for too much. Dropped after the pool has stopped.
   template <std::invocable Call>
   void submit_own(Call call) {
-    push(std::move(call), CallPool::Bound::none);
+    pool_.push(lane_, std::move(call), CallPool::Bound::none);
   }
 
   /// Sends what `make(const Request&)` returns, or the problem that it throws.
   template <std::invocable<const Request&> Make>
   void answer(const ExchangePtr& exchange, Make make) {
-    submit([exchange, make = std::move(make)]() mutable {
-      server::answer(*exchange, [&] { return make(exchange->request()); });
-    });
+    pool_.answer(lane_, exchange, std::move(make));
   }
 
  private:
-  friend class CallPool;
-  CallLane(CallPool& pool, CallPool::LanePtr lane) : pool_(pool), lane_(std::move(lane)) {}
-
-  template <class Call>
-  void push(Call call, CallPool::Bound bound) {
-    auto queued = std::make_unique<CallPool::QueuedCall<Call>>(std::move(call));
-    queued->bound = bound;
-    pool_.push(lane_, std::move(queued));
-  }
-
   CallPool& pool_;
-  const CallPool::LanePtr lane_;
+  CallPool::Lane lane_;
 };
-
-template <std::invocable Call>
-void CallPool::submit(Call call) {
-  CallLane(*this, own_lane_).submit(std::move(call));
-}
-
-template <std::invocable Call>
-void CallPool::submit_own(Call call) {
-  CallLane(*this, own_lane_).submit_own(std::move(call));
-}
-
-template <std::invocable<const Request&> Make>
-void CallPool::answer(const ExchangePtr& exchange, Make make) {
-  CallLane(*this, own_lane_).answer(exchange, std::move(make));
-}
 
 }  // namespace oncebox::server

@@ -118,7 +118,7 @@ void ServedStores::start(Followers followers) {
 }
 
 void ServedStores::add(const MemberStorePtr& member) {
-  ServedStorePtr store = closer_.make<ServedStore>(member, parts_);
+  ServedStorePtr store = closer_.make<ServedStore>(member->server(), member, parts_);
   let_claims_wait(store, store->inbox, parts_, places_);
   let_claims_wait(store, store->outbox, parts_, places_);
   {
@@ -138,7 +138,8 @@ void ServedStores::remove(const MemberStorePtr& member) {
     stores_.erase(found);
   }
   followers_.on_removed(gone);
-  closer_.run([this, gone = std::move(gone)]() mutable { retire(std::move(gone)); });
+  closer_.run(member->server(),
+              [this, gone = std::move(gone)]() mutable { retire(std::move(gone)); });
 }
 
 void ServedStores::retire(ServedStorePtr store) {

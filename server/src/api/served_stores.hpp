@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "api/paused_topics.hpp"
-#include "api/store_closer.hpp"
 #include "api/waiting_claims.hpp"
 #include "observe/metrics.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/driver/observed_queue_store.hpp"
+#include "oncebox/engine/closing.hpp"
 #include "oncebox/fleet/store_set.hpp"
 #include "oncebox/group_commit.hpp"
 #include "oncebox/idempotency_store.hpp"
@@ -157,7 +157,7 @@ class ServedStores {
   const std::string default_name_;
   WaitingPlaces places_;
   Followers followers_;
-  StoreCloser closer_;
+  engine::Closing closer_{parts_.clock};
 
   mutable detail::SharedMutex mutex_;
   std::map<std::string, ServedStorePtr, std::less<>> stores_ ONCEBOX_GUARDED_BY(mutex_);
