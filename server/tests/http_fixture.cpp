@@ -39,6 +39,11 @@ void CountingObserver::wait_for_connections(std::ptrdiff_t count) {
   if (!came) throw std::runtime_error("there are " + std::to_string(connections_) + " connections");
 }
 
+std::ptrdiff_t CountingObserver::connections() const {
+  const std::lock_guard lock(mutex_);
+  return connections_;
+}
+
 void AnswerThread::push(ExchangePtr exchange) {
   const std::lock_guard lock(mutex_);
   waiting_.push_back(std::move(exchange));

@@ -80,12 +80,13 @@ class CountingObserver final : public HttpObserver {
 
   /// Waits until so many connections are open.
   void wait_for_connections(std::ptrdiff_t count);
+  [[nodiscard]] std::ptrdiff_t connections() const;
 
   Arrivals<Seen> requests;
   Arrivals<int> refused;
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::ptrdiff_t connections_ = 0;
 };

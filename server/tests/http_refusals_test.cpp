@@ -9,6 +9,7 @@
 #include "http/socket_connection.hpp"
 #include "http_fixture.hpp"
 #include "oncebox/error.hpp"
+#include "watched.hpp"
 
 namespace oncebox::server {
 namespace {
@@ -385,11 +386,10 @@ TEST_F(HttpRefusals, AClientThatDoesNotTakeItsAnswerIsCutOff) {
   client.set_receive_buffer(4096);
   client.send(get_text("/large/50000000"));
   (void)client.peek(1);
-  while (observer.requests.count() == 0) {
+  EXPECT_TRUE(eventually([&] {
     clock.advance(Duration{10});
-    std::this_thread::yield();
-  }
-  observer.wait_for_connections(0);
+    return observer.connections() == 0;
+  }));
 }
 
 TEST_F(HttpRefusals, TooManyConnectionsAreToldSo) {
