@@ -32,8 +32,7 @@ std::chrono::microseconds spread(std::chrono::microseconds over, std::size_t see
 
 TaskTimes::TaskTimes(Duration interval, Duration idle_interval, SteadyTime now, std::size_t seed)
     : interval_(std::max(interval, kShortestRest)),
-      idle_interval_(std::max(idle_interval, interval_)),
-      pause_(interval_),
+      pause_({.first = interval_, .longest = idle_interval}),
       failure_pause_(kFailurePauses),
       next_(now + spread(interval_, seed)) {}
 
@@ -44,9 +43,13 @@ TaskTimes::TaskTimes(const StoreTask& task, SteadyTime now, std::size_t seed)
 
 Duration TaskTimes::ended(StepOutcome outcome, SteadyTime began, SteadyTime now) {
   failure_pause_.reset();
-  pause_ = outcome == StepOutcome::idle ? std::min(pause_ * 2, idle_interval_) : interval_;
+  if (outcome == StepOutcome::idle) {
+    pause_.grow();
+  } else {
+    pause_.reset();
+  }
   if (outcome != StepOutcome::more) {
-    next_ = now + pause_;
+    next_ = now + pause_.pause();
     return Duration{0};
   }
   const auto took = std::chrono::ceil<Duration>(now - began);

@@ -48,8 +48,7 @@ class TaskTimes {
 
  private:
   const Duration interval_;
-  const Duration idle_interval_;
-  Duration pause_;
+  engine::Backoff pause_;
   engine::Backoff failure_pause_;
   SteadyTime next_;
 };

@@ -401,7 +401,7 @@ TEST(TimerQueueTest, CallsBackInTheOrderOfTheTimes) {
   std::promise<void> all_are_set;
   std::promise<void> last;
   std::vector<int> order;
-  TimerQueue timers;
+  TimerQueue timers(SystemClock::shared());
   // One callback at a time: none of the others is called before all of them are set.
   timers.at(steady_clock::now(), [gate = all_are_set.get_future().share()] { gate.wait(); });
   const SteadyTime now = steady_clock::now();
@@ -422,7 +422,7 @@ TEST(TimerQueueTest, ACancelledTimerIsNotCalled) {
   std::promise<void> may_go_on;
   std::promise<void> later;
   bool called = false;
-  TimerQueue timers;
+  TimerQueue timers(SystemClock::shared());
   // One callback at a time: while this one waits no other is called, however long it takes.
   timers.at(steady_clock::now(), [&, gate = may_go_on.get_future().share()] { gate.wait(); });
   const SteadyTime due = steady_clock::now();
@@ -436,7 +436,7 @@ TEST(TimerQueueTest, ACancelledTimerIsNotCalled) {
 
 TEST(TimerQueueTest, StoppingDropsWhatWaits) {
   std::atomic<bool> called = false;
-  TimerQueue timers;
+  TimerQueue timers(SystemClock::shared());
   timers.at(steady_clock::now() + std::chrono::hours{1}, [&] { called = true; });
   timers.stop();
   EXPECT_EQ(timers.at(steady_clock::now(), [&] { called = true; }).id, 0U);
@@ -445,7 +445,7 @@ TEST(TimerQueueTest, StoppingDropsWhatWaits) {
 
 TEST(TimerQueueTest, ACallbackMaySetAnotherTimer) {
   std::promise<void> done;
-  TimerQueue timers;
+  TimerQueue timers(SystemClock::shared());
   timers.at(steady_clock::now(),
             [&] { timers.at(steady_clock::now(), [&] { done.set_value(); }); });
   done.get_future().wait();

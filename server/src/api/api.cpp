@@ -18,6 +18,7 @@ Api::Api(const ServerOptions& options, StoreSet& stores, Metrics& metrics, Logge
          const Clock& clock)
     : options_(options),
       calls_(options_.call_threads, options_.max_queued_calls),
+      timers_(clock),
       parts_{options_, calls_, timers_, metrics, logger, clock},
       stores_(stores, parts_),
       events_(stores_, parts_),

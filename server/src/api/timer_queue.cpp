@@ -2,10 +2,11 @@
 
 namespace oncebox::server {
 
-TimerQueue::TimerQueue() : thread_([this](const std::stop_token& stop) { run(stop); }) {}
+TimerQueue::TimerQueue(const Clock& clock)
+    : clock_(clock), thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 TimerQueue::Timer TimerQueue::at(SteadyTime time, std::function<void()> callback) {
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   if (stopped_) return {};
   const Timer timer{time, ++last_id_};
   const auto added = timers_.emplace(timer, std::move(callback)).first;
@@ -15,33 +16,29 @@ TimerQueue::Timer TimerQueue::at(SteadyTime time, std::function<void()> callback
 
 void TimerQueue::cancel(const Timer& timer) noexcept {
   Timers::node_type dropped;  // what it holds may call back when it goes
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   dropped = timers_.extract(timer);
 }
 
 void TimerQueue::stop() {
   Timers dropped;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     stopped_ = true;
     dropped.swap(timers_);
   }
-  const std::lock_guard lock(joining_);
+  const detail::Lock lock(joining_);
   thread_.request_stop();
   if (thread_.joinable()) thread_.join();
 }
 
 void TimerQueue::run(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  const detail::NotifyOnStop notify(stop, mutex_, earlier_);
+  detail::Lock lock(mutex_);
   while (!stop.stop_requested()) {
-    if (timers_.empty()) {
-      earlier_.wait(lock, stop, [this] { return !timers_.empty(); });
-      continue;
-    }
-    const Timer first = timers_.begin()->first;
-    if (std::chrono::steady_clock::now() < first.at) {
-      earlier_.wait_until(lock, stop, first.at,
-                          [&] { return timers_.empty() || timers_.begin()->first < first; });
+    const SteadyTime first = timers_.empty() ? SteadyTime::max() : timers_.begin()->first.at;
+    if (clock_.steady() < first) {
+      earlier_.wait_until(mutex_, first);
       continue;
     }
     Timers::node_type due = timers_.extract(timers_.begin());

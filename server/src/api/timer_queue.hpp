@@ -1,18 +1,17 @@
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <stop_token>
 #include <thread>
 #include <utility>
 
-namespace oncebox::server {
+#include "oncebox/clock.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 
-using SteadyTime = std::chrono::steady_clock::time_point;
+namespace oncebox::server {
 
 /// Calls back at given times, on a thread of its own. Callbacks must neither block nor throw.
 /// Every call but the destructor is safe from any thread.
@@ -25,7 +24,8 @@ class TimerQueue {
     friend auto operator<=>(const Timer&, const Timer&) = default;
   };
 
-  TimerQueue();
+  /// The clock is borrowed.
+  explicit TimerQueue(const Clock& clock);
   /// Stops, as `stop` does.
   ~TimerQueue() = default;
   TimerQueue(const TimerQueue&) = delete;
@@ -45,12 +45,13 @@ class TimerQueue {
 
   void run(const std::stop_token& stop);
 
-  std::mutex mutex_;
-  std::condition_variable_any earlier_;
-  Timers timers_;
-  std::uint64_t last_id_ = 0;
-  bool stopped_ = false;
-  std::mutex joining_;
+  const Clock& clock_;
+  detail::Mutex mutex_;
+  detail::TimedCondition earlier_{clock_};
+  Timers timers_ ONCEBOX_GUARDED_BY(mutex_);
+  std::uint64_t last_id_ ONCEBOX_GUARDED_BY(mutex_) = 0;
+  bool stopped_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  detail::Mutex joining_;
   std::jthread thread_;  // last: it uses the members above
 };
 

@@ -124,7 +124,7 @@ void WaitingClaims::note_max_deliveries(int asked) noexcept {
 void WaitingClaims::try_first(const ClaimPtr& claim) {
   bool is_gone = false;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     is_gone = claim->gone;
   }
   if (is_gone) return end_empty(*claim);
@@ -180,7 +180,7 @@ void WaitingClaims::deliver(const ClaimPtr& claim, std::vector<ClaimedMessage> m
   }
   bool gone = false;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     gone = claim->gone;
     leave(*claim);
   }
@@ -218,7 +218,7 @@ void WaitingClaims::log_not_released(std::size_t count, const std::exception& fa
 
 void WaitingClaims::end_empty(Claim& claim) noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     leave(claim);
   }
   send_empty(claim);
@@ -231,7 +231,7 @@ void WaitingClaims::send_empty(const Claim& claim) noexcept {
 
 void WaitingClaims::fail(const ClaimPtr& claim, const std::exception_ptr& failure) noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     leave(*claim);
   }
   claim->exchange->send(failure_response(failure, claim->exchange->request()));
@@ -241,7 +241,7 @@ void WaitingClaims::fail(const ClaimPtr& claim, const std::exception_ptr& failur
 
 void WaitingClaims::park(const ClaimPtr& claim, const Tried& tried) {
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (!claim->gone && !draining_ && parts_.clock.steady() < claim->deadline) {
       if (!parts_.places.take()) {
         throw Error(ErrorCode::overloaded, "too many claims wait already");
@@ -281,7 +281,7 @@ void WaitingClaims::note(const Tried& tried) {
 
 void WaitingClaims::withdraw(const ClaimPtr& claim) noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     claim->gone = true;
     if (claim->state != Claim::State::waiting) return;
     leave(*claim);
@@ -292,7 +292,7 @@ void WaitingClaims::withdraw(const ClaimPtr& claim) noexcept {
 
 void WaitingClaims::expire(const ClaimPtr& claim) noexcept {
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     claim->expired = true;
     if (claim->state != Claim::State::waiting) return;
     leave(*claim);
@@ -321,7 +321,7 @@ std::vector<WaitingClaims::ClaimPtr> WaitingClaims::end_waiting() {
 void WaitingClaims::drain() noexcept {
   std::vector<ClaimPtr> ended;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     draining_ = true;
     for (const ClaimPtr& claim : waiting_) claim->expired = true;
     ended = end_waiting();
@@ -331,7 +331,7 @@ void WaitingClaims::drain() noexcept {
 
 void WaitingClaims::close() noexcept {
   drain();
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   closed_ = true;
   parts_.timers.cancel(wake_timer_);
 }
@@ -341,7 +341,7 @@ void WaitingClaims::close() noexcept {
 void WaitingClaims::on_work() noexcept {
   ++work_;
   if (waiting_count_.load() == 0) return;
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   cycle_.on_news();
   plan_scan();
 }
@@ -366,7 +366,7 @@ void WaitingClaims::wake_at(SteadyTime time) {
   wake_timer_ = parts_.timers.at(time, [weak = std::weak_ptr(self())] {
     const auto self = weak.lock();
     if (!self) return;
-    const std::lock_guard lock(self->mutex_);
+    const detail::Lock lock(self->mutex_);
     self->wake_timer_ = {};
     self->plan_scan();
   });
@@ -375,7 +375,7 @@ void WaitingClaims::wake_at(SteadyTime time) {
 void WaitingClaims::scan() noexcept {
   std::vector<ClaimPtr> waiting;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     cycle_.begin(ClaimCycle::Do::ask_due_and_claim, ClaimCycle::Now::of(parts_.clock));
     waiting.assign(waiting_.begin(), waiting_.end());
   }
@@ -387,7 +387,7 @@ void WaitingClaims::scan() noexcept {
     fail_all(std::current_exception());
   }
 
-  const std::lock_guard lock(mutex_);
+  const detail::Lock lock(mutex_);
   const auto now = ClaimCycle::Now::of(parts_.clock);
   if (found || now.steady - quiet_until_ > kForgotten) {
     pause_.reset();
@@ -413,7 +413,7 @@ bool WaitingClaims::look_through(const std::vector<ClaimPtr>& waiting, Look& loo
       look.asked.push_back(*topics);
     }
     {
-      const std::lock_guard lock(mutex_);
+      const detail::Lock lock(mutex_);
       if (claim->state != Claim::State::waiting) continue;
       claim->state = Claim::State::trying;
     }
@@ -442,7 +442,7 @@ bool WaitingClaims::try_again(const ClaimPtr& claim) {
     return true;
   }
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     if (!claim->gone && !claim->expired) {
       claim->state = Claim::State::waiting;
       return false;
@@ -456,7 +456,7 @@ bool WaitingClaims::try_again(const ClaimPtr& claim) {
 void WaitingClaims::fail_all(const std::exception_ptr& failure) noexcept {
   std::vector<ClaimPtr> ended;
   {
-    const std::lock_guard lock(mutex_);
+    const detail::Lock lock(mutex_);
     ended = end_waiting();
   }
   for (const ClaimPtr& claim : ended) {

@@ -15,6 +15,7 @@
 #include "api/paused_topics.hpp"
 #include "api/timer_queue.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/driver/work_listener.hpp"
 #include "oncebox/engine/backoff.hpp"
 #include "oncebox/engine/claim_cycle.hpp"
@@ -126,13 +127,12 @@ class WaitingClaims final : public WorkListener {
   [[nodiscard]] bool try_again(const ClaimPtr& claim);
   void fail_all(const std::exception_ptr& failure) noexcept;
 
-  // These need the lock.
-  void leave(Claim& claim) noexcept;
-  [[nodiscard]] std::vector<ClaimPtr> end_waiting();
-  void note(const Tried& tried);
+  void leave(Claim& claim) noexcept ONCEBOX_REQUIRES(mutex_);
+  [[nodiscard]] std::vector<ClaimPtr> end_waiting() ONCEBOX_REQUIRES(mutex_);
+  void note(const Tried& tried) ONCEBOX_REQUIRES(mutex_);
   /// Does what the cycle says, unless nobody waits: scans now, or later.
-  void plan_scan();
-  void wake_at(SteadyTime time);
+  void plan_scan() ONCEBOX_REQUIRES(mutex_);
+  void wake_at(SteadyTime time) ONCEBOX_REQUIRES(mutex_);
 
   const Parts parts_;
   const Settings settings_;
@@ -141,15 +141,16 @@ class WaitingClaims final : public WorkListener {
   std::atomic<std::size_t> waiting_count_ = 0;
   std::once_flag listens_;
 
-  std::mutex mutex_;
-  std::list<ClaimPtr> waiting_;  ///< the oldest first
-  bool draining_ = false;
-  bool closed_ = false;
-  bool scanning_ = false;     ///< a scan runs, or is about to
-  engine::ClaimCycle cycle_;  ///< a scan is its claim
-  engine::Backoff pause_;     ///< after scans that found nothing, so that idle ones cost little
-  SteadyTime quiet_until_{};
-  TimerQueue::Timer wake_timer_{};
+  detail::Mutex mutex_;                                     ///< also of what changes in a `Claim`
+  std::list<ClaimPtr> waiting_ ONCEBOX_GUARDED_BY(mutex_);  ///< the oldest first
+  bool draining_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  bool closed_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  bool scanning_ ONCEBOX_GUARDED_BY(mutex_) = false;     ///< a scan runs, or is about to
+  engine::ClaimCycle cycle_ ONCEBOX_GUARDED_BY(mutex_);  ///< a scan is its claim
+  /// After scans that found nothing, so that idle ones cost little.
+  engine::Backoff pause_ ONCEBOX_GUARDED_BY(mutex_);
+  SteadyTime quiet_until_ ONCEBOX_GUARDED_BY(mutex_){};
+  TimerQueue::Timer wake_timer_ ONCEBOX_GUARDED_BY(mutex_){};
 };
 
 }  // namespace oncebox::server
