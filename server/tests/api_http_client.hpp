@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "api_fixture.hpp"
-#include "http_client.hpp"
+#include "raw_client.hpp"
 
 namespace oncebox::server {
 

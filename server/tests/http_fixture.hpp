@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "http/http_server.hpp"
-#include "http_client.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/testing/manual_clock.hpp"
+#include "raw_client.hpp"
 
 namespace oncebox::server {
 

@@ -6,11 +6,11 @@
 
 #include <optional>
 
-#include "http_client.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/server/server.hpp"
 #include "oncebox/testing/temporary_folder.hpp"
+#include "raw_client.hpp"
 
 namespace oncebox::server {
 namespace {

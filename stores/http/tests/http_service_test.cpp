@@ -5,13 +5,13 @@
 #include <future>
 
 #include "expect_error.hpp"
-#include "http_client.hpp"
 #include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/http/http_store.hpp"
 #include "oncebox/inbox.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/server/server.hpp"
 #include "oncebox/testing/temporary_folder.hpp"
+#include "raw_client.hpp"
 
 namespace oncebox::http {
 namespace {

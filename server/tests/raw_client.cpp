@@ -1,4 +1,4 @@
-#include "http_client.hpp"
+#include "raw_client.hpp"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
