@@ -8,7 +8,6 @@
 # build such a program fails when it starts one.
 set(_oncebox_tests_without_threads
   cli "values, options and texts of the command line"
-  server_openapi "a document and the table of routes"
   sql "the codec of rows"
   wire "JSON in and out")
 
