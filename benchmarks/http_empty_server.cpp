@@ -70,7 +70,7 @@ void serve(const char* file) {
   NullLogger logger;
   SilentObserver observer;
   const Authenticator authenticator(options.auth, logger);
-  HttpServer server(options, router, authenticator, logger, observer);
+  HttpServer server(options, router, authenticator, logger, observer, SystemClock::shared());
   server.start();
   std::cout << server.port() << std::endl;
 
