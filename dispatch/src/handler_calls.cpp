@@ -52,7 +52,7 @@ HandlerCalls::HandlerCalls(const Settings& settings, Logger& logger, const Clock
       counts_lapses_(!settings.max_deliveries && !settings.retries.most_attempts()),
       logger_(logger),
       clock_(clock),
-      entropy_state_(std::random_device{}()) {}
+      entropy_state_(settings.seed ? *settings.seed : std::random_device{}()) {}
 
 template <class Handle>
 HandlerCalls::Answer HandlerCalls::guarded(HandlerContext& context, Handle handle) noexcept {

@@ -30,7 +30,8 @@ class HandlerCalls {
   struct Settings {
     const RetryPolicies& retries;
     NoHandlerPolicy no_handler;
-    std::optional<int> max_deliveries;  ///< as the options have it, before `effective`
+    std::optional<int> max_deliveries;       ///< as the options have it, before `effective`
+    std::optional<std::uint64_t> seed = {};  ///< of the jitter; nothing: a random one
   };
 
   /// Everything is borrowed.

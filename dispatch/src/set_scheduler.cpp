@@ -15,11 +15,11 @@ namespace {
 constexpr Duration kFirstPutOff{100};
 constexpr Duration kLongestPutOff = std::chrono::minutes{1};
 
-/// Tells the scheduler of work, as long as there is one. Knows the lane by its address alone: who
-/// calls is a thread of the store, on which the store must not be closed.
+/// Tells the scheduler of work, as long as there is one. Knows the lane by its number alone: a
+/// thread of the store calls this, and on that thread the store must not be closed.
 class LaneListener final : public WorkListener {
  public:
-  LaneListener(std::weak_ptr<SetScheduler> scheduler, StoreLane* lane)
+  LaneListener(std::weak_ptr<SetScheduler> scheduler, std::uint64_t lane)
       : scheduler_(std::move(scheduler)), lane_(lane) {}
 
   void on_work() noexcept override {
@@ -28,7 +28,7 @@ class LaneListener final : public WorkListener {
 
  private:
   const std::weak_ptr<SetScheduler> scheduler_;
-  StoreLane* const lane_;
+  const std::uint64_t lane_;
 };
 
 }  // namespace
@@ -51,6 +51,13 @@ void SetScheduler::start(const Handling& handling, StoreSet& stores) {
   const std::lock_guard lock(mutex_);
   is_started_ = true;
   wake_claims();
+}
+
+void SetScheduler::start_without_threads(const Handling& handling) {
+  workers_ = &handling.workers;
+  admission_ = &handling.admission;
+  const std::lock_guard lock(mutex_);
+  is_started_ = true;
 }
 
 // Stores that come and go -----------------------------------------------------------------------
@@ -88,7 +95,7 @@ void SetScheduler::add_lane(const MemberStorePtr& member) {
   lane->server = &server_of(member);
   ++lane->server->lanes;
   try {
-    lanes_.emplace(lane.get(), lane);
+    lanes_.emplace(lane->number(), lane);
     plan_look(lane);
     if (!parts_.options.dispatcher.reap_interval) return;
     // Spread over one more interval, so that many stores that were opened together do not go on
@@ -99,7 +106,7 @@ void SetScheduler::add_lane(const MemberStorePtr& member) {
     add_timer(lane, LaneTimer::Kind::keep, lane->state.keep_at);
   } catch (...) {
     satisfy(lane);
-    lanes_.erase(lane.get());
+    lanes_.erase(lane->number());
     leave(*lane->server);
     throw;
   }
@@ -107,13 +114,13 @@ void SetScheduler::add_lane(const MemberStorePtr& member) {
 
 LanePtr SetScheduler::make_lane(const MemberStorePtr& member) {
   const auto lane = std::make_shared<StoreLane>(
-      member, parts_.observer(member->name()),
+      ++last_number_, member, parts_.observer(member->name()),
       StoreLane::Parts{parts_.ready, *this, *workers_, parts_.counters, parts_.logger, parts_.clock,
                        parts_.options.dispatcher, parts_.options.notified_poll_interval,
                        in_flight_capacity(parts_.options.dispatcher)},
       *this);
   lane->origin().whole = lane;
-  lane->listener = std::make_shared<LaneListener>(weak_from_this(), lane.get());
+  lane->listener = std::make_shared<LaneListener>(weak_from_this(), lane->number());
   return lane;
 }
 
@@ -121,7 +128,7 @@ DatabaseServer& SetScheduler::server_of(const MemberStorePtr& member) {
   const auto [place, is_new] = servers_.try_emplace(member->server());
   try {
     if (is_new) place->second = std::make_unique<DatabaseServer>();
-    start_threads(*place->second);
+    if (parts_.has_threads) start_threads(*place->second);
   } catch (...) {
     if (is_new) servers_.erase(place);
     throw;
@@ -188,7 +195,7 @@ void SetScheduler::drop_if_finished(const LanePtr& lane) {
   const bool is_idle = !state.is_claiming && !state.is_settling && !state.is_keeping &&
                        !state.wants_to_settle && lane->table().size() == 0;
   if (is_stopping_) quiet_.notify_all();
-  if (!state.is_removed || !is_idle || lanes_.erase(lane.get()) == 0) return;
+  if (!state.is_removed || !is_idle || lanes_.erase(lane->number()) == 0) return;
   leave(*lane->server);
   parts_.logger.log(LogLevel::info, "store finished with", {{"store", lane->name()}});
 }
@@ -197,7 +204,7 @@ void SetScheduler::drop_if_finished(const LanePtr& lane) {
 
 void SetScheduler::on_verdicts(StoreLane& lane) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto found = lanes_.find(&lane);
+  const auto found = lanes_.find(lane.number());
   if (found == lanes_.end()) return;
   lane.state.wants_to_settle = true;
   settle_soon(found->second);
@@ -212,9 +219,9 @@ void SetScheduler::settle_soon(const LanePtr& lane) {
   lane->server->work.notify_one();
 }
 
-void SetScheduler::on_work(StoreLane& lane) noexcept { on_news_of(&lane); }
+void SetScheduler::on_work(StoreLane& lane) noexcept { on_news_of(lane.number()); }
 
-void SetScheduler::on_news_of(const StoreLane* lane) noexcept {
+void SetScheduler::on_news_of(std::uint64_t lane) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = lanes_.find(lane);
   if (found == lanes_.end()) return;
@@ -224,7 +231,7 @@ void SetScheduler::on_news_of(const StoreLane* lane) noexcept {
 
 void SetScheduler::on_due(StoreLane& lane, TimePoint time) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto found = lanes_.find(&lane);
+  const auto found = lanes_.find(lane.number());
   if (found == lanes_.end()) return;
   found->second->cycle.on_due(time, ClaimCycle::Now::of(parts_.clock));
   plan_look(found->second);
@@ -301,27 +308,53 @@ void SetScheduler::wake_claims() {
 void SetScheduler::run(DatabaseServer& server) {
   Lock lock(mutex_);
   while (!threads_end_ && !server.is_over) {
-    take_due_timers(server);
-    LanePtr lane;
-    if ((lane = take_first(server.to_settle)) != nullptr) {
-      settle(lane, lock);
-    } else if ((lane = take_first(server.to_keep)) != nullptr) {
-      keep(lane, lock);
-    } else if (const auto chosen = choose(server)) {
-      lane = chosen->lane;
-      // Others may have their turn meanwhile: this one may hang.
-      if (server.hungry > 1 && server.idle > 0) server.work.notify_one();
-      look(*chosen, lock);
-    } else {
-      wait_for_work(server, lock);
-      continue;
-    }
-    drop_if_finished(lane);
-    lock.unlock();
-    lane.reset();  // outside of the lock: its store may be closed by that
-    lock.lock();
+    if (!run_next(server, lock)) wait_for_work(server, lock);
   }
   if (--server.running == 0) care_.notify_one();
+}
+
+bool SetScheduler::run_next(DatabaseServer& server, Lock& lock) {
+  take_due_timers(server);
+  LanePtr lane;
+  if ((lane = take_first(server.to_settle)) != nullptr) {
+    settle(lane, lock);
+  } else if ((lane = take_first(server.to_keep)) != nullptr) {
+    keep(lane, lock);
+  } else if (const auto chosen = choose(server)) {
+    lane = chosen->lane;
+    // Others may have their turn meanwhile: this one may hang.
+    if (server.hungry > 1 && server.idle > 0) server.work.notify_one();
+    look(*chosen, lock);
+  } else {
+    return false;
+  }
+  drop_if_finished(lane);
+  lock.unlock();
+  lane.reset();  // outside of the lock: its store may be closed by that
+  lock.lock();
+  return true;
+}
+
+bool SetScheduler::run_next(const std::string& server) {
+  Lock lock(mutex_);
+  const auto found = servers_.find(server);
+  if (found == servers_.end()) return false;
+  // The server goes with its last store, which may be let go of by this call.
+  ++found->second->running;
+  DatabaseServer& running_on = *found->second;
+  const bool has_run = run_next(running_on, lock);
+  --running_on.running;
+  bury(lock);
+  return has_run;
+}
+
+SteadyTime SetScheduler::next_change() const {
+  const std::lock_guard lock(mutex_);
+  SteadyTime next = SteadyTime::max();
+  for (const auto& [name, server] : servers_) {
+    if (!server->timers.empty()) next = std::min(next, server->timers.top().at);
+  }
+  return next;
 }
 
 // One waits for the time, so that a timer wakes one thread. When it leaves for work, another takes
@@ -359,7 +392,7 @@ void SetScheduler::take_due_timers(DatabaseServer& server) {
 
 void SetScheduler::ring(const LaneTimer& timer) {
   const LanePtr lane = timer.lane.lock();
-  if (!lane || !lanes_.contains(lane.get())) return;
+  if (!lane || !lanes_.contains(lane->number())) return;
   LaneState& state = lane->state;
   const SteadyTime now = parts_.clock.steady();
   switch (timer.kind) {
@@ -515,23 +548,36 @@ std::size_t SetScheduler::in_flight() const {
   return in_flight_locked();
 }
 
+bool SetScheduler::is_claiming_locked() const {
+  return std::ranges::any_of(lanes_,
+                             [](const auto& entry) { return entry.second->state.is_claiming; });
+}
+
+bool SetScheduler::is_claiming() const {
+  const std::lock_guard lock(mutex_);
+  return is_claiming_locked();
+}
+
 bool SetScheduler::wait_quiet_until(SteadyTime deadline) {
   Lock lock(mutex_);
   return quiet_.wait_until(lock, deadline, [this] { return in_flight_locked() == 0; });
+}
+
+void SetScheduler::stop_repeating() {
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, lane] : lanes_) lane->settler().stop_repeating();
+  }
+  wake();
 }
 
 void SetScheduler::stop_threads() {
   {
     Lock lock(mutex_);
     is_stopping_ = true;
-    const auto no_claim = [this] {
-      return std::ranges::none_of(
-          lanes_, [](const auto& entry) { return entry.second->state.is_claiming; });
-    };
-    quiet_.wait(lock, no_claim);
-    for (const auto& [key, lane] : lanes_) lane->settler().stop_repeating();
+    quiet_.wait(lock, [this] { return !is_claiming_locked(); });
   }
-  wake();
+  stop_repeating();
   std::vector<std::jthread> threads;
   {
     Lock lock(mutex_);
@@ -549,7 +595,7 @@ void SetScheduler::stop_threads() {
   }
   threads.clear();
   // Let go of outside of the lock: a store that is closed waits for those who tell of work.
-  std::map<const StoreLane*, LanePtr> lanes;
+  std::map<std::uint64_t, LanePtr> lanes;
   std::map<std::string, std::unique_ptr<DatabaseServer>> servers;
   std::multimap<std::string, std::unique_ptr<DatabaseServer>> departed;
   std::set<LanePtr, ByName> hungry;

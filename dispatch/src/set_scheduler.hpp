@@ -73,6 +73,8 @@ class SetScheduler final : public RoomHints,
     Logger& logger;
     const ObserverOfStore& observer;
     const Clock& clock;
+    /// False: it starts no threads, and its owner makes the calls, by `run_next`.
+    bool has_threads = true;
   };
 
   explicit SetScheduler(const Parts& parts);
@@ -84,6 +86,18 @@ class SetScheduler final : public RoomHints,
     Admission& admission;
   };
   void start(const Handling& handling, StoreSet& stores);
+
+  // For an owner that makes the calls itself, instead of `start` and `stop_threads`.
+
+  void start_without_threads(const Handling& handling);
+  /// Makes the call to a store of this database server that is the next to be made, as one of its
+  /// threads; false when there is none now. So many at a time as the options have.
+  bool run_next(const std::string& server);
+  /// When the time alone may give `run_next` something to do for one of the servers.
+  [[nodiscard]] SteadyTime next_change() const;
+  [[nodiscard]] bool is_claiming() const;
+  /// From now on a settlement that fails is given up, and what waits for a time is tried at once.
+  void stop_repeating();
 
   /// Nothing more is claimed or reaped.
   void stop_claiming();
@@ -108,7 +122,7 @@ class SetScheduler final : public RoomHints,
   void on_verdicts(StoreLane& lane) noexcept override;
   void on_work(StoreLane& lane) noexcept override;
   /// The same, of a lane that may be gone.
-  void on_news_of(const StoreLane* lane) noexcept;
+  void on_news_of(std::uint64_t lane) noexcept;
   void on_due(StoreLane& lane, TimePoint time) noexcept override;
 
   void on_opened(const MemberStorePtr& member) noexcept override;
@@ -118,7 +132,7 @@ class SetScheduler final : public RoomHints,
   using Lock = std::unique_lock<std::mutex>;
   struct ByName {
     bool operator()(const LanePtr& a, const LanePtr& b) const {
-      return a->name() != b->name() ? a->name() < b->name() : a < b;
+      return a->name() != b->name() ? a->name() < b->name() : a->number() < b->number();
     }
   };
   /// What one claim of a store may bring; if nothing, how many have to leave the buffer before.
@@ -155,6 +169,8 @@ class SetScheduler final : public RoomHints,
   };
 
   void run(DatabaseServer& server);
+  /// Makes the next call; false when there is none now.
+  bool run_next(DatabaseServer& server, Lock& lock);
   void wait_for_work(DatabaseServer& server, Lock& lock);
   void take_due_timers(DatabaseServer& server);
   void ring(const LaneTimer& timer);
@@ -203,6 +219,7 @@ class SetScheduler final : public RoomHints,
   /// Lets a store that has left the set go when nothing is left to do for it.
   void drop_if_finished(const LanePtr& lane);
   [[nodiscard]] std::size_t in_flight_locked() const;
+  [[nodiscard]] bool is_claiming_locked() const;
 
   const Parts parts_;
   const std::size_t most_troubled_;  // calls at a time to stores that fail, on one server
@@ -213,7 +230,8 @@ class SetScheduler final : public RoomHints,
   std::condition_variable quiet_;
   std::map<std::string, std::unique_ptr<DatabaseServer>> servers_;
   std::multimap<std::string, std::unique_ptr<DatabaseServer>> departed_;  // until all threads ended
-  std::map<const StoreLane*, LanePtr> lanes_;
+  std::map<std::uint64_t, LanePtr> lanes_;                                // by their numbers
+  std::uint64_t last_number_ = 0;
   std::set<LanePtr, ByName> hungry_;
   bool any_waits_for_limits_ = false;
   std::uint64_t eases_ = 0;  // of limits

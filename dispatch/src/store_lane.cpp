@@ -16,9 +16,10 @@ engine::ClaimCycle::Settings cycle_of(MemberStore& member, const StoreLane::Part
 
 }  // namespace
 
-StoreLane::StoreLane(MemberStorePtr member, Observer& observer, const Parts& parts,
-                     LaneEvents& events)
+StoreLane::StoreLane(std::uint64_t number, MemberStorePtr member, Observer& observer,
+                     const Parts& parts, LaneEvents& events)
     : cycle(cycle_of(*member, parts)),
+      number_(number),
       member_(std::move(member)),
       events_(events),
       store_(member_->store().inbox(), member_->name(), parts.logger, observer, parts.clock),

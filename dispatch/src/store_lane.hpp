@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -73,7 +74,10 @@ class StoreLane final : public WorkHints {
     std::size_t capacity;  ///< messages in flight
   };
 
-  StoreLane(MemberStorePtr member, Observer& observer, const Parts& parts, LaneEvents& events);
+  /// `number` stands for it where it may be gone already, and orders lanes the same way every time.
+  StoreLane(std::uint64_t number, MemberStorePtr member, Observer& observer, const Parts& parts,
+            LaneEvents& events);
+  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
   [[nodiscard]] const std::string& name() const noexcept { return member_->name(); }
   [[nodiscard]] const MemberStorePtr& member() const noexcept { return member_; }
@@ -94,6 +98,7 @@ class StoreLane final : public WorkHints {
   std::shared_ptr<WorkListener> listener;
 
  private:
+  const std::uint64_t number_;
   const MemberStorePtr member_;
   LaneEvents& events_;
   ObservedQueueStore store_;

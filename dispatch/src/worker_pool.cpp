@@ -35,6 +35,12 @@ std::vector<std::thread::id> WorkerPool::start() {
 
 void WorkerPool::join() noexcept { threads_.clear(); }
 
+bool WorkerPool::run_next(std::size_t worker) {
+  InFlight* const message = parts_.ready.try_pop();
+  if (message != nullptr) handle(*workers_[worker], *message);
+  return message != nullptr;
+}
+
 void WorkerPool::run(Worker& worker) {
   for (;;) {
     InFlight* message = parts_.ready.try_pop();

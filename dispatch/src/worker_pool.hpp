@@ -36,6 +36,10 @@ class WorkerPool {
   std::vector<std::thread::id> start();
   void join() noexcept;
 
+  /// Handles the message that is the next to be handled, as this worker, for an owner that starts
+  /// no threads; false when none waits.
+  bool run_next(std::size_t worker);
+
   /// Requests the stop token of the handler that runs this delivery, if one does.
   void interrupt(const Renewal& delivery);
   /// Requests those of all handlers; none begins any more.
