@@ -79,7 +79,7 @@ class DevScript(unittest.TestCase):
     def test_help_names_every_command(self):
         result = self.dev("help")
         self.assertEqual(result.returncode, 0)
-        for command in "run example build test bench fuzz lint format clean help".split():
+        for command in "run example build test bench fuzz simulate lint format clean help".split():
             self.assertIn(f"./dev {command}", result.stdout)
 
     def built(self, path):
