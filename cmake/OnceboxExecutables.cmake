@@ -137,7 +137,7 @@ function(oncebox_add_compile_errors name)
   set(header "${CMAKE_CURRENT_BINARY_DIR}/${name}/header.hpp")
   file(CONFIGURE OUTPUT "${header}" CONTENT "#include \"${arg_HEADER}\"\n")
   set(folders "$<TARGET_PROPERTY:${arg_MODULE},INCLUDE_DIRECTORIES>")
-  set(compile "${CMAKE_CXX_COMPILER}" -std=c++20 "-I$<JOIN:${folders},;-I>")
+  set(compile "${CMAKE_CXX_COMPILER}" -std=c++20 "-I$<JOIN:${folders},$<SEMICOLON>-I>")
   set(prefix "${ONCEBOX_TEST_PREFIX}${name}")
   add_test(NAME ${prefix}.header
     COMMAND ${compile} -x c++-header "${header}" -o "${header}.gch"
