@@ -46,14 +46,31 @@ void Link::travel() {
   });
 }
 
+bool Link::fails(std::string_view name) {
+  switch (weather_.kind) {
+    case Weather::Kind::failing:
+      return !world_.random().one_in(3);
+    case Weather::Kind::down:
+      return true;
+    case Weather::Kind::not_keeping:
+      return kind_of(name) == "keep";
+    case Weather::Kind::fine:
+    case Weather::Kind::slow:
+    case Weather::Kind::hanging:
+      return false;
+  }
+  return false;
+}
+
 void Link::call(const std::string& store, std::string_view name,
                 const std::function<void()>& effect) {
   begin_work(store, name);
   World::Work& work = world_.work();
   work.call = name;
   work.has_failed = true;  // until it has succeeded
-  const bool fails = weather_.kind == Weather::Kind::failing && !world_.random().one_in(3);
-  const bool fails_before = fails && world_.random().one_in(2);
+  const bool fails = this->fails(name);
+  const bool fails_before =
+      fails && (weather_.kind == Weather::Kind::down || world_.random().one_in(2));
   world_.note("calls {} of {}", name, store);
   travel();
   if (fails_before) throw Error(ErrorCode::unavailable, "the server is not there");
@@ -100,6 +117,11 @@ bool Link::is_under_way(const std::string& store, std::string_view kind) const {
   if (found == stores_.end()) return false;
   const auto count = found->second.under_way.find(kind);
   return count != found->second.under_way.end() && count->second > 0;
+}
+
+bool Link::is_claiming() const {
+  return std::ranges::any_of(
+      stores_, [this](const auto& entry) { return is_under_way(entry.first, "claim"); });
 }
 
 bool Link::has_failed_to_claim(const std::string& store) const {

@@ -40,7 +40,15 @@ struct Backend {
 /// How a database server looks to one process. A change holds for the calls that begin after it,
 /// but a call that hangs goes on when the hanging ends.
 struct Weather {
-  enum class Kind { fine, slow, failing, hanging };
+  enum class Kind {
+    fine,
+    slow,
+    failing,      ///< two calls in three
+    down,         ///< every call
+    not_keeping,  ///< every call that keeps leases
+    hanging,
+  };
+  static constexpr std::size_t kKinds = 6;
 
   Kind kind = Kind::fine;
   SteadyTime fine_since{};
@@ -70,6 +78,7 @@ class Link {
   void on_work_ended();
   [[nodiscard]] std::size_t works_under_way() const noexcept { return under_way_; }
   [[nodiscard]] bool is_under_way(const std::string& store, std::string_view kind) const;
+  [[nodiscard]] bool is_claiming() const;
   /// Whether the last one failed, so that the next one comes later.
   [[nodiscard]] bool has_failed_to_claim(const std::string& store) const;
   [[nodiscard]] bool has_failed_to_settle(const std::string& store) const;
@@ -84,6 +93,7 @@ class Link {
 
   void begin_work(const std::string& store, std::string_view name);
   void travel();
+  [[nodiscard]] bool fails(std::string_view name);
 
   World& world_;
   const std::string server_;

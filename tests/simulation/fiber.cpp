@@ -3,7 +3,6 @@
 #include <cxxabi.h>
 
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 #if defined(__has_feature)
@@ -16,6 +15,7 @@
 
 #ifdef ONCEBOX_ADDRESS_SANITIZER
 #include <sanitizer/common_interface_defs.h>
+#include <sanitizer/lsan_interface.h>
 #endif
 
 namespace oncebox::simulation {
@@ -97,5 +97,13 @@ void Fiber::switch_out() {
   swapcontext(&inside_, &outside_);
   after_switch(shadow_inside_, &outside_bottom_, &outside_size_);
 }
+
+#ifdef ONCEBOX_ADDRESS_SANITIZER
+LeaksExpected::LeaksExpected() { __lsan_disable(); }
+LeaksExpected::~LeaksExpected() { __lsan_enable(); }
+#else
+LeaksExpected::LeaksExpected() = default;
+LeaksExpected::~LeaksExpected() = default;
+#endif
 
 }  // namespace oncebox::simulation

@@ -163,6 +163,12 @@ bool Process::has_open(const Backend& backend) const {
   return found != stores_.end() && found->second.member != nullptr;
 }
 
+bool Process::has_let_go() const {
+  return std::ranges::all_of(stores_, [](const auto& entry) {
+    return entry.second.member != nullptr || entry.second.whole.expired();
+  });
+}
+
 void Process::set_weather(const std::string& server, Weather::Kind kind) {
   link_to(server).set_weather(kind);
 }
@@ -205,6 +211,10 @@ void Process::handle(const ClaimedMessage& message, HandlerContext& context) {
   }
   if (ledger_.running(message.owner, kLimitedTopic) > kLimit) {
     world_.violate("{} runs more handlers of a topic than its limit", name_);
+  }
+  const Opened& opened = stores_.at(store);
+  if (!opened.member && !link_to(opened.backend->server).is_under_way(store, "claim")) {
+    world_.violate("a handler of {} began with a message of {}, which was removed", name_, store);
   }
   Random& random = world_.random();
   const Duration longest{random.one_in(20) ? 6'000 : 40};
@@ -305,6 +315,19 @@ bool Process::is_well(const Opened& opened) {
          !link.has_failed_to_settle(store) && !link.is_under_way(store, "settle");
 }
 
+bool Process::is_due_to_be_claimed(const MessageRecord& record) const {
+  if (record.lease || !record.eligible_at || *record.eligible_at > world_.clock().now()) {
+    return false;
+  }
+  const Message& message = *record.message;
+  if (message.partition_key) return false;  // it may be behind another one
+  // A claim under way may have all the room of a limited topic.
+  const auto claims = [](const auto& entry) { return entry.second->is_claiming(); };
+  return message.topic == kPlainTopic ||
+         (message.topic == kLimitedTopic && !std::ranges::any_of(links_, claims) &&
+          ledger_.running(*options_.dispatcher.owner, kLimitedTopic) == 0);
+}
+
 // A message that can be claimed is claimed at once if the store tells of it, and otherwise with the
 // next poll, when there is room for it and its server has a call to spare, whatever happens to the
 // other servers. Leases of others that lapse are nothing that a store tells.
@@ -317,7 +340,6 @@ void Process::check_claims(Opened& opened) {
     opened.claimable_since.clear();
     return;
   }
-  const TimePoint now = world_.clock().now();
   const SteadyTime steady = world_.clock().steady();
   std::map<MessageKey, SteadyTime> claimable;
   for (const MessageKey& key : ledger_.open_keys(backend.name)) {
@@ -326,8 +348,7 @@ void Process::check_claims(Opened& opened) {
       ledger_.close(backend.name, key);
       continue;
     }
-    if (record->lease || !record->eligible_at || *record->eligible_at > now) continue;
-    if (record->message->partition_key || record->message->topic != kPlainTopic) continue;
+    if (!is_due_to_be_claimed(*record)) continue;
     const auto known = opened.claimable_since.find(key);
     const SteadyTime since = known == opened.claimable_since.end() ? steady : known->second;
     claimable.emplace(key, since);

@@ -47,6 +47,8 @@ class Process {
   bool open(Backend& backend);
   void remove(Backend& backend);
   [[nodiscard]] bool has_open(const Backend& backend) const;
+  /// All that were removed are let go.
+  [[nodiscard]] bool has_let_go() const;
 
   void set_weather(const std::string& server, Weather::Kind kind);
   void pause();
@@ -82,6 +84,7 @@ class Process {
   bool run_worker();
 
   [[nodiscard]] bool is_well(const Opened& opened);
+  [[nodiscard]] bool is_due_to_be_claimed(const MessageRecord& record) const;
   void check_claims(Opened& opened);
   void check_settlements(const Opened& opened);
 

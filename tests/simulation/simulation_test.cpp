@@ -20,9 +20,10 @@ TEST(SimulationTest, EveryRuleHoldsForManySeeds) {
 }
 
 TEST(SimulationTest, ASeedRepeatsExactly) {
-  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
     const Outcome first = run(seed);
     const Outcome second = run(seed);
+    EXPECT_TRUE(first.is_good()) << first.story << first.violation;
     EXPECT_EQ(first.fingerprint, second.fingerprint);
     EXPECT_EQ(first.steps, second.steps);
     EXPECT_NE(run(seed + 100).fingerprint, first.fingerprint);
