@@ -31,6 +31,12 @@ void Link::set_weather(Weather::Kind kind) {
   weather_.kind = kind;
 }
 
+void Link::on_removed(const std::string& store) {
+  State& state = stores_[store];
+  state.is_removed = true;
+  state.is_in_trouble = false;
+}
+
 void Link::count_trouble(bool counts) {
   counts_trouble_ = counts;
   for (auto& [store, state] : stores_) state.is_in_trouble = false;
@@ -108,7 +114,7 @@ void Link::on_work_ended() {
   --state.under_way[std::string(kind)];
   if (work.counts_as_trouble) --in_trouble_under_way_;
   if (kind == "keep") return;
-  state.is_in_trouble = work.has_failed && counts_trouble_;
+  state.is_in_trouble = work.has_failed && counts_trouble_ && !state.is_removed;
   (kind == "claim" ? state.has_failed_to_claim : state.has_failed_to_settle) = work.has_failed;
 }
 

@@ -64,6 +64,8 @@ class Link {
   [[nodiscard]] const Weather& weather() const noexcept { return weather_; }
   /// The store is opened anew: what was known of it is forgotten.
   void on_opened(const std::string& store) { stores_.erase(store); }
+  /// It was removed: a settlement that fails is given up after a while, and then is no trouble.
+  void on_removed(const std::string& store);
   /// Whether calls to stores in trouble are counted. Not while a process is paused, when looking
   /// for work may succeed without a call, nor while it stops, when a settlement that fails is given
   /// up.
@@ -88,6 +90,7 @@ class Link {
     std::map<std::string, std::size_t, std::less<>> under_way;  ///< by kind
     bool has_failed_to_claim = false;
     bool has_failed_to_settle = false;
+    bool is_removed = false;
     bool is_in_trouble = false;  ///< the last claim or settlement failed
   };
 

@@ -2,6 +2,7 @@
 
 #include <cxxabi.h>
 
+#include <bit>
 #include <cstdint>
 #include <utility>
 
@@ -68,7 +69,7 @@ void Fiber::start(std::function<void()> body) {
 
 void Fiber::enter(unsigned int high, unsigned int low) {
   const std::uintptr_t self = (std::uintptr_t{high} << 32) | low;
-  reinterpret_cast<Fiber*>(self)->run();
+  std::bit_cast<Fiber*>(self)->run();
 }
 
 void Fiber::run() noexcept {
@@ -98,12 +99,16 @@ void Fiber::switch_out() {
   after_switch(shadow_inside_, &outside_bottom_, &outside_size_);
 }
 
+void LeaksExpected::begin() {
 #ifdef ONCEBOX_ADDRESS_SANITIZER
-LeaksExpected::LeaksExpected() { __lsan_disable(); }
-LeaksExpected::~LeaksExpected() { __lsan_enable(); }
-#else
-LeaksExpected::LeaksExpected() = default;
-LeaksExpected::~LeaksExpected() = default;
+  __lsan_disable();
 #endif
+}
+
+void LeaksExpected::end() {
+#ifdef ONCEBOX_ADDRESS_SANITIZER
+  __lsan_enable();
+#endif
+}
 
 }  // namespace oncebox::simulation

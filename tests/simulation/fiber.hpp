@@ -59,10 +59,14 @@ class Fiber {
 /// middle of a call frees nothing, and a leak detector does not see what its stack holds.
 class LeaksExpected {
  public:
-  LeaksExpected();
-  ~LeaksExpected();
+  LeaksExpected() { begin(); }
+  ~LeaksExpected() { end(); }
   LeaksExpected(const LeaksExpected&) = delete;
   LeaksExpected& operator=(const LeaksExpected&) = delete;
+
+ private:
+  static void begin();
+  static void end();
 };
 
 }  // namespace oncebox::simulation

@@ -155,6 +155,7 @@ void Process::remove(Backend& backend) {
   const auto found = stores_.find(backend.name);
   if (found == stores_.end() || !found->second.member) return;
   world_.note("{} removes {}", name_, backend.name);
+  link_to(backend.server).on_removed(backend.name);
   scheduler_->on_removed(std::exchange(found->second.member, nullptr));
 }
 
