@@ -63,6 +63,7 @@ struct CallPlan::Server {
   std::size_t calls_in_trouble = 0;  ///< those under way to stores in trouble
   bool has_failed = false;           ///< the last call that told
   bool is_in_trouble = false;
+  bool is_passed_over = false;  ///< by the chooser
   std::array<std::list<Want*>, kCallKinds> ready;
   std::array<std::list<Server*>, kCallKinds> resting;  ///< holds the entry while not in `turns_`
   std::array<std::list<Server*>::iterator, kCallKinds> places;
@@ -83,8 +84,10 @@ CallPlan::Lane& CallPlan::Slot::lane() const noexcept { return call_->want->lane
 CallKind CallPlan::Slot::kind() const noexcept { return call_->want->kind; }
 bool CallPlan::Slot::is_posted() const noexcept { return call_->is_posted; }
 
-CallPlan::CallPlan(const CallLimits& limits) noexcept
-    : limits_(limits), in_trouble_at_most_(std::max<std::size_t>(limits.in_all / 2, 1)) {}
+CallPlan::CallPlan(const CallLimits& limits, Chooser* chooser) noexcept
+    : limits_(limits),
+      in_trouble_at_most_(std::max<std::size_t>(limits.in_all / 2, 1)),
+      chooser_(chooser) {}
 
 CallPlan::~CallPlan() = default;
 
@@ -114,15 +117,20 @@ void CallPlan::set_width(Lane& lane, std::size_t width) noexcept {
 
 void CallPlan::want(Lane& lane, CallKind kind) noexcept {
   if (state_ != State::open) return;
-  Want& want = *lane.wants_[index(kind)];
+  set_wanted(*lane.wants_[index(kind)]);
+}
+
+void CallPlan::set_wanted(Want& want) noexcept {
   cancel_timer(want);
   want.is_wanted = true;
   update(want);
+  if (want.kind == CallKind::call) want.lane.server_->is_passed_over = false;
 }
 
 void CallPlan::want_at(Lane& lane, CallKind kind, SteadyTime time) noexcept {
   Want& want = *lane.wants_[index(kind)];
   if (state_ != State::open || want.is_wanted || time == SteadyTime::max()) return;
+  if (time <= now_) return set_wanted(want);
   if (want.timer.empty() && want.timer_place->first <= time) return;
   cancel_timer(want);
   want.timer.key() = time;
@@ -164,6 +172,7 @@ void CallPlan::update(Want& want) noexcept {
       turns_[kind].splice(turns_[kind].end(), server.resting[kind], server.places[kind]);
     }
     ready.splice(ready.end(), want.resting, want.place);
+    if (chooser_ != nullptr && want.kind == CallKind::call) chooser_->on_ready(want.lane);
   } else {
     want.resting.splice(want.resting.end(), ready, want.place);
     if (ready.empty()) {
@@ -208,24 +217,61 @@ bool CallPlan::has_room(const Want& want) const noexcept {
          server.calls_in_trouble < std::max<std::size_t>(limits_.per_server / 2, 1);
 }
 
-CallPlan::Want* CallPlan::find_next() const noexcept {
-  if (state_ == State::dropped) return nullptr;
+CallPlan::Want* CallPlan::find_next(const Server& server, std::size_t kind) const noexcept {
+  const bool is_passed_over =
+      state_ == State::open && server.is_passed_over && kind == index(CallKind::call);
+  if (is_passed_over || !has_room(server)) return nullptr;
+  const auto& ready = server.ready[kind];
+  const auto found =
+      std::ranges::find_if(ready, [this](const Want* want) { return has_room(*want); });
+  return found == ready.end() ? nullptr : *found;
+}
+
+bool CallPlan::has_next() const noexcept {
+  if (state_ == State::dropped) return false;
   for (std::size_t kind = 0; kind < kCallKinds; ++kind) {
     for (const Server* server : turns_[kind]) {
-      if (!has_room(*server)) continue;
-      for (Want* want : server->ready[kind]) {
-        if (has_room(*want)) return want;
-      }
+      if (find_next(*server, kind) != nullptr) return true;
+    }
+  }
+  return false;
+}
+
+CallPlan::Want* CallPlan::choose_next() noexcept {
+  if (state_ == State::dropped) return nullptr;
+  for (std::size_t kind = 0; kind < kCallKinds; ++kind) {
+    for (Server* server : turns_[kind]) {
+      if (Want* const want = choose_next(*server, kind)) return want;
     }
   }
   return nullptr;
 }
 
-bool CallPlan::has_next() const noexcept { return find_next() != nullptr; }
+CallPlan::Want* CallPlan::choose_next(Server& server, std::size_t kind) noexcept {
+  Want* const first = find_next(server, kind);
+  if (first == nullptr || chooser_ == nullptr || kind != index(CallKind::call) ||
+      state_ != State::open) {
+    return first;
+  }
+  choosing_for_ = &server;
+  Lane* const chosen = chooser_->choose();
+  choosing_for_ = nullptr;
+  server.is_passed_over = chosen == nullptr;
+  return chosen == nullptr ? nullptr : chosen->wants_[kind].get();
+}
+
+bool CallPlan::may_choose(const Lane& lane) const noexcept {
+  const Want& want = *lane.wants_[index(CallKind::call)];
+  return lane.server_ == choosing_for_ && want.is_ready && has_room(want);
+}
+
+void CallPlan::reconsider() noexcept {
+  for (const auto& [name, server] : servers_) server->is_passed_over = false;
+}
 
 bool CallPlan::begin_next(Slot& slot, SteadyTime now) noexcept {
   note_time(now);
-  Want* const want = find_next();
+  Want* const want = choose_next();
   if (want == nullptr) return false;
   Lane& lane = want->lane;
   Server& server = *lane.server_;
@@ -266,6 +312,7 @@ void CallPlan::end(Slot& slot, const CallEnded& ended) noexcept {
   --want.running;
   --lane.calls_;
   --server.calls;
+  server.is_passed_over = false;
   if (ended.store != CallEnded::Store::unknown) {
     lane.has_failed_ = server.has_failed = ended.store == CallEnded::Store::failed;
   }
@@ -279,11 +326,9 @@ void CallPlan::end(Slot& slot, const CallEnded& ended) noexcept {
 // Time and trouble ------------------------------------------------------------------------------
 
 void CallPlan::note_time(SteadyTime now) noexcept {
+  now_ = now;
   while (!timers_.empty() && timers_.begin()->first <= now && state_ == State::open) {
-    Want& want = *timers_.begin()->second;
-    cancel_timer(want);
-    want.is_wanted = true;
-    update(want);
+    set_wanted(*timers_.begin()->second);
   }
   while (limits_.hangs_after && !running_.empty() &&
          now - running_.front().began >= *limits_.hangs_after) {

@@ -1,5 +1,6 @@
 #include "oncebox/engine/store_calls.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <list>
 #include <system_error>
@@ -19,7 +20,8 @@ constexpr Duration kPauseAfterThrow = std::chrono::seconds{1};
 }  // namespace
 
 struct StoreCalls::LaneState : CallPlan::Lane {
-  explicit LaneState(Run to_run) : run(std::move(to_run)) {}
+  explicit LaneState(Store store)
+      : run(std::move(store.run)), on_ready(std::move(store.on_ready)) {}
 
   void append(std::unique_ptr<Call> call) noexcept {
     Call* const added = call.get();
@@ -34,6 +36,7 @@ struct StoreCalls::LaneState : CallPlan::Lane {
   }
 
   const Run run;
+  const std::function<void()> on_ready;
   std::unique_ptr<Call> first;  ///< of those that were posted
   Call* last = nullptr;
   bool is_left = false;  ///< nobody holds it any more
@@ -41,10 +44,14 @@ struct StoreCalls::LaneState : CallPlan::Lane {
 };
 
 /// Outlives the threads, and goes with the last lane: they all share its lock.
-class StoreCalls::Impl {
+class StoreCalls::Impl final : private CallPlan::Chooser {
  public:
   Impl(const Options& options, const Clock& clock)
-      : options_(options), clock_(clock), plan_(options.limits), time_(clock), work_(clock) {
+      : options_(options),
+        clock_(clock),
+        plan_(options.limits, options.chooser == nullptr ? nullptr : this),
+        time_(clock),
+        work_(clock) {
     const detail::Lock lock(mutex_);
     if (options_.threads_kept > 0 && !start_thread()) {
       throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
@@ -53,11 +60,13 @@ class StoreCalls::Impl {
   }
 
   LaneState* add(Store store) {
+    const std::string server = std::move(store.server);
+    const std::size_t width = store.width;
     std::list<LaneState> one;
-    LaneState& lane = one.emplace_back(std::move(store.run));
+    LaneState& lane = one.emplace_back(std::move(store));
     lane.self = one.begin();
     const detail::Lock lock(mutex_);
-    plan_.add(lane, store.server, store.width);
+    plan_.add(lane, server, width);
     lanes_.splice(lanes_.end(), one);
     hand_on();
     return &lane;
@@ -137,13 +146,42 @@ class StoreCalls::Impl {
     all.clear();
   }
 
+  bool run_next() {
+    CallPlan::Slot slot;
+    const detail::Lock lock(mutex_);
+    if (!plan_.begin_next(slot, clock_.steady())) return false;
+    run(slot);
+    return true;
+  }
+
+  [[nodiscard]] SteadyTime next_change() const {
+    const detail::Lock lock(mutex_);
+    return plan_.next_change();
+  }
+
   [[nodiscard]] std::size_t threads() const {
     const detail::Lock lock(mutex_);
     return threads_.size();
   }
 
+  [[nodiscard]] bool is_own_thread() const {
+    const detail::Lock lock(mutex_);
+    return std::ranges::any_of(threads_, [self = std::this_thread::get_id()](const auto& own) {
+      return own.get_id() == self;
+    });
+  }
+
  private:
   using Threads = std::list<std::jthread>;
+
+  // Called by the plan, and so under the lock.
+  void on_ready(CallPlan::Lane& lane) noexcept override {
+    static_cast<LaneState&>(lane).on_ready();
+  }
+  CallPlan::Lane* choose() noexcept ONCEBOX_NO_THREAD_ANALYSIS override {
+    const Lane* const chosen = options_.chooser->choose(Candidates(plan_));
+    return chosen == nullptr ? nullptr : chosen->state_;
+  }
 
   [[nodiscard]] CallPlan& plan() ONCEBOX_REQUIRES(mutex_) { return plan_; }
 
@@ -317,9 +355,19 @@ StoreCalls::~StoreCalls() {
 }
 
 StoreCalls::Lane StoreCalls::add(Store store) { return {impl_, impl_->add(std::move(store))}; }
+void StoreCalls::reconsider() noexcept {
+  impl_->change([](CallPlan& plan) { plan.reconsider(); });
+}
+bool StoreCalls::run_next() { return impl_->run_next(); }
+SteadyTime StoreCalls::next_change() const { return impl_->next_change(); }
 void StoreCalls::stop() { impl_->stop(); }
 void StoreCalls::drop() noexcept { impl_->drop(); }
 std::size_t StoreCalls::threads() const { return impl_->threads(); }
+bool StoreCalls::is_own_thread() const { return impl_->is_own_thread(); }
+
+bool StoreCalls::Candidates::has(const Lane& lane) const noexcept {
+  return plan_.may_choose(*lane.state_);
+}
 
 StoreCalls::Lane::Lane(std::shared_ptr<Impl> impl, LaneState* state) noexcept
     : impl_(std::move(impl)), state_(state) {}

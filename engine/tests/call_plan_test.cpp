@@ -28,7 +28,8 @@ constexpr CallLimits kAmple{.per_server = 100, .in_all = 100};
 /// A plan with lanes "a0", "a1", "b0" …, of which the first letter is the server.
 class Driven {
  public:
-  explicit Driven(const CallLimits& limits) : plan_(limits) {}
+  explicit Driven(const CallLimits& limits, CallPlan::Chooser* chooser = nullptr)
+      : plan_(limits, chooser) {}
   ~Driven() {
     end_all();
     plan_.drop();
@@ -55,10 +56,13 @@ class Driven {
   std::string begin() {
     auto slot = std::make_unique<CallPlan::Slot>();
     if (!plan_.begin_next(*slot, now)) return "-";
-    const auto found = std::ranges::find_if(
-        lanes_, [&](const auto& known) { return &known.second == &slot->lane(); });
-    running_.push_back({found->first, std::move(slot)});
-    return found->first;
+    const std::string name = name_of(slot->lane());
+    running_.push_back({name, std::move(slot)});
+    return name;
+  }
+  [[nodiscard]] std::string name_of(const CallPlan::Lane& lane) const {
+    return std::ranges::find_if(lanes_, [&](const auto& known) { return &known.second == &lane; })
+        ->first;
   }
   /// All that may begin now, one after the other.
   std::string begin_all() {
@@ -87,6 +91,25 @@ class Driven {
   CallPlan plan_;
   std::map<std::string, CallPlan::Lane> lanes_;
   std::deque<std::pair<std::string, std::unique_ptr<CallPlan::Slot>>> running_;
+};
+
+/// Chooses the first of its favourites that may be chosen.
+class NamedChooser final : public CallPlan::Chooser {
+ public:
+  void on_ready(CallPlan::Lane& lane) noexcept override { ready += driven->name_of(lane) + " "; }
+  CallPlan::Lane* choose() noexcept override {
+    ++asked;
+    for (const std::string& name : favourites) {
+      CallPlan::Lane& lane = driven->lane(name);
+      if (driven->plan().may_choose(lane)) return &lane;
+    }
+    return nullptr;
+  }
+
+  Driven* driven = nullptr;
+  std::vector<std::string> favourites;
+  std::string ready;
+  int asked = 0;
 };
 
 TEST(CallPlanTest, SettlingGoesBeforeKeepingAndKeepingBeforeTheRest) {
@@ -294,6 +317,86 @@ TEST(CallPlanTest, AfterADropNothingBegins) {
 
 // Random operations -----------------------------------------------------------------------------
 
+TEST(CallPlanTest, AChooserDecidesWhichStoreOfAServerIsCalled) {
+  NamedChooser chooser;
+  Driven driven({.per_server = 2}, &chooser);
+  chooser.driven = &driven;
+  for (const char* name : {"a0", "a1", "a2", "b0"}) driven.want(name);
+  EXPECT_EQ(chooser.ready, "a0 a1 a2 b0 ");
+  chooser.favourites = {"a2", "b0", "a1"};
+  EXPECT_EQ(driven.begin(), "a2");
+  EXPECT_EQ(driven.begin(), "b0") << "servers take turns";
+  EXPECT_EQ(driven.begin(), "a1");
+  EXPECT_EQ(driven.begin(), "-") << "the server has no call to spare";
+  driven.end("a1");
+  EXPECT_EQ(driven.begin(), "-") << "it is not among the favourites";
+  EXPECT_FALSE(driven.plan().has_next());
+  EXPECT_EQ(driven.plan().next_change(), SteadyTime::max());
+}
+
+TEST(CallPlanTest, AChooserThatWantsNoneIsAskedAgainWhenSomethingChanges) {
+  NamedChooser chooser;
+  Driven driven({.per_server = 2}, &chooser);
+  chooser.driven = &driven;
+  driven.want("a0");
+  driven.want("b0", CallKind::keep);
+  EXPECT_EQ(driven.begin_all(), "b0") << "only calls of the kind `call` are chosen";
+  const int asked = chooser.asked;
+  EXPECT_EQ(driven.begin(), "-");
+  EXPECT_EQ(chooser.asked, asked) << "nothing has changed";
+  driven.plan().reconsider();
+  EXPECT_TRUE(driven.plan().has_next());
+  EXPECT_EQ(driven.begin(), "-");
+  EXPECT_EQ(chooser.asked, asked + 1);
+  driven.want("a1");
+  EXPECT_EQ(driven.begin(), "-");
+  EXPECT_EQ(chooser.asked, asked + 2) << "a call is wanted on its server";
+  driven.want("a1", CallKind::settle);
+  EXPECT_EQ(driven.begin(), "a1");
+  driven.end("a1");
+  EXPECT_EQ(driven.begin(), "-");
+  EXPECT_EQ(chooser.asked, asked + 3) << "a call has ended on its server";
+}
+
+TEST(CallPlanTest, AChooserMayNotChooseAStoreInTroubleBeyondItsShare) {
+  NamedChooser chooser;
+  chooser.favourites = {"a0", "a1", "a2"};
+  Driven driven({.per_server = 2}, &chooser);
+  chooser.driven = &driven;
+  for (const char* name : {"a0", "a1"}) {
+    driven.want(name);
+    EXPECT_EQ(driven.begin(), name);
+    driven.end(name, {.store = Known::failed});
+  }
+  for (const char* name : {"a0", "a1", "a2"}) driven.want(name);
+  EXPECT_EQ(driven.begin_all(), "a0 a2") << "stores in trouble have half of the calls";
+}
+
+TEST(CallPlanTest, AStoreIsReadyAgainAfterItsCallWhenOneWasWantedMeanwhile) {
+  NamedChooser chooser;
+  chooser.favourites = {"a0"};
+  Driven driven(kAmple, &chooser);
+  chooser.driven = &driven;
+  driven.want("a0");
+  EXPECT_EQ(driven.begin(), "a0");
+  driven.want("a0");
+  EXPECT_EQ(chooser.ready, "a0 ") << "one is under way";
+  driven.end("a0");
+  EXPECT_EQ(chooser.ready, "a0 a0 ");
+  EXPECT_EQ(driven.begin(), "a0");
+}
+
+TEST(CallPlanTest, AStopBeginsWhatIsWantedWithoutAskingTheChooser) {
+  NamedChooser chooser;
+  Driven driven({.per_server = 1}, &chooser);
+  chooser.driven = &driven;
+  driven.want("a0");
+  driven.want("a1");
+  EXPECT_EQ(driven.begin(), "-");
+  driven.plan().stop();
+  EXPECT_EQ(driven.begin_all(), "a0 a1");
+}
+
 /// The rules once more, as a list of calls that is counted anew each time.
 struct PlanModel {
   struct Call {
@@ -467,7 +570,9 @@ class RandomRun {
     if (tell) plan_.want_at(lanes_[lane], kind, at);
     const auto index = static_cast<std::size_t>(kind);
     if (model_.lanes[lane].wanted[index] || model_.is_stopped) return;
-    model_.lanes[lane].at[index] = std::min(model_.lanes[lane].at[index], at);
+    SteadyTime& earliest = model_.lanes[lane].at[index];
+    model_.lanes[lane].wanted[index] = at <= noted_;
+    earliest = at <= noted_ ? SteadyTime::max() : std::min(earliest, at);
   }
   void unwant() {
     const std::size_t lane = pick_lane();
@@ -488,6 +593,7 @@ class RandomRun {
   }
 
   bool begin() {
+    noted_ = now_;
     model_.note_time(now_);
     auto slot = std::make_unique<CallPlan::Slot>();
     if (!plan_.begin_next(*slot, now_)) {
@@ -545,6 +651,7 @@ class RandomRun {
   std::deque<CallPlan::Lane> lanes_;
   std::vector<std::unique_ptr<CallPlan::Slot>> slots_;  // in the order of `PlanModel::calls`
   SteadyTime now_ = kPlanStart;
+  SteadyTime noted_{};  // what the plan was told last
 };
 
 TEST(CallPlanTest, RandomOperationsKeepTheRules) {

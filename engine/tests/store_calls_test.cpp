@@ -250,6 +250,71 @@ TEST_F(StoreCallsTest, ThreadsThatAreKeptStartAtOnceAndDoNotEnd) {
   EXPECT_EQ(calls.threads(), 1U);
 }
 
+/// Chooses this lane, or none.
+struct OneLane final : StoreCalls::Chooser {
+  const StoreCalls::Lane* choose(const StoreCalls::Candidates& candidates) noexcept override {
+    const StoreCalls::Lane* const lane = chosen.load();
+    return lane != nullptr && candidates.has(*lane) ? lane : nullptr;
+  }
+  std::atomic<const StoreCalls::Lane*> chosen = nullptr;
+};
+
+TEST_F(StoreCallsTest, AChooserIsAskedAgainWhenItWantsToBe) {
+  OneLane chooser;
+  StoreCalls::Options chosen = options(8);
+  chosen.chooser = &chooser;
+  StoreCalls calls(chosen, clock_);
+  Watched<std::string> made;
+  std::atomic<int> ready = 0;
+  const auto store = [&](const char* name) {
+    const auto run = [&made, name](CallKind) {
+      made.change([&](std::string& all) { all += name; });
+      return CallEnded{};
+    };
+    return StoreCalls::Store{.server = "server", .run = run, .on_ready = [&] { ++ready; }};
+  };
+  const StoreCalls::Lane a = calls.add(store("a"));
+  const StoreCalls::Lane b = calls.add(store("b"));
+  a.want();
+  b.want();
+  EXPECT_EQ(ready.load(), 2);
+  chooser.chosen = &b;
+  calls.reconsider();
+  ASSERT_TRUE(made.wait_for("b"));
+  chooser.chosen = &a;
+  calls.reconsider();
+  EXPECT_TRUE(made.wait_for("ba"));
+}
+
+TEST_F(StoreCallsTest, WithoutThreadsTheOwnerMakesTheCalls) {
+  StoreCalls calls(options(8, 0), clock_);
+  const StoreCalls::Lane lane = calls.add({"server", count()});
+  EXPECT_FALSE(calls.run_next());
+  EXPECT_EQ(calls.next_change(), SteadyTime::max());
+  lane.want_at(clock_.steady() + seconds{1});
+  EXPECT_FALSE(calls.run_next());
+  EXPECT_EQ(calls.next_change(), clock_.steady() + seconds{1});
+  clock_.advance(seconds{1});
+  EXPECT_TRUE(calls.run_next());
+  EXPECT_EQ(runs_.get(), 1);
+  EXPECT_EQ(calls.threads(), 0U);
+}
+
+TEST_F(StoreCallsTest, AThreadKnowsWhoseItIs) {
+  StoreCalls calls(options(8), clock_);
+  StoreCalls others(options(8), clock_);
+  Watched<std::string> said;
+  const StoreCalls::Lane lane = calls.add({.server = "server"});
+  post(lane, [&] {
+    said.change([&](std::string& text) {
+      text = std::string(calls.is_own_thread() ? "own" : "other") +
+             (others.is_own_thread() ? " own" : " other");
+    });
+  });
+  EXPECT_TRUE(said.wait_for("own other"));
+  EXPECT_FALSE(calls.is_own_thread());
+}
+
 TEST_F(StoreCallsTest, WhatIsWantedWithoutMemoryForAThreadIsCalledWithTheNextNotice) {
   StoreCalls calls(options(2), clock_);
   const StoreCalls::Lane lane = calls.add({"server", count()});

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <list>
 #include <map>
 #include <memory>
@@ -25,7 +26,8 @@ struct CallLimits {
   std::size_t kept_for_idle_stores = 0;
   /// Calls under way on all servers that are well; half as many, at least one, run beside them on
   /// all servers in trouble together. Calls that hang do not count.
-  std::size_t in_all;
+  std::size_t in_all = kAnyNumber;
+  static constexpr std::size_t kAnyNumber = std::numeric_limits<std::size_t>::max() / 4;
   /// So many of them are for servers that have no call under way.
   std::size_t kept_for_idle_servers = 0;
   /// A call that lasts this long hangs. Without it no call ever does: each counts until it ends.
@@ -44,7 +46,8 @@ struct CallEnded {
 /// itself and no other. A value without threads and clocks: its driver locks, tells the time, and
 /// makes the calls. Nothing but `add`, and making lanes and slots, allocates or throws.
 ///
-/// **Order.** Kinds in their order; within a kind servers take turns, and on a server its lanes.
+/// **Order.** Kinds in their order; within a kind servers take turns, and on a server its lanes,
+/// unless there is a chooser.
 ///
 /// **Trouble.** A store or a server is in trouble while a call to it hangs, and from when one
 /// failed until one succeeds. Stores in trouble share half of the calls of their server, at least
@@ -81,6 +84,18 @@ class CallPlan {
     std::array<std::unique_ptr<Want>, kCallKinds> wants_;
   };
 
+  /// Decides which lane makes the next call of the kind `call`, instead of taking turns. Its calls
+  /// come from within those to the plan, and must not call it but for `may_choose`.
+  class Chooser {
+   public:
+    virtual ~Chooser() = default;
+    /// A call of this lane is wanted and none is under way: it may begin, as far as the lane goes.
+    virtual void on_ready(Lane& lane) noexcept = 0;
+    /// One of the lanes that `may_choose` allows. Null: none of them, until a call is wanted on
+    /// their server or ends there, or until `reconsider`.
+    virtual Lane* choose() noexcept = 0;
+  };
+
   /// Room for one call under way. A thread has one.
   class Slot {
    public:
@@ -100,7 +115,8 @@ class CallPlan {
     const std::list<Call>::iterator call_;
   };
 
-  explicit CallPlan(const CallLimits& limits) noexcept;
+  /// The chooser is borrowed. Without one lanes take turns.
+  explicit CallPlan(const CallLimits& limits, Chooser* chooser = nullptr) noexcept;
   ~CallPlan();
   CallPlan(const CallPlan&) = delete;
   CallPlan& operator=(const CallPlan&) = delete;
@@ -123,6 +139,11 @@ class CallPlan {
   bool post(Lane& lane) noexcept;
   /// Those that were posted and have not begun do not.
   void unpost(Lane& lane) noexcept;
+
+  /// While the chooser chooses: whether it may choose this one.
+  [[nodiscard]] bool may_choose(const Lane& lane) const noexcept;
+  /// The chooser is asked again.
+  void reconsider() noexcept;
 
   /// What is wanted now, or posted, begins without regard to limits; nothing else does.
   void stop() noexcept;
@@ -150,16 +171,23 @@ class CallPlan {
   /// Puts it among those that are ready, or takes it out.
   void update(Want& want) noexcept;
   void give_turn_away(Want& want) noexcept;
-  [[nodiscard]] Want* find_next() const noexcept;
+  void set_wanted(Want& want) noexcept;
+  /// The first one of this kind that may begin on this server, if there is one.
+  [[nodiscard]] Want* find_next(const Server& server, std::size_t kind) const noexcept;
+  [[nodiscard]] Want* choose_next() noexcept;
+  [[nodiscard]] Want* choose_next(Server& server, std::size_t kind) noexcept;
   [[nodiscard]] bool has_room(const Server& server) const noexcept;
   [[nodiscard]] bool has_room(const Want& want) const noexcept;
 
   const CallLimits limits_;
   const std::size_t in_trouble_at_most_;
+  Chooser* const chooser_;
+  const Server* choosing_for_ = nullptr;
   State state_ = State::open;
   std::map<std::string, std::unique_ptr<Server>> servers_;
   std::array<std::list<Server*>, kCallKinds> turns_;  ///< those with lanes that are ready
   Timers timers_;
+  SteadyTime now_{};         ///< as it was told last
   std::list<Call> running_;  ///< those that do not hang, the longest first
   std::list<Call> hanging_;
   std::size_t running_well_ = 0;     ///< of `running_`, on servers that are well

@@ -26,12 +26,16 @@ class StoreCalls {
   struct LaneState;
 
  public:
+  class Chooser;
   struct Options {
     CallLimits limits;
     /// At most. More than may run at the same time, if those that hang are not to hold up others.
+    /// None: the owner makes the calls, by `run_next`.
     std::size_t threads;
     std::size_t threads_kept = 0;  ///< these never end, the first of them starts at once
     Duration rest = std::chrono::seconds{10};
+    /// Borrowed. Without one the lanes of a server take turns.
+    Chooser* chooser = nullptr;
   };
 
   /// A call to be made once. Destroyed, on any thread and outside of every lock, when it has been
@@ -83,6 +87,30 @@ class StoreCalls {
     std::string server;  ///< stands for the database server that the store lives on
     Run run = {};
     std::size_t width = 1;  ///< see `Lane::set_width`
+    /// A call of the kind `call` is wanted and none is under way: for a chooser, under its rules.
+    std::function<void()> on_ready = {};
+  };
+
+  /// The lanes that can make a call of the kind `call` now. All of them are on one database server.
+  class Candidates {
+   public:
+    [[nodiscard]] bool has(const Lane& lane) const noexcept;
+
+   private:
+    friend class Impl;
+    explicit Candidates(const CallPlan& plan) noexcept : plan_(plan) {}
+
+    const CallPlan& plan_;
+  };
+
+  /// Decides which lane makes the next call of the kind `call`. Called under a lock of the
+  /// `StoreCalls`: it returns at once, and calls neither them nor a lane.
+  class Chooser {
+   public:
+    virtual ~Chooser() = default;
+    /// Null: none of them, until a call is wanted on their server or ends there, or until
+    /// `reconsider`.
+    virtual const Lane* choose(const Candidates& candidates) noexcept = 0;
   };
 
   /// The clock is borrowed. Throws when a thread that is kept cannot be started.
@@ -94,6 +122,16 @@ class StoreCalls {
 
   [[nodiscard]] Lane add(Store store);
 
+  /// The chooser is asked again.
+  void reconsider() noexcept;
+
+  // For an owner that makes the calls itself.
+
+  /// Makes the next call; false when there is none now.
+  bool run_next();
+  /// When the time alone may give `run_next` something to do.
+  [[nodiscard]] SteadyTime next_change() const;
+
   /// Nothing more is taken, and calls that are wanted at a later time are not made. Makes those
   /// that are wanted now or posted, as far as there are threads, and returns when all have ended.
   /// Must not be called by a call.
@@ -103,6 +141,8 @@ class StoreCalls {
 
   /// How many there are now.
   [[nodiscard]] std::size_t threads() const;
+  /// Whether the one that asks is among them.
+  [[nodiscard]] bool is_own_thread() const;
 
  private:
   const std::shared_ptr<Impl> impl_;
