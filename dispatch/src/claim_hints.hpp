@@ -15,7 +15,7 @@ class RoomHints {
 
   virtual void on_admitted(std::size_t bytes) noexcept = 0;
   virtual void on_payload_freed(std::size_t bytes) noexcept = 0;
-  /// A worker took a message, or one was settled.
+  /// A message has left the buffer, or was settled.
   virtual void on_room() noexcept = 0;
   /// A worker begins to wait for a message.
   virtual void on_idle() noexcept = 0;

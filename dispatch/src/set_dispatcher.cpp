@@ -69,7 +69,7 @@ class SetDispatcher::Impl {
     begin_to_stop();
     workers_.interrupt_all();
     workers_.join();
-    scheduler_->stop_threads();
+    scheduler_->stop();
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -139,8 +139,8 @@ void SetDispatcher::Impl::begin_to_stop() {
 }
 
 bool SetDispatcher::Impl::is_own_thread() {
+  if (scheduler_->is_own_thread()) return true;
   const auto self = std::this_thread::get_id();
-  if (scheduler_->is_own_thread(self)) return true;
   const detail::Lock lock(lifecycle_mutex_);
   return std::ranges::find(worker_threads_, self) != worker_threads_.end();
 }

@@ -1,27 +1,25 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
-#include <deque>
+#include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <queue>
-#include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "admission.hpp"
 #include "claim_hints.hpp"
 #include "counters.hpp"
 #include "fair_ready_queue.hpp"
+#include "oncebox/detail/condition.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/dispatch/set_dispatcher.hpp"
 #include "oncebox/dispatch/store_selection.hpp"
 #include "oncebox/engine/backoff.hpp"
 #include "oncebox/engine/claim_cycle.hpp"
+#include "oncebox/engine/store_calls.hpp"
 #include "oncebox/fleet/store_set.hpp"
 #include "oncebox/observer.hpp"
 #include "routes.hpp"
@@ -29,40 +27,16 @@
 
 namespace oncebox::dispatcher {
 
-/// Something to do for a store at a time. Those that have been overtaken are passed over.
-struct LaneTimer {
-  enum class Kind { look, settle, keep };
-
-  SteadyTime at;
-  Kind kind;
-  std::weak_ptr<StoreLane> lane;
-
-  friend bool operator>(const LaneTimer& a, const LaneTimer& b) { return a.at > b.at; }
-};
-
-/// The stores on one database server, and the threads that call them: so many calls at a time. It
-/// goes with the last of its stores. Guarded by the scheduler.
-struct DatabaseServer {
-  std::size_t lanes = 0;  ///< stores on it
-  bool is_over = false;   ///< it has no more of them: the threads end
-  std::deque<LanePtr> to_settle;
-  std::deque<LanePtr> to_keep;
-  std::priority_queue<LaneTimer, std::vector<LaneTimer>, std::greater<>> timers;
-  std::size_t hungry = 0;         ///< stores that may have something to claim
-  std::size_t troubled_jobs = 0;  ///< calls under way to stores whose last one failed
-  bool has_timekeeper = false;    ///< one thread waits for the first timer, the others for work
-  std::size_t idle = 0;           ///< threads that wait
-  std::condition_variable work;
-  std::size_t running = 0;  ///< threads that have not ended
-  std::vector<std::jthread> threads;
-};
-
-/// Decides what the threads do for which store. Settlements go first, then leases, then claims.
-/// Safe from any thread, but for `start` and `stop_threads`.
+/// Decides what is done for the stores of a set, and which of them is claimed from next; a
+/// `StoreCalls` makes the calls. Safe from any thread, but for `start` and `stop`.
+///
+/// **Locks.** The `StoreCalls` ask for the next claim under their lock, and `mutex_` is taken
+/// within it. So nothing calls them while it holds `mutex_`.
 class SetScheduler final : public RoomHints,
                            public LaneEvents,
                            public StoreSetListener,
-                           public std::enable_shared_from_this<SetScheduler> {
+                           public std::enable_shared_from_this<SetScheduler>,
+                           private engine::StoreCalls::Chooser {
  public:
   struct Parts {
     const SetDispatcherOptions& options;
@@ -73,8 +47,6 @@ class SetScheduler final : public RoomHints,
     Logger& logger;
     const ObserverOfStore& observer;
     const Clock& clock;
-    /// False: it starts no threads, and its owner makes the calls, by `run_next`.
-    bool has_threads = true;
   };
 
   explicit SetScheduler(const Parts& parts);
@@ -87,14 +59,13 @@ class SetScheduler final : public RoomHints,
   };
   void start(const Handling& handling, StoreSet& stores);
 
-  // For an owner that makes the calls itself, instead of `start` and `stop_threads`.
+  // For an owner that makes the calls itself, and tells which stores there are.
 
   void start_without_threads(const Handling& handling);
-  /// Makes the call to a store of this database server that is the next to be made, as one of its
-  /// threads; false when there is none now. So many at a time as the options have.
-  bool run_next(const std::string& server);
-  /// When the time alone may give `run_next` something to do for one of the servers.
-  [[nodiscard]] SteadyTime next_change() const;
+  /// Makes the next call to a store; false when there is none now.
+  bool run_next() { return calls_->run_next(); }
+  /// When the time alone may give `run_next` something to do.
+  [[nodiscard]] SteadyTime next_change() const { return calls_->next_change(); }
   [[nodiscard]] bool is_claiming() const;
   /// From now on a settlement that fails is given up, and what waits for a time is tried at once.
   void stop_repeating();
@@ -106,12 +77,13 @@ class SetScheduler final : public RoomHints,
   /// Messages in flight; a claim under way that may still bring some counts as one.
   [[nodiscard]] std::size_t in_flight() const;
   /// Records what is left, once for each store, and ends the threads. Workers have ended.
-  void stop_threads();
+  void stop();
 
   /// Looks for work in every store, and at every clock.
   void wake() noexcept;
 
-  [[nodiscard]] bool is_own_thread(std::thread::id thread) const;
+  /// Whether the thread that asks makes calls to stores.
+  [[nodiscard]] bool is_own_thread() const { return calls_ && calls_->is_own_thread(); }
 
   void on_admitted(std::size_t bytes) noexcept override { bytes_held_.fetch_add(bytes); }
   void on_payload_freed(std::size_t bytes) noexcept override { bytes_held_.fetch_sub(bytes); }
@@ -129,125 +101,101 @@ class SetScheduler final : public RoomHints,
   void on_removed(const MemberStorePtr& member) noexcept override;
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
-  struct ByName {
-    bool operator()(const LanePtr& a, const LanePtr& b) const {
-      return a->name() != b->name() ? a->name() < b->name() : a->number() < b->number();
-    }
-  };
+  using ClaimCycle = engine::ClaimCycle;
+  using StoreCalls = engine::StoreCalls;
+  using CallEnded = engine::CallEnded;
+  using CallKind = engine::CallKind;
+
   /// What one claim of a store may bring; if nothing, how many have to leave the buffer before.
   struct LaneRoom {
     std::size_t messages = 0;
     std::size_t shortfall = 0;
   };
-  /// Counts a call to a store that is in trouble.
-  class TroubledJob {
-   public:
-    explicit TroubledJob(StoreLane& lane);
-    ~TroubledJob();
-    TroubledJob(const TroubledJob&) = delete;
-    TroubledJob& operator=(const TroubledJob&) = delete;
-
-   private:
-    StoreLane& lane_;
-    const bool counts_;
+  /// When a lane is to look for work, to be told to its calls.
+  struct Plan {
+    std::shared_ptr<const StoreCalls::Lane> calls;
+    SteadyTime look_at = SteadyTime::max();
   };
   class Reservation;
-  using ClaimCycle = engine::ClaimCycle;
-  /// A claim to be made.
-  struct Look {
-    LanePtr lane;
-    std::size_t messages = 0;
-    std::size_t bytes = 0;
-    ClaimCycle::Do what{};
-    std::uint64_t eases = 0;
-  };
-  /// What it found.
+  /// What a claim found.
   struct Found : ClaimCycle::Found {
     std::size_t messages = 0;
     std::optional<std::string> failure = {};
   };
 
-  void run(DatabaseServer& server);
-  /// Makes the next call; false when there is none now.
-  bool run_next(DatabaseServer& server, Lock& lock);
-  void wait_for_work(DatabaseServer& server, Lock& lock);
-  void take_due_timers(DatabaseServer& server);
-  void ring(const LaneTimer& timer);
-  void add_timer(const LanePtr& lane, LaneTimer::Kind kind, SteadyTime at);
+  // Stores that come and go.
 
-  /// Not one in trouble while as many of those are being called as may be.
-  [[nodiscard]] bool may_call(const StoreLane& lane) const;
-  /// Takes the first that may be called; null when there is none.
-  LanePtr take_first(std::deque<LanePtr>& lanes) const;
-  void settle(const LanePtr& lane, Lock& lock);
-  void keep(const LanePtr& lane, Lock& lock);
-
-  [[nodiscard]] std::optional<Look> choose(DatabaseServer& server);
-  [[nodiscard]] LaneRoom room_for(const StoreLane& lane, std::size_t places) const;
-  [[nodiscard]] std::size_t bytes_of_claim() const;
-  void look(const Look& look, Lock& lock);
-  Found claim(const Look& look);
-  void claim(const Look& look, const ClaimPlan& plan, Found& found);
-  void conclude(const Look& look, const Found& found);
-  void rest(const LanePtr& lane, const std::string& failure);
-
-  /// Does what the cycle of the lane says: it is hungry, or looks at a time.
-  void plan_look(const LanePtr& lane);
-  void make_hungry(const LanePtr& lane);
-  void satisfy(const LanePtr& lane);
-  void look_at(const LanePtr& lane, SteadyTime at);
-  void wake_claims();
-  void settle_soon(const LanePtr& lane);
-
+  void start_calls(std::size_t threads);
   void add_lane(const MemberStorePtr& member);
   LanePtr make_lane(const MemberStorePtr& member);
-  DatabaseServer& server_of(const MemberStorePtr& member);
-  void start_threads(DatabaseServer& server);
-  /// One store less is on this server.
-  void leave(DatabaseServer& server);
   /// Because of the exception that is being handled.
   void log_put_off(const MemberStore& member) const noexcept;
-
-  /// What the caretaker does: joins the threads of servers that are over, and tries again what
-  /// could not be worked on.
-  void care();
-  void bury(Lock& lock);
-  void try_put_off();
+  CallEnded try_put_off();
   /// Takes out of the buffer what came from this store.
-  std::vector<InFlight*> take_waiting(const LanePtr& lane);
+  std::vector<InFlight*> take_waiting(const StoreLane& lane);
   /// Lets a store that has left the set go when nothing is left to do for it.
-  void drop_if_finished(const LanePtr& lane);
-  [[nodiscard]] std::size_t in_flight_locked() const;
-  [[nodiscard]] bool is_claiming_locked() const;
+  void drop_if_finished(const StoreLane& lane) ONCEBOX_EXCLUDES(mutex_);
+
+  // The calls, on a thread of `calls_`.
+
+  CallEnded run(const std::weak_ptr<StoreLane>& weak, CallKind kind);
+  CallEnded settle(StoreLane& lane) const;
+  [[nodiscard]] static CallEnded keep(StoreLane& lane);
+  CallEnded look(StoreLane& lane);
+  [[nodiscard]] ClaimCycle::Step begin_claim(StoreLane& lane) ONCEBOX_EXCLUDES(mutex_);
+  Found claim(StoreLane& lane, ClaimCycle::Do what);
+  void claim(StoreLane& lane, const ClaimPlan& plan, Found& found);
+  CallEnded end_claim(StoreLane& lane, const Found& found) ONCEBOX_EXCLUDES(mutex_);
+  void give_back_if_removed(const StoreLane& lane) ONCEBOX_EXCLUDES(mutex_);
+
+  // Which store is claimed from next.
+
+  const StoreCalls::Lane* choose(const StoreCalls::Candidates& candidates) noexcept override;
+  StoreLane* choose_lane(const StoreCalls::Candidates& candidates) ONCEBOX_REQUIRES(mutex_);
+  [[nodiscard]] LaneRoom room_for(const StoreLane& lane, std::size_t places) const
+      ONCEBOX_REQUIRES(mutex_);
+  [[nodiscard]] std::size_t bytes_of_claim() const ONCEBOX_REQUIRES(mutex_);
+  void make_hungry(std::uint64_t lane) noexcept ONCEBOX_EXCLUDES(mutex_);
+  void satisfy(StoreLane& lane) noexcept ONCEBOX_REQUIRES(mutex_);
+
+  [[nodiscard]] Plan plan(const StoreLane& lane) const ONCEBOX_REQUIRES(mutex_);
+  static void follow(const Plan& plan) noexcept;
+  /// Changes the cycle of a lane, and does what follows.
+  template <class Change>
+  void change(std::uint64_t lane, Change apply) noexcept ONCEBOX_EXCLUDES(mutex_);
+  /// The same for each lane, and `then` outside of the lock. Only the calls of a lane are held
+  /// there, never the lane: a thread that tells of something must not be the one that closes a
+  /// store.
+  template <class Change, class Then>
+  void change_all(Change apply, Then then) noexcept ONCEBOX_EXCLUDES(mutex_);
+
+  [[nodiscard]] std::size_t count_in_flight() const ONCEBOX_REQUIRES(mutex_);
+  [[nodiscard]] bool is_any_claiming() const ONCEBOX_REQUIRES(mutex_);
 
   const Parts parts_;
-  const std::size_t most_troubled_;  // calls at a time to stores that fail, on one server
   WorkerPool* workers_ = nullptr;
   Admission* admission_ = nullptr;
+  std::optional<StoreCalls> calls_;  // from `start` on
+  StoreCalls::Lane put_off_calls_;   // which try again what was put off
 
-  mutable std::mutex mutex_;
-  std::condition_variable quiet_;
-  std::map<std::string, std::unique_ptr<DatabaseServer>> servers_;
-  std::multimap<std::string, std::unique_ptr<DatabaseServer>> departed_;  // until all threads ended
-  std::map<std::uint64_t, LanePtr> lanes_;                                // by their numbers
-  std::uint64_t last_number_ = 0;
-  std::set<LanePtr, ByName> hungry_;
-  bool any_waits_for_limits_ = false;
-  std::uint64_t eases_ = 0;  // of limits
-  bool is_started_ = false;  // all stores that were there are known
-  bool is_stopping_ = false;
-  bool threads_end_ = false;
-  bool limited_first_ = false;
+  mutable detail::Mutex mutex_;
+  detail::TimedCondition quiet_;
+  std::map<std::uint64_t, LanePtr> lanes_ ONCEBOX_GUARDED_BY(mutex_);       // by their numbers
+  std::map<std::string, std::size_t> lanes_on_ ONCEBOX_GUARDED_BY(mutex_);  // each server
+  HungryLanes hungry_ ONCEBOX_GUARDED_BY(mutex_);
+  std::vector<StoreCandidate> candidates_ ONCEBOX_GUARDED_BY(mutex_);  // for `choose`, as the next
+  std::vector<StoreLane*> candidate_lanes_ ONCEBOX_GUARDED_BY(mutex_);
+  bool any_waits_for_limits_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  std::uint64_t eases_ ONCEBOX_GUARDED_BY(mutex_) = 0;  // of limits
+  bool is_started_ ONCEBOX_GUARDED_BY(mutex_) = false;  // all stores that were there are known
+  bool is_stopping_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  std::vector<MemberStorePtr> without_lane_ ONCEBOX_GUARDED_BY(mutex_);  // and in the set
+  engine::Backoff put_off_pause_ ONCEBOX_GUARDED_BY(mutex_);
 
-  std::condition_variable care_;
-  std::vector<MemberStorePtr> put_off_;  // stores that could not be worked on
-  engine::Backoff put_off_pause_;
-  SteadyTime put_off_until_{};
-  std::jthread caretaker_;
-
-  std::mutex planning_mutex_;   // a plan and its reservation are one step
-  std::mutex selection_mutex_;  // guards the selection, with or without `mutex_`
+  detail::Mutex planning_mutex_;  // a plan and its reservation are one step
+  bool limited_first_ ONCEBOX_GUARDED_BY(planning_mutex_) = false;
+  detail::Mutex selection_mutex_;  // guards the selection, with or without `mutex_`
+  std::atomic<std::uint64_t> last_number_ = 0;
   std::atomic<std::size_t> bytes_held_ = 0;
   std::atomic<bool> wants_room_ = false;
   std::atomic<std::size_t> wake_at_size_ = 0;  // of the buffer, when room is wanted

@@ -23,68 +23,97 @@ SetScheduler::LaneRoom SetScheduler::room_for(const StoreLane& lane, std::size_t
 
 // All that can be under way at a time fill the other half of the buffer. Whoever asks has a server.
 std::size_t SetScheduler::bytes_of_claim() const {
-  const std::size_t claims = parts_.options.calls_per_server * servers_.size();
+  const std::size_t claims = parts_.options.calls_per_server * lanes_on_.size();
   return std::max<std::size_t>(parts_.options.dispatcher.buffer_bytes / (2 * claims), 1);
 }
 
-std::optional<SetScheduler::Look> SetScheduler::choose(DatabaseServer& server) {
-  if (!is_started_ || is_stopping_ || server.hungry == 0) return std::nullopt;
+void SetScheduler::make_hungry(std::uint64_t lane) noexcept {
+  const detail::Lock lock(mutex_);
+  const auto found = lanes_.find(lane);
+  if (found == lanes_.end() || is_stopping_) return;
+  StoreLane& wanted = *found->second;
+  if (wanted.state.is_removed || std::exchange(wanted.state.is_hungry, true)) return;
+  hungry_.insert(std::move(wanted.hungry_entry));
+}
+
+void SetScheduler::satisfy(StoreLane& lane) noexcept {
+  if (!std::exchange(lane.state.is_hungry, false)) return;
+  lane.hungry_entry = hungry_.extract(&lane);
+}
+
+// Without memory to choose none is; the next poll, or the end of a claim, asks again.
+const engine::StoreCalls::Lane* SetScheduler::choose(
+    const StoreCalls::Candidates& candidates) noexcept try {
+  const detail::Lock lock(mutex_);
+  const StoreLane* const lane = choose_lane(candidates);
+  return lane == nullptr ? nullptr : lane->calls.get();
+} catch (const std::exception&) {
+  return nullptr;
+}
+
+StoreLane* SetScheduler::choose_lane(const StoreCalls::Candidates& candidates) {
+  if (!is_started_ || is_stopping_) return nullptr;
   const DispatcherOptions& options = parts_.options.dispatcher;
   wake_at_size_ = *options.max_buffered;
   wants_room_ = true;  // said before looking: who makes room after the look sees it
   const std::size_t buffered = parts_.ready.size();
   // Claims under way are not counted: one that hangs must not keep room from others.
   const std::size_t places = *options.max_buffered - std::min(buffered, *options.max_buffered);
-  if (bytes_held_.load() > options.buffer_bytes / 2) return std::nullopt;
+  if (bytes_held_.load() > options.buffer_bytes / 2) return nullptr;
 
-  const std::lock_guard selecting(selection_mutex_);
-  std::vector<StoreCandidate> candidates;
-  std::vector<const LanePtr*> lanes;
-  candidates.reserve(hungry_.size());
-  lanes.reserve(hungry_.size());
+  const detail::Lock selecting(selection_mutex_);
+  candidates_.clear();
+  candidate_lanes_.clear();
   bool any_free = false;
   std::size_t shortfall = buffered;
-  for (const LanePtr& lane : hungry_) {
-    bool is_free = lane->server == &server && !lane->state.is_claiming && may_call(*lane);
+  for (StoreLane* lane : hungry_) {
+    bool is_free = candidates.has(*lane->calls);
     if (is_free) {
       const LaneRoom room = room_for(*lane, places);
       is_free = room.messages > 0;
       if (!is_free) shortfall = std::min(shortfall, room.shortfall);
     }
     any_free |= is_free;
-    candidates.push_back({lane->name(), lane->table().size(), is_free, lane->member()->server()});
-    lanes.push_back(&lane);
+    candidates_.push_back({lane->name(), lane->table().size(), is_free, lane->member()->server()});
+    candidate_lanes_.push_back(lane);
   }
   if (!any_free) {
     wake_at_size_ = buffered - shortfall;
-    return std::nullopt;
+    return nullptr;
   }
-  const auto chosen = parts_.selection.choose(candidates);
-  if (!chosen || *chosen >= candidates.size() || !candidates[*chosen].is_free) return std::nullopt;
-  const LanePtr& lane = *lanes[*chosen];
-  return Look{.lane = lane,
-              .messages = room_for(*lane, places).messages,
-              .bytes = bytes_of_claim(),
-              .what = lane->cycle.next(parts_.clock.steady()).what,
-              .eases = eases_};
+  const auto chosen = parts_.selection.choose(candidates_);
+  if (!chosen || *chosen >= candidates_.size() || !candidates_[*chosen].is_free) return nullptr;
+  StoreLane* const lane = candidate_lanes_[*chosen];
+  lane->state.messages = room_for(*lane, places).messages;
+  lane->state.bytes = bytes_of_claim();
+  lane->state.eases = eases_;
+  return lane;
 }
 
-void SetScheduler::look(const Look& look, Lock& lock) {
-  const TroubledJob job(*look.lane);
-  LaneState& state = look.lane->state;
-  state.is_claiming = true;
-  look.lane->cycle.begin(look.what, ClaimCycle::Now::of(parts_.clock));
-  lock.unlock();
-  const Found found = claim(look);
-  lock.lock();
-  if (state.is_removed) {
-    lock.unlock();
-    for (InFlight* message : take_waiting(look.lane)) workers_->give_back(*message);
-    lock.lock();
+engine::CallEnded SetScheduler::look(StoreLane& lane) {
+  const ClaimCycle::Step step = begin_claim(lane);
+  if (!step.claims()) return {.store = CallEnded::Store::unknown, .again = step.until};
+  const Found found = claim(lane, step.what);
+  const CallEnded ended = end_claim(lane, found);
+  if (lane.table().size() > 0) {
+    lane.calls->want_at(parts_.clock.steady() + lane.keeper().round(), CallKind::keep);
   }
-  state.is_claiming = false;
-  conclude(look, found);
-  wake_claims();  // there may be room again, or another's turn
+  calls_->reconsider();  // there may be room again, or another's turn
+  return ended;
+}
+
+engine::ClaimCycle::Step SetScheduler::begin_claim(StoreLane& lane) {
+  const detail::Lock lock(mutex_);
+  if (lane.state.is_removed || is_stopping_) return {.what = ClaimCycle::Do::wait};
+  const auto now = ClaimCycle::Now::of(parts_.clock);
+  const ClaimCycle::Step step = lane.cycle.next(now.steady);
+  if (step.claims()) {
+    lane.state.is_claiming = true;
+    lane.cycle.begin(step.what, now);
+  } else {
+    satisfy(lane);
+  }
+  return step;
 }
 
 /// The room of a plan, which the other claims do not have meanwhile.
@@ -104,18 +133,18 @@ class SetScheduler::Reservation {
   const TimePoint since_;
 };
 
-SetScheduler::Found SetScheduler::claim(const Look& look) {
+SetScheduler::Found SetScheduler::claim(StoreLane& lane, ClaimCycle::Do what) {
   Found found;
   try {
-    if (!look.lane->state.listens) look.lane->store().listen(look.lane->listener);
-    look.lane->state.listens = true;
+    if (!lane.listens) lane.store().listen(lane.listener);
+    lane.listens = true;
     const TimePoint now = parts_.clock.now();
-    if (look.what == ClaimCycle::Do::ask_due_and_claim) found.due = look.lane->store().next_due();
+    if (what == ClaimCycle::Do::ask_due_and_claim) found.due = lane.store().next_due();
     ClaimPlans plans;
     bool limited_first = false;
     {
-      const std::lock_guard planning(planning_mutex_);
-      plans = parts_.routes.plan(look.messages, now);
+      const detail::Lock planning(planning_mutex_);
+      plans = parts_.routes.plan(lane.state.messages, now);
       if (plans.limited) plans.limited->reserve(now);
       limited_first = std::exchange(limited_first_, !limited_first_);
     }
@@ -124,7 +153,7 @@ SetScheduler::Found SetScheduler::claim(const Look& look) {
     found.room_at = plans.room_at;
     for (const auto* plan : {limited_first ? &plans.limited : &plans.unlimited,
                              limited_first ? &plans.unlimited : &plans.limited}) {
-      if (*plan) claim(look, **plan, found);
+      if (*plan) claim(lane, **plan, found);
     }
   } catch (const std::exception& failure) {
     found.failure = failure.what();
@@ -132,9 +161,9 @@ SetScheduler::Found SetScheduler::claim(const Look& look) {
   return found;
 }
 
-void SetScheduler::claim(const Look& look, const ClaimPlan& plan, Found& found) {
+void SetScheduler::claim(StoreLane& lane, const ClaimPlan& plan, Found& found) {
   const DispatcherOptions& options = parts_.options.dispatcher;
-  const std::size_t limit = std::min(plan.limit, look.messages - found.messages);
+  const std::size_t limit = std::min(plan.limit, lane.state.messages - found.messages);
   if (limit == 0) {
     found.claimed = ClaimCycle::Claimed::full;
     return;
@@ -142,11 +171,11 @@ void SetScheduler::claim(const Look& look, const ClaimPlan& plan, Found& found) 
   const ClaimRequest request{.owner = *options.owner,
                              .lease = options.lease,
                              .limit = limit,
-                             .max_bytes = look.bytes,
+                             .max_bytes = lane.state.bytes,
                              .topics = plan.topics,
                              .max_deliveries = *options.max_deliveries};
   const TimePoint lease_until = parts_.clock.now() + options.lease;
-  std::vector<ClaimedMessage> claimed = look.lane->store().claim(request);
+  std::vector<ClaimedMessage> claimed = lane.store().claim(request);
   ++parts_.counters.claims;
   if (claimed.empty()) {
     ++parts_.counters.empty_claims;
@@ -156,40 +185,40 @@ void SetScheduler::claim(const Look& look, const ClaimPlan& plan, Found& found) 
   found.messages += claimed.size();
   found.claimed = std::max(found.claimed, claimed.size() == limit ? ClaimCycle::Claimed::full
                                                                   : ClaimCycle::Claimed::some);
-  admission_->take_in(look.lane->table(), look.lane->origin(), std::move(claimed), lease_until,
-                      [this, &look] {
-                        const std::lock_guard selecting(selection_mutex_);
-                        return parts_.selection.place(look.lane->name(), parts_.ready.served());
-                      });
+  admission_->take_in(lane.table(), lane.origin(), std::move(claimed), lease_until, [this, &lane] {
+    const detail::Lock selecting(selection_mutex_);
+    return parts_.selection.place(lane.name(), parts_.ready.served());
+  });
 }
 
-void SetScheduler::conclude(const Look& look, const Found& found) {
-  const LanePtr& lane = look.lane;
-  LaneState& state = lane->state;
-  if (lane->table().size() > 0) {
-    const SteadyTime first_round = parts_.clock.steady() + lane->keeper().round();
-    if (first_round < state.keep_at) {
-      state.keep_at = first_round;
-      add_timer(lane, LaneTimer::Kind::keep, first_round);
-    }
-  }
+engine::CallEnded SetScheduler::end_claim(StoreLane& lane, const Found& found) {
+  give_back_if_removed(lane);
+  const auto now = ClaimCycle::Now::of(parts_.clock);
+  const detail::Lock lock(mutex_);
+  lane.state.is_claiming = false;
   if (found.lacks_room) any_waits_for_limits_ = true;
   if (found.failure) {
-    rest(lane, *found.failure);
+    ++parts_.counters.failed_store_calls;
+    const Duration pause = lane.cycle.failed(now);
+    parts_.logger.log(LogLevel::warning, "claim failed, will be tried again",
+                      {{"store", lane.name()}, {"pause_ms", pause}, {"reason", *found.failure}});
   } else {
-    state.is_troubled = false;
-    if (eases_ != look.eases) lane->cycle.on_eased();
-    lane->cycle.found(found, ClaimCycle::Now::of(parts_.clock));
+    if (eases_ != lane.state.eases) lane.cycle.on_eased();
+    lane.cycle.found(found, now);
   }
-  plan_look(lane);
+  const SteadyTime look_at = plan(lane).look_at;
+  if (look_at > now.steady) satisfy(lane);
+  return {.store = found.failure ? CallEnded::Store::failed : CallEnded::Store::is_well,
+          .again = look_at};
 }
 
-void SetScheduler::rest(const LanePtr& lane, const std::string& failure) {
-  ++parts_.counters.failed_store_calls;
-  lane->state.is_troubled = true;
-  const Duration pause = lane->cycle.failed(ClaimCycle::Now::of(parts_.clock));
-  parts_.logger.log(LogLevel::warning, "claim failed, will be tried again",
-                    {{"store", lane->name()}, {"pause_ms", pause}, {"reason", failure}});
+// What a claim has brought of a store that was removed meanwhile.
+void SetScheduler::give_back_if_removed(const StoreLane& lane) {
+  {
+    const detail::Lock lock(mutex_);
+    if (!lane.state.is_removed) return;
+  }
+  for (InFlight* message : take_waiting(lane)) workers_->give_back(*message);
 }
 
 }  // namespace oncebox::dispatcher

@@ -47,6 +47,10 @@ class Settler {
   /// Records a batch, if there is one. Answers when to call it again, by one thread at a time: at
   /// once for a time that has come, or `kNothingLeft`.
   SteadyTime step();
+  /// Whether `step` has something to record. For the thread that calls it.
+  [[nodiscard]] bool has_verdicts() const noexcept {
+    return submitted_.load() != nullptr || !pending_.empty();
+  }
 
   /// From now on a call that fails is not repeated.
   void stop_repeating() noexcept { repeats_ = false; }

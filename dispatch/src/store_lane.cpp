@@ -16,6 +16,10 @@ engine::ClaimCycle::Settings cycle_of(MemberStore& member, const StoreLane::Part
 
 }  // namespace
 
+bool LanesByName::operator()(const StoreLane* a, const StoreLane* b) const {
+  return a->name() != b->name() ? a->name() < b->name() : a->number() < b->number();
+}
+
 StoreLane::StoreLane(std::uint64_t number, MemberStorePtr member, Observer& observer,
                      const Parts& parts, LaneEvents& events)
     : cycle(cycle_of(*member, parts)),
@@ -30,6 +34,9 @@ StoreLane::StoreLane(std::uint64_t number, MemberStorePtr member, Observer& obse
       origin_{member_->name(), settler_, observer, store_.transactional()},
       keeper_({store_, table_, parts.ready, parts.workers, parts.counters, parts.logger, observer,
                parts.clock, member_->name()},
-              {parts.options.lease, parts.options.reap_interval, *parts.options.max_deliveries}) {}
+              {parts.options.lease, parts.options.reap_interval, *parts.options.max_deliveries}) {
+  HungryLanes alone{this};
+  hungry_entry = alone.extract(alone.begin());
+}
 
 }  // namespace oncebox::dispatcher

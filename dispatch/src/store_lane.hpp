@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "claim_hints.hpp"
@@ -14,6 +16,7 @@
 #include "oncebox/driver/observed_queue_store.hpp"
 #include "oncebox/driver/work_listener.hpp"
 #include "oncebox/engine/claim_cycle.hpp"
+#include "oncebox/engine/store_calls.hpp"
 #include "oncebox/fleet/store_set.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/observer.hpp"
@@ -24,8 +27,13 @@
 
 namespace oncebox::dispatcher {
 
-struct DatabaseServer;
 class StoreLane;
+
+/// In the order of their names.
+struct LanesByName {
+  bool operator()(const StoreLane* a, const StoreLane* b) const;
+};
+using HungryLanes = std::set<StoreLane*, LanesByName>;
 
 /// Who is told what there is to do for a store. Any thread calls.
 class LaneEvents {
@@ -38,25 +46,14 @@ class LaneEvents {
 
 /// Where a store of a set stands in the work of the dispatcher: guarded by its scheduler.
 struct LaneState {
-  bool is_removed = false;  ///< from the set: it is only finished with
-  bool listens = false;
+  bool is_removed = false;   ///< from the set: it is only finished with
+  bool is_hungry = false;    ///< a claim is wanted, or under way
+  bool is_claiming = false;  ///< by some thread, now
 
-  // Claims; when is said by the cycle of the lane.
-  bool is_hungry = false;                  ///< the cycle wants to claim, or does
-  bool is_claiming = false;                ///< by some thread, now
-  SteadyTime look_at = SteadyTime::max();  ///< of the earliest timer
-
-  bool is_troubled = false;  ///< its last call failed
-
-  // Settlements and leases.
-  bool wants_to_settle = false;
-  bool is_queued_to_settle = false;
-  bool is_settling = false;
-  SteadyTime settle_at{};  ///< not before
-  bool wants_to_keep = false;
-  bool is_keeping = false;
-  SteadyTime keep_at = SteadyTime::max();
-  SteadyTime gives_up_at = SteadyTime::max();  ///< when it is removed and cannot be reached
+  // Of the claim that was chosen last.
+  std::size_t messages = 0;
+  std::size_t bytes = 0;
+  std::uint64_t eases = 0;  ///< of limits, before it
 };
 
 /// One store of a set, with what is in flight of it.
@@ -93,9 +90,13 @@ class StoreLane final : public WorkHints {
   void on_claimable() noexcept override { events_.on_work(*this); }
 
   LaneState state;
-  engine::ClaimCycle cycle;  ///< guarded by the scheduler, too
-  DatabaseServer* server = nullptr;
+  engine::ClaimCycle cycle;                               ///< guarded by the scheduler, too
+  std::shared_ptr<const engine::StoreCalls::Lane> calls;  ///< may outlive this
+  HungryLanes::node_type hungry_entry;                    ///< while it is not hungry
   std::shared_ptr<WorkListener> listener;
+  bool listens = false;                                     ///< known to the thread that claims
+  std::atomic<SteadyTime> settle_at = SteadyTime{};         ///< not before
+  std::atomic<SteadyTime> gives_up_at = SteadyTime::max();  ///< when it is removed, and fails
 
  private:
   const std::uint64_t number_;

@@ -125,6 +125,7 @@ void WorkerPool::end(Worker& worker, InFlight& message, HandlerCalls::Answer ans
 void WorkerPool::give_back(InFlight& message) {
   const bool room_was_wanted = message.route->give_back(parts_.clock.now());
   finish(message, Release{});
+  parts_.room.on_room();  // it has left the buffer
   if (room_was_wanted) parts_.room.on_limit_eased();
 }
 

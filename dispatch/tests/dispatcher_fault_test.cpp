@@ -26,7 +26,7 @@ class DispatcherFaultTest : public DispatcherTest {
   }
   /// Ends the pauses after failures until it holds.
   [[nodiscard]] bool wake_until(const std::function<bool()>& holds) {
-    return wait_until([&] {
+    return eventually([&] {
       dispatcher_->wake();
       return holds();
     });
@@ -60,7 +60,7 @@ TEST_F(DispatcherFaultTest, AClaimWhoseAnswerWasLostIsMadeGoodByItsLease) {
   enqueue(message("m"));
   fail("claim", Fault::after, 1);
   const auto ending = start({.lease = seconds{30}});
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().failed_store_calls == 1; }));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().failed_store_calls == 1; }));
   clock_.advance(seconds{30});
   ASSERT_TRUE(wake_until([&] { return record("m").status == Status::done; }));
   EXPECT_EQ(record("m").history.lapses, 1);
@@ -149,10 +149,10 @@ TEST_F(DispatcherFaultTest, OneBadSettlementDoesNotHoldUpTheOthers) {
                                              logger_, *observer_, clock_);
   const Ending ending(*this);
   dispatcher_->start();
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().running == 20; }));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().running == 20; }));
   gate_.open();
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().handled == 19; }));
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().given_up == 1; }));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().handled == 19; }));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().given_up == 1; }));
   EXPECT_EQ(record("m7").status, Status::processing);
   EXPECT_TRUE(logger_.contains("message_id=m7 reason=a row contradicts itself"));
 }
@@ -169,7 +169,7 @@ TEST_F(DispatcherFaultTest, AFailingExtensionIsRepeatedInTheNextRound) {
   advance(seconds{10});
   ASSERT_TRUE(probe_.wait_for_calls("extend", 1));
   advance(seconds{5});
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().lease_extensions >= 1; }));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().lease_extensions >= 1; }));
   gate_.open();
   EXPECT_TRUE(wait_for_status("m", Status::done));
 }

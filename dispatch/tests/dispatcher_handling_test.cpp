@@ -117,7 +117,7 @@ TEST_F(DispatcherHandlingTest, APermanentFailureIsDeadAtOnce) {
   ASSERT_TRUE(wait_for_status("m", Status::dead));
   EXPECT_EQ(record("m").history.last_error, "no such customer");
   EXPECT_EQ(record("m").history.attempt, 0);
-  EXPECT_TRUE(wait_until([&] { return dispatcher_->stats().dead == 1; }));
+  EXPECT_TRUE(eventually([&] { return dispatcher_->stats().dead == 1; }));
 }
 
 TEST_F(DispatcherHandlingTest, AnyOtherExceptionIsRetriedByThePolicyOfTheTopic) {
@@ -130,13 +130,13 @@ TEST_F(DispatcherHandlingTest, AnyOtherExceptionIsRetriedByThePolicyOfTheTopic) 
   enqueue(message("default"));
   enqueue(message("quick", "quick.one"));
   const auto ending = start({.retries = retries});
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().retried == 2; }));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().retried == 2; }));
   EXPECT_EQ(record("default").eligible_at, clock_.now() + seconds{2});
   EXPECT_EQ(record("quick").eligible_at, clock_.now() + Duration{7});
   EXPECT_EQ(record("default").history.attempt, 1);
   EXPECT_EQ(record("default").history.last_error, "connection refused");
   advance(seconds{2});
-  ASSERT_TRUE(wait_until([&] { return record("default").history.attempt == 2; }));
+  ASSERT_TRUE(eventually([&] { return record("default").history.attempt == 2; }));
   EXPECT_EQ(record("default").eligible_at, clock_.now() + seconds{4});
 }
 
@@ -151,7 +151,7 @@ TEST_F(DispatcherHandlingTest, DeadAfterTheLastAttemptThatThePolicyAllows) {
   const auto ending =
       start({.retries = RetryPolicies({.backoff = FixedDelay{seconds{1}}, .max_attempts = 3})});
   for (int attempt = 1; attempt < 3; ++attempt) {
-    ASSERT_TRUE(wait_until([&] { return record("m").history.attempt == attempt; }));
+    ASSERT_TRUE(eventually([&] { return record("m").history.attempt == attempt; }));
     advance(seconds{1});
   }
   ASSERT_TRUE(wait_for_status("m", Status::dead));
@@ -169,7 +169,7 @@ TEST_F(DispatcherHandlingTest, PolicyMayGiveUpByAge) {
       {.retries = RetryPolicies(
            {.backoff = FixedDelay{seconds{1}}, .max_attempts = 2, .give_up_after = seconds{5}})});
   for (int attempt = 1; attempt <= 5; ++attempt) {
-    ASSERT_TRUE(wait_until([&] { return record("m").history.attempt == attempt; }));
+    ASSERT_TRUE(eventually([&] { return record("m").history.attempt == attempt; }));
     advance(seconds{1});
   }
   ASSERT_TRUE(wait_for_status("m", Status::dead));
@@ -183,7 +183,7 @@ TEST_F(DispatcherHandlingTest, RetryAfterSetsTheDelayAndCountsAnAttempt) {
   });
   enqueue(message("m"));
   const auto ending = start({.retries = RetryPolicies({.max_attempts = 2})});
-  ASSERT_TRUE(wait_until([&] { return record("m").history.attempt == 1; }));
+  ASSERT_TRUE(eventually([&] { return record("m").history.attempt == 1; }));
   EXPECT_EQ(record("m").eligible_at, clock_.now() + seconds{90});
   EXPECT_EQ(record("m").history.last_error, "too many requests");
   advance(seconds{90});
@@ -195,7 +195,7 @@ TEST_F(DispatcherHandlingTest, WhatIsNoStdExceptionIsCaughtToo) {
   handlers_.on("order.created", [](const ClaimedMessage&, HandlerContext&) { throw 42; });
   enqueue(message("m"));
   const auto ending = start();
-  ASSERT_TRUE(wait_until([&] { return record("m").history.attempt == 1; }));
+  ASSERT_TRUE(eventually([&] { return record("m").history.attempt == 1; }));
   EXPECT_EQ(record("m").history.last_error, "an exception that is not a std::exception");
   EXPECT_TRUE(logger_.contains("type=int"));
 }
@@ -216,7 +216,7 @@ TEST_F(DispatcherHandlingTest, WithoutHandlerItWarnsAndAbandons) {
   RecordProperty("requirement", "IBX-074,R-19");
   enqueue(message("m", "unknown"));
   const auto ending = start();
-  ASSERT_TRUE(wait_until([&] { return record("m").history.attempt == 1; }));
+  ASSERT_TRUE(eventually([&] { return record("m").history.attempt == 1; }));
   EXPECT_EQ(record("m").history.last_error, "no handler for topic unknown");
   EXPECT_TRUE(logger_.contains(
       "warning no handler for topic store=inbox topic=unknown source=shop message_id=m"));

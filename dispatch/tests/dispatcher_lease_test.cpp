@@ -29,10 +29,10 @@ TEST_F(DispatcherLeaseTest, LeasesOfRunningAndWaitingMessagesAreExtended) {
   enqueue_many(3);
   const auto ending = start({.workers = 1, .lease = seconds{30}});
   ASSERT_TRUE(wait_for_begun(1));
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().buffered == 2; }));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().buffered == 2; }));
   for (int i = 1; i <= 6; ++i) {
     advance(seconds{10});
-    ASSERT_TRUE(wait_until([&] {
+    ASSERT_TRUE(eventually([&] {
       return dispatcher_->stats().lease_extensions >= static_cast<std::uint64_t>(3 * i);
     }));
   }
@@ -92,7 +92,7 @@ TEST_F(DispatcherLeaseTest, AHandlerIsToldThatItsLeaseIsLost) {
   queue().mark({.key = {"shop", "m"}, .as = MarkAs::dead, .error = "by an operator"});
   advance(seconds{10});
   EXPECT_TRUE(told.wait_for(true));
-  EXPECT_TRUE(wait_until([&] { return dispatcher_->stats().leases_lost == 1; }));
+  EXPECT_TRUE(eventually([&] { return dispatcher_->stats().leases_lost == 1; }));
   EXPECT_TRUE(logger_.wait_for("warning lease lost store=inbox source=shop message_id=m"));
   EXPECT_TRUE(dispatcher_->stop().complete());
   EXPECT_EQ(record("m").status, Status::dead) << "the verdict of a lost lease has no effect";
@@ -103,7 +103,7 @@ TEST_F(DispatcherLeaseTest, TheStopTokenOfTheNextMessageIsFresh) {
   handlers_.on("order.*", [&](const ClaimedMessage& claimed, HandlerContext& context) {
     begun_.change([](auto& begun) { begun.emplace_back(); });
     if (claimed.message.key.message_id == "first") {
-      EXPECT_TRUE(wait_until([&] { return context.stop_token().stop_requested(); }));
+      EXPECT_TRUE(eventually([&] { return context.stop_token().stop_requested(); }));
     } else {
       EXPECT_FALSE(context.stop_token().stop_requested());
     }
@@ -124,11 +124,11 @@ TEST_F(DispatcherLeaseTest, AWaitingMessageWhoseLeaseWasLostIsNeverRun) {
   enqueue_many(3);
   const auto ending = start({.workers = 1, .lease = seconds{30}});
   ASSERT_TRUE(wait_for_begun(1));
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().buffered == 2; }));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().buffered == 2; }));
   queue().mark({.key = {"shop", "m1"}, .as = MarkAs::processed});
   advance(seconds{10});
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().leases_lost == 1; }));
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().buffered == 1; }));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().leases_lost == 1; }));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().buffered == 1; }));
   gate_.open();
   EXPECT_TRUE(wait_for_status("m2", Status::done));
   EXPECT_EQ(begun_.get().size(), 2U);
@@ -137,7 +137,7 @@ TEST_F(DispatcherLeaseTest, AWaitingMessageWhoseLeaseWasLostIsNeverRun) {
 TEST_F(DispatcherLeaseTest, AnInterruptedHandlerCountsNoAttempt) {
   handlers_.on("order.*", [&](const ClaimedMessage&, HandlerContext& context) {
     begun_.change([](auto& begun) { begun.emplace_back(); });
-    EXPECT_TRUE(wait_until([&] { return context.stop_token().stop_requested(); }));
+    EXPECT_TRUE(eventually([&] { return context.stop_token().stop_requested(); }));
     throw std::runtime_error("told to stop");
   });
   enqueue(message("m"));
@@ -162,7 +162,7 @@ class DispatcherRedeliveryTest : public DispatcherLeaseTest {
     const int deliveries = record("m").history.deliveries;
     queue().mark({.key = {"shop", "m"}, .as = MarkAs::processing});
     dispatcher_->wake();
-    ASSERT_TRUE(wait_until([&] { return record("m").history.deliveries == deliveries + 1; }));
+    ASSERT_TRUE(eventually([&] { return record("m").history.deliveries == deliveries + 1; }));
     // The next claim begins when the dispatcher has taken note of what this one brought.
     const int claims = probe_.calls("claim");
     dispatcher_->wake();
@@ -189,7 +189,7 @@ TEST_F(DispatcherRedeliveryTest, TheLeaseOfTheLaterDeliveryIsKept) {
   for (int i = 0; i < 6; ++i) {
     const auto before = dispatcher_->stats().lease_extensions;
     advance(seconds{10});
-    ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().lease_extensions > before; }));
+    ASSERT_TRUE(eventually([&] { return dispatcher_->stats().lease_extensions > before; }));
   }
   EXPECT_TRUE(queue().claim({.owner = stranger_}).empty());
   EXPECT_EQ(dispatcher_->stats().leases_lost, 0U);

@@ -99,7 +99,7 @@ TEST_F(DispatcherLimitsTest, TheBufferIsBoundedByCount) {
   enqueue_many(100);
   const auto ending = start({.workers = 1, .batch_size = 10});
   ASSERT_TRUE(running_.wait_for(1));
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().buffered >= 10; }));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().buffered >= 10; }));
   EXPECT_LE(dispatcher_->stats().buffered, 20U);
   EXPECT_GE(left("order.*"), 100U - 21U);
 }
@@ -108,7 +108,7 @@ TEST_F(DispatcherLimitsTest, OneMessageMayBeBufferedWhenThatIsAllThatIsAllowed) 
   on("order.*");
   enqueue_many(30);
   const auto ending = start({.workers = 1, .batch_size = 10, .max_buffered = 1});
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().buffered == 1; }));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().buffered == 1; }));
   gate_.open();
   EXPECT_TRUE(ended_.wait_for(30));
 }
@@ -124,7 +124,7 @@ TEST_F(DispatcherLimitsTest, TheBufferIsBoundedByBytes) {
   queue().enqueue(messages);
   const auto ending = start({.workers = 1, .batch_size = 50, .buffer_bytes = 10'000});
   ASSERT_TRUE(running_.wait_for(1));
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().buffered >= 9; }));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().buffered >= 9; }));
   EXPECT_LE(dispatcher_->stats().buffered, 9U);
   gate_.open();
   EXPECT_TRUE(ended_.wait_for(30));
@@ -140,10 +140,10 @@ TEST_F(DispatcherLimitsTest, PauseReleasesWhatWaitsAndStartsNothing) {
     return testing::Fault::none;
   });
   const auto ending = start({.workers = 1});
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().buffered == 4; }));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().buffered == 4; }));
   dispatcher_->pause();
   after_the_claim.open();
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().released == 4; }));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().released == 4; }));
   gate_.open();
   ASSERT_TRUE(ended_.wait_for(1));
   dispatcher_->wake();

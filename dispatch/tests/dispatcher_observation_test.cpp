@@ -75,7 +75,7 @@ TEST_F(DispatcherObservationTest, NoLineCarriesAPayloadOrAnotherHeader) {
   enqueue(message("dead", "order.dead"));
   enqueue(message("unknown", "unknown"));
   const auto ending = start();
-  ASSERT_TRUE(wait_until([&] {
+  ASSERT_TRUE(eventually([&] {
     const RunningStats stats = dispatcher_->stats();
     return stats.retried == 2 && stats.dead == 1;
   }));
@@ -108,7 +108,7 @@ TEST_F(DispatcherObservationTest, StatsTellLatencyDurationThroughputAndBatches) 
   enqueue(message("dead", "order.failing"));
   clock_.advance(Duration{250});
   const auto ending = start({.batch_size = 20});
-  ASSERT_TRUE(wait_until([&] {
+  ASSERT_TRUE(eventually([&] {
     const RunningStats stats = dispatcher_->stats();
     return stats.handled == 100 && stats.retried == 1 && stats.dead == 1;
   }));

@@ -194,7 +194,7 @@ TEST_F(DispatcherOfferTest, StatisticsCountWhatIsHandedOverAsAClaim) {
   const RunningStats before = dispatcher_->stats();
   offering_.enqueue(std::vector{message("a"), message("b"), message("c")});
   ASSERT_TRUE(wait_for_handled(3));
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().handled == 3; }));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().handled == 3; }));
   const RunningStats after = dispatcher_->stats();
   // A worker that made room may have had it look once more, in vain.
   EXPECT_EQ(after.claims - after.empty_claims, before.claims - before.empty_claims + 1);
@@ -311,7 +311,7 @@ TEST_F(DispatcherOfferTest, WhatIsHandedOverWhileItIsPausedIsReleased) {
     dispatcher_->pause("order.*");
     commit_.open();
   }
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().released == 1; }));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().released == 1; }));
   EXPECT_TRUE(handled_.get().empty());
   EXPECT_FALSE(record("m").lease);
   dispatcher_->resume("order.*");
@@ -325,7 +325,7 @@ TEST_F(DispatcherOfferTest, PausedOneLeavesNoOffer) {
   dispatcher_->pause();
   // It is withdrawn when the claim loop has woken: until then what is handed over is released.
   int number = 0;
-  ASSERT_TRUE(wait_until([&] {
+  ASSERT_TRUE(eventually([&] {
     const int before = offering_.handed_over();
     offering_.enqueue(message(std::to_string(number++)));
     return offering_.handed_over() == before;
@@ -405,7 +405,7 @@ TEST_F(DispatcherOfferTest, ManyEnqueuersAndStopsLoseNothing) {
     }
   }
   ASSERT_TRUE(wait_for_handled(std::size_t{kThreads} * kEach));
-  ASSERT_TRUE(wait_until([&] {
+  ASSERT_TRUE(eventually([&] {
     return store_.inbox_operator().count({.statuses = {Status::done}}) ==
            std::size_t{kThreads} * kEach;
   }));

@@ -35,7 +35,7 @@ TEST_F(DispatcherStopTest, TheLongestTimeThereIsIsNotMistakenForNone) {
   const auto ending = start({.workers = 1});
   ASSERT_TRUE(begun_.wait_for(1));
   std::jthread opener([&] {
-    EXPECT_TRUE(wait_until([&] { return dispatcher_->stats().running == 1; }));
+    EXPECT_TRUE(eventually([&] { return dispatcher_->stats().running == 1; }));
     gate_.open();
   });
   EXPECT_TRUE(dispatcher_->stop({.finish_within = Duration::max()}).complete());
@@ -47,7 +47,7 @@ TEST_F(DispatcherStopTest, WhatRunsIsFinishedAndWhatWaitsIsReleased) {
   enqueue_many(5);
   const auto ending = start({.workers = 2});
   ASSERT_TRUE(begun_.wait_for(2));
-  ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().buffered == 3; }));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().buffered == 3; }));
   const StopResult first = dispatcher_->stop(kAtOnce);
   EXPECT_EQ(first.still_running, 2U);
   EXPECT_FALSE(first.complete());
@@ -68,7 +68,7 @@ TEST_F(DispatcherStopTest, EveryVerdictGivenIsRecordedBeforeStopReturns) {
   handlers_.on("order.*", [&](const ClaimedMessage&, HandlerContext&) { ++handled; });
   enqueue_many(2'000);
   const auto ending = start({.workers = 4});
-  ASSERT_TRUE(wait_until([&] { return handled > 500; }));
+  ASSERT_TRUE(eventually([&] { return handled > 500; }));
   ASSERT_TRUE(dispatcher_->stop().complete());
   const auto stats = dispatcher_->stats();
   EXPECT_EQ(stats.handled, static_cast<std::uint64_t>(handled));
@@ -79,7 +79,7 @@ TEST_F(DispatcherStopTest, EveryVerdictGivenIsRecordedBeforeStopReturns) {
 TEST_F(DispatcherStopTest, TheTokenIsRequestedWhenTheTimeIsOver) {
   handlers_.on("order.*", [&](const ClaimedMessage&, HandlerContext& context) {
     begun_.change([](int& begun) { ++begun; });
-    EXPECT_TRUE(wait_until([&] { return context.stop_token().stop_requested(); }));
+    EXPECT_TRUE(eventually([&] { return context.stop_token().stop_requested(); }));
     EXPECT_FALSE(context.lease_lost());
   });
   enqueue(message("m"));
@@ -112,7 +112,7 @@ TEST_F(DispatcherStopTest, TheLeaseOfAStragglerIsKept) {
   EXPECT_FALSE(dispatcher_->stop(kAtOnce).complete());
   for (std::uint64_t i = 1; i <= 5; ++i) {
     advance(seconds{10});
-    ASSERT_TRUE(wait_until([&] { return dispatcher_->stats().lease_extensions >= i; }));
+    ASSERT_TRUE(eventually([&] { return dispatcher_->stats().lease_extensions >= i; }));
   }
   gate_.open();
   EXPECT_TRUE(wait_for_status("m", Status::done));
@@ -202,7 +202,7 @@ TEST_F(DispatcherStopTest, StartAndStopUnderLoadLoseNothing) {
     settled += dispatcher.stats().handled;
   }
   const auto ending = start();
-  ASSERT_TRUE(wait_until([&] { return settled + dispatcher_->stats().handled == kMessages; }));
+  ASSERT_TRUE(eventually([&] { return settled + dispatcher_->stats().handled == kMessages; }));
   EXPECT_EQ(handled, static_cast<int>(kMessages)) << "none was lost, none came twice";
 }
 

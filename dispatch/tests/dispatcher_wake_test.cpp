@@ -176,7 +176,7 @@ TEST_F(DispatcherWakeTest, ItReapsAtItsOwnInterval) {
   advance(seconds{59});
   EXPECT_EQ(probe_.calls("reap"), 0);
   advance(seconds{1});
-  EXPECT_TRUE(wait_until([&] { return !record("m").lease; }));
+  EXPECT_TRUE(eventually([&] { return !record("m").lease; }));
   EXPECT_TRUE(logger_.wait_for("info leases reaped store=inbox released=1"));
   advance(seconds{60});
   EXPECT_TRUE(probe_.wait_for_calls("reap", 2));

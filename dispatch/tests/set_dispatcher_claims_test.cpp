@@ -88,7 +88,7 @@ TEST_F(SetDispatcherClaimsTest, ALimitThatEasesDuringTheLastClaimIsNotMissed) {
   enqueue("b", "m1", "limited");
   ASSERT_TRUE(claims.wait_for(true));
   first_may_end.open();
-  ASSERT_TRUE(wait_until([&] { return status("a", "m1") == Status::done; }));
+  ASSERT_TRUE(eventually([&] { return status("a", "m1") == Status::done; }));
   gate_.open();
   EXPECT_TRUE(wait_for_handled(2));
 }
@@ -107,7 +107,7 @@ TEST_F(SetDispatcherClaimsTest, AfterAFailureItAsksBeforeItClaims) {
   enqueue("a", "m1");
   note_stores();
   const auto ending = start(no_polls());
-  ASSERT_TRUE(wait_for_handled(1));
+  ASSERT_TRUE(holds_in_time([&] { return handled() == "a"; }));
   const std::vector<std::string> all = calls.get();
   const std::vector<std::string> first(all.begin(), all.begin() + 3);
   EXPECT_EQ(first, (std::vector<std::string>{"claim", "next_due", "claim"}));

@@ -15,6 +15,7 @@
 #include "dispatcher_fixture.hpp"
 #include "oncebox/dispatch/set_dispatcher.hpp"
 #include "oncebox/driver/forwarding_store.hpp"
+#include "oncebox/testing/manual_clock.hpp"
 
 namespace oncebox {
 
@@ -82,6 +83,15 @@ class SetDispatcherTest : public ::testing::Test {
   [[nodiscard]] bool wait_for_handled(std::size_t count) {
     return handled_.wait([&](const auto& all) { return all.size() >= count; });
   }
+  /// Lets time pass, little by little, until it holds.
+  template <class Condition>
+  [[nodiscard]] bool holds_in_time(Condition holds) {
+    return eventually([&] {
+      if (holds()) return true;
+      clock_.advance(Duration{1});
+      return false;
+    });
+  }
   [[nodiscard]] std::string handled() const {
     std::string text;
     for (const std::string& store : handled_.get()) text += store;
@@ -90,14 +100,6 @@ class SetDispatcherTest : public ::testing::Test {
   [[nodiscard]] std::optional<Status> status(const std::string& name, const std::string& id) {
     const auto record = store(name).queue().find(MessageKey{"shop", id});
     return record ? std::optional(record->status) : std::nullopt;
-  }
-  [[nodiscard]] static bool wait_until(const std::function<bool()>& holds) {
-    const auto give_up = std::chrono::steady_clock::now() + kPatience;
-    while (!holds()) {
-      if (std::chrono::steady_clock::now() > give_up) return false;
-      std::this_thread::yield();
-    }
-    return true;
   }
 
   Ending start(const SetDispatcherOptions& options = {},
@@ -118,7 +120,7 @@ class SetDispatcherTest : public ::testing::Test {
             .calls_per_server = 1};
   }
 
-  testing::FakeClock clock_;
+  testing::ManualClock clock_;
   RecordingLogger logger_;
   Observer observer_;
   Gate gate_;

@@ -97,22 +97,28 @@ void Link::begin_work(const std::string& store, std::string_view name) {
   if (++state.under_way[std::string(kind_of(name))] > 1) {
     world_.violate("two at a time {} {}", kind_of(name), store);
   }
-  work.counts_as_trouble = state.is_in_trouble;
-  if (!work.counts_as_trouble) return;
-  if (++in_trouble_under_way_ > std::max<std::size_t>(most_calls_ / 2, 1)) {
-    world_.violate("{} calls are under way to stores of {} that fail", in_trouble_under_way_,
-                   server_);
+  if (!state.is_in_trouble) return;
+  if (const std::size_t calls = calls_in_trouble();
+      calls > std::max<std::size_t>(most_calls_ / 2, 1)) {
+    world_.violate("{} calls are under way to stores of {} that fail", calls, server_);
   }
+}
+
+std::size_t Link::calls_in_trouble() const {
+  std::size_t calls = 0;
+  for (const auto& [store, state] : stores_) {
+    if (!state.is_in_trouble) continue;
+    for (const auto& [kind, under_way] : state.under_way) calls += under_way;
+  }
+  return calls;
 }
 
 void Link::on_work_ended() {
   const World::Work& work = world_.work();
-  if (!work.has_called) return;
   State& state = stores_[work.store];
   const std::string_view kind = kind_of(work.call);
   --under_way_;
   --state.under_way[std::string(kind)];
-  if (work.counts_as_trouble) --in_trouble_under_way_;
   if (kind == "keep") return;
   state.is_in_trouble = work.has_failed && counts_trouble_ && !state.is_removed;
   (kind == "claim" ? state.has_failed_to_claim : state.has_failed_to_settle) = work.has_failed;

@@ -76,7 +76,7 @@ class Link {
 
   // Work is what one thread does for a store: a call, or several that belong together.
 
-  /// The work of the fiber that runs has ended.
+  /// The work of the fiber that runs, which has called a store, has ended.
   void on_work_ended();
   [[nodiscard]] std::size_t works_under_way() const noexcept { return under_way_; }
   [[nodiscard]] bool is_under_way(const std::string& store, std::string_view kind) const;
@@ -95,6 +95,7 @@ class Link {
   };
 
   void begin_work(const std::string& store, std::string_view name);
+  [[nodiscard]] std::size_t calls_in_trouble() const;
   void travel();
   [[nodiscard]] bool fails(std::string_view name);
 
@@ -105,7 +106,6 @@ class Link {
   Weather weather_;
   bool counts_trouble_ = true;
   std::size_t under_way_ = 0;
-  std::size_t in_trouble_under_way_ = 0;
   std::map<std::string, State> stores_;
 };
 

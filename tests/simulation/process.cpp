@@ -88,9 +88,8 @@ Process::Process(World& world, Ledger& ledger, std::string name, std::uint64_t n
       selection_(selection_of(world)),
       routes_(handlers(), options_.dispatcher.no_handler, world.clock().now()),
       ready_(*options_.dispatcher.max_buffered),
-      scheduler_(std::make_shared<dispatcher::SetScheduler>(
-          dispatcher::SetScheduler::Parts{options_, routes_, ready_, *selection_, counters_,
-                                          logger_, observer_, world.clock(), false})),
+      scheduler_(std::make_shared<dispatcher::SetScheduler>(dispatcher::SetScheduler::Parts{
+          options_, routes_, ready_, *selection_, counters_, logger_, observer_, world.clock()})),
       calls_({*options_.dispatcher.retries, options_.dispatcher.no_handler,
               options_.dispatcher.max_deliveries, world.random().next()},
              logger_, world.clock()),
@@ -98,6 +97,11 @@ Process::Process(World& world, Ledger& ledger, std::string name, std::uint64_t n
       admission_({routes_, *scheduler_, ready_, workers_, calls_, world.clock()}) {
   scheduler_->start_without_threads({workers_, admission_});
   add_workers();
+  constexpr std::size_t kMostServers = 8;
+  actors_.push_back(world_.add({.name = name_ + " calls",
+                                .width = options_.calls_per_server * kMostServers,
+                                .act = [this] { return run_call(); },
+                                .next_change = [this] { return scheduler_->next_change(); }}));
 }
 
 Process::~Process() = default;
@@ -120,16 +124,14 @@ Link& Process::link_to(const std::string& server) {
   auto& link = links_[server];
   if (link) return *link;
   link = std::make_unique<Link>(world_, server, options_.calls_per_server, planted_);
-  const auto act = [this, &to = *link] {
-    const bool has_run = scheduler_->run_next(to.server());
-    if (has_run) to.on_work_ended();
-    return has_run;
-  };
-  actors_.push_back(world_.add({.name = name_ + " " + server,
-                                .width = options_.calls_per_server,
-                                .act = act,
-                                .next_change = [this] { return scheduler_->next_change(); }}));
   return *link;
+}
+
+bool Process::run_call() {
+  if (!scheduler_->run_next()) return false;
+  const World::Work& work = world_.work();
+  if (work.has_called) link_to(stores_.at(work.store).backend->server).on_work_ended();
+  return true;
 }
 
 // Stores that come and go -----------------------------------------------------------------------
@@ -280,7 +282,7 @@ void Process::run_stop(const StopOptions& options) {
   for (const auto& actor : actors_) actor->is_over = true;
   world_.wait(std::chrono::hours{24}, is_idle);
   for (auto& [name, opened] : stores_) opened.member = nullptr;
-  scheduler_->stop_threads();
+  scheduler_->stop();
   for (const auto& [name, opened] : stores_) {
     if (!opened.whole.expired()) world_.violate("{} has stopped, and holds {}", name_, name);
   }

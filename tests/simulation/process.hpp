@@ -82,6 +82,7 @@ class Process {
   void run_stop(const StopOptions& options);
   void add_workers();
   bool run_worker();
+  bool run_call();
 
   [[nodiscard]] bool is_well(const Opened& opened);
   [[nodiscard]] bool is_due_to_be_claimed(const MessageRecord& record) const;

@@ -66,7 +66,6 @@ class World {
   /// What is kept for the fiber that runs, from the beginning of its work to the end.
   struct Work {
     bool has_called = false;  ///< a store
-    bool counts_as_trouble = false;
     bool has_failed = false;  ///< the last call
     std::string call = {};    ///< of the store, the last one
     std::string store = {};

@@ -103,17 +103,8 @@ MessageRecord DispatcherTest::record(const std::string& id) {
 }
 
 // There is nothing to be told of a settlement by: the store is asked, between yields.
-bool DispatcherTest::wait_until(const std::function<bool()>& holds) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
-
 bool DispatcherTest::wait_for_status(const std::string& id, Status status) {
-  return wait_until([&] { return record(id).status == status; });
+  return eventually([&] { return record(id).status == status; });
 }
 
 DispatcherTest::Ending DispatcherTest::make_dispatcher(const DispatcherOptions& options) {

@@ -103,7 +103,6 @@ class DispatcherTest : public ::testing::Test {
   [[nodiscard]] MessageRecord record(const std::string& id);
   /// Waits until the store says so.
   [[nodiscard]] bool wait_for_status(const std::string& id, Status status);
-  [[nodiscard]] bool wait_until(const std::function<bool()>& holds);
 
   Ending make_dispatcher(const DispatcherOptions& options = {});
   Ending start(const DispatcherOptions& options = {});
