@@ -36,7 +36,7 @@ class BenchPostgresql {
     execute("DROP SCHEMA " + store.schema + " CASCADE");
   }
 
-  /// Does now what the server would else do while something is measured.
+  /// Does now what the server would otherwise do while something is measured.
   void settle_down(const std::string& database = "postgres") {
     execute("VACUUM ANALYZE", database);
     execute("CHECKPOINT", database);

@@ -104,8 +104,8 @@ HandlerCalls::Answer HandlerCalls::call(TransactionalHandler& handler,
 }
 
 // What the handler throws goes on to the caller. A failure of the store is none of the handler's:
-// the message is released, to be tried again without counting an attempt. After a lost answer to
-// the commit, too: then the release has an effect only if nothing was committed.
+// the message is released, to be tried again without counting an attempt. The same
+// after a lost answer to the commit: then the release has an effect only if nothing was committed.
 HandlerCalls::Answer HandlerCalls::call_in_transaction(TransactionalHandler& handler,
                                                        TransactionalQueue& transactions,
                                                        HandlerContext& context) {

@@ -54,7 +54,7 @@ TEST_F(DispatcherLeaseTest, LeasesAreKeptWhileALargeBacklogIsReaped) {
   }
   queue().enqueue(expiring);
   // Each step of the reaper takes a third of the lease; no claim does its work for it. The
-  // machine's own time counts, too: it must not reap by that before the message is held.
+  // machine's own time counts as well: it must not reap by that before the message is held.
   std::atomic<int> claims = 0;
   std::atomic<int> reaps = 0;
   probe_.set_plan([&](std::string_view call) {

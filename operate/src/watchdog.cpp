@@ -206,7 +206,7 @@ class Watchdog::Impl {
       const detail::Lock watch_lock(watch->mutex);
       if (watch->health) report.stores.push_back({name, *watch->health});
       std::vector<Finding> findings = watch->findings.all();
-      // Found by the caller's thread, too: all threads of the watchdog may hang.
+      // The caller's thread looks as well: all threads of the watchdog may hang.
       if (hangs(*watch, now) && std::ranges::none_of(findings, is_about_answering)) {
         const Symptom symptom = hanging_since(now - hangs_after());
         findings.push_back({symptom.code, name, {}, {}, symptom.since, symptom.detail});

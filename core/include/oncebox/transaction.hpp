@@ -58,7 +58,7 @@ class TransactionalQueue {
 
   /// Runs `work` in a transaction, acknowledges the delivery in it, and commits. `settled` means
   /// that all of it has happened. With any other outcome, and when it throws, none of it has, and
-  /// the delivery is as it was; so after `superseded`, too: what was done with older content has no
+  /// the delivery is as it was; also after `superseded`: what was done with older content has no
   /// effect. Throws what `work` throws. After `outcome_unknown` the delivery is to be released:
   /// that has an effect only if nothing was committed.
   ///

@@ -134,7 +134,7 @@ TEST_P(KeysVerdictConformance, UnknownKeyIsCreatedProcessed) {
                            .result = "result"};
   EXPECT_EQ(key_record("a"), expected);
   EXPECT_EQ(complete("b", LeaseId::generate(now())), CompleteOutcome::processed)
-      << "with a lease id, too: the work was done, and the key was forgotten meanwhile";
+      << "with a lease id as well: the work was done, and the key was forgotten meanwhile";
   EXPECT_TRUE(keys().is_processed("b"));
 }
 

@@ -47,7 +47,7 @@ void Announcer::soon() {
 bool Announcer::wait_for_turn() {
   while (!is_pending_ && !is_stopped_) wake_.wait(mutex_);
   while (!is_stopped_ && wake_.wait_until(mutex_, last_ + kInterval)) continue;
-  // The last announcement goes out at the end, too: what it tells of was committed.
+  // The last announcement goes out at the end as well: what it tells of was committed.
   return is_pending_;
 }
 

@@ -36,7 +36,7 @@ class ArrayValue {
   void add(std::int32_t value);
   void add(std::int64_t value);
   void add(std::string_view bytes);                            ///< text or bytea
-  void add(const char* text) { add(std::string_view(text)); }  // would else be a boolean
+  void add(const char* text) { add(std::string_view(text)); }  // otherwise a boolean
   void add(const Uuid::Bytes& uuid);
   void add(TimePoint time);
   template <class T>
