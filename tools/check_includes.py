@@ -5,6 +5,10 @@ A module is a folder with include/oncebox/ in it, or internal/oncebox/ for heade
 installed. MAY_INCLUDE says which modules its headers and sources may include; tests may include
 more. A public header includes only the standard library and oncebox/, so that a user never needs a
 client library's headers, and no internal header, which no user has.
+
+A header that others may include names the standard headers of what it uses itself: builds that
+compile many files as one do not show when it leans on another file. (`./dev lint` compiles each
+header alone.)
 """
 
 import fnmatch
@@ -46,6 +50,56 @@ STORES_TESTED_WITH_OTHERS = {"stores/open", "stores/http"}
 
 # Made of GoogleTest, and never installed.
 TEST_ONLY_MODULES = {"stores/conformance"}
+
+# <header>: names of namespace std for which a header has to include it.
+STANDARD_NAMES = {
+    "array": "array",
+    "atomic": "atomic",
+    "chrono": "chrono",
+    "condition_variable": "condition_variable condition_variable_any",
+    "cstddef": "byte ptrdiff_t size_t",
+    "cstdint": "int16_t int32_t int64_t int8_t uint16_t uint32_t uint64_t uint8_t uintptr_t",
+    "deque": "deque",
+    "exception": "current_exception exception exception_ptr rethrow_exception",
+    "filesystem": "filesystem",
+    "functional": "function less greater hash reference_wrapper",
+    "initializer_list": "initializer_list",
+    "iosfwd": "ostream",
+    "limits": "numeric_limits",
+    "list": "list",
+    "map": "map multimap",
+    "memory": "enable_shared_from_this make_shared make_unique shared_ptr unique_ptr weak_ptr",
+    "mutex": "lock_guard mutex once_flag scoped_lock unique_lock",
+    "optional": "nullopt optional",
+    "queue": "priority_queue queue",
+    "random": "mt19937 mt19937_64 random_device",
+    "set": "multiset set",
+    "shared_mutex": "shared_lock shared_mutex",
+    "span": "span",
+    "stdexcept": "invalid_argument logic_error out_of_range runtime_error",
+    "stop_token": "stop_callback stop_source stop_token",
+    "string": "string to_string",
+    "string_view": "string_view",
+    "thread": "jthread this_thread thread",
+    "tuple": "tie tuple",
+    "type_traits": "invoke_result_t is_invocable_v is_same_v remove_cvref_t",
+    "unordered_map": "unordered_map",
+    "unordered_set": "unordered_set",
+    "utility": "exchange forward move pair swap",
+    "variant": "get_if holds_alternative monostate variant visit",
+    "vector": "vector",
+}
+HEADER_OF_NAME = {
+    name: header for header, names in STANDARD_NAMES.items() for name in names.split()
+}
+# Headers that stand for another one, because they contain it.
+CONTAINED = {
+    "exception": {"stdexcept"},
+    "iosfwd": {"ostream", "iostream"},
+    "string_view": {"string"},
+}
+STANDARD_USE = re.compile(r"\bstd::(\w+)")
+COMMENT = re.compile(r"//[^\n]*")
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
 STANDARD_HEADER = re.compile(r"[a-z_0-9]+")
@@ -129,12 +183,29 @@ def check_file(path, text, owners, internal):
                 )
 
 
+def check_standard_names(path, text):
+    """Yields what a header uses of the standard library without including it."""
+    included = {name for bracket, name in INCLUDE.findall(text) if bracket == "<"}
+    missing = {}
+    code = COMMENT.sub(lambda comment: " " * len(comment.group()), text)
+    for use in STANDARD_USE.finditer(code):
+        header = HEADER_OF_NAME.get(use.group(1))
+        if header and not included & ({header} | CONTAINED.get(header, set())):
+            missing.setdefault(header, use)
+    for header, use in missing.items():
+        where = f"{path}:{project_files.line_of(text, use.start())}"
+        yield f"{where}: uses {use.group()} and does not include <{header}>"
+
+
 def check(root):
     """Yields every include that breaks the direction of dependencies."""
     owners, internal = find_modules(root)
     for file in project_files.find_files(root, ".hpp", ".cpp"):
         path = file.relative_to(root).as_posix()
-        yield from check_file(path, file.read_text(encoding="utf-8"), owners, internal)
+        text = file.read_text(encoding="utf-8")
+        yield from check_file(path, text, owners, internal)
+        if re.search(r"/(include|internal)/oncebox/.*hpp$", path):
+            yield from check_standard_names(path, text)
 
 
 if __name__ == "__main__":

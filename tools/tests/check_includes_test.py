@@ -45,6 +45,18 @@ class CheckIncludes(SampleTree):
         self.write("stores/redis/include/oncebox/redis/raw.hpp", '#include "row.hpp"\n')
         self.assert_finds(check_includes.check, "a public header includes only")
 
+    def test_finds_a_header_that_leans_on_another_for_the_standard_library(self):
+        text = '#include <vector>\n// std::map\nstd::vector<std::string> names();\n'
+        self.write("core/include/oncebox/names.hpp", text)
+        self.assert_finds(
+            check_includes.check, "names.hpp:3: uses std::string and does not include <string>"
+        )
+
+    def test_passes_a_header_that_names_what_it_uses(self):
+        self.write("core/include/oncebox/a.hpp", "#include <string>\nstd::string_view a();\n")
+        self.write("core/src/a.cpp", "std::vector<int> numbers;\n")
+        self.assert_passes(check_includes.check)
+
     def test_finds_conformance_outside_tests(self):
         self.write("stores/redis/src/a.cpp", '#include "oncebox/conformance/harness.hpp"\n')
         self.assert_finds(check_includes.check, "is for tests only")

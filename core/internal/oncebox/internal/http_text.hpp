@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <string_view>
 
 /// Texts as HTTP compares them: the case of ASCII letters does not count, nor do blanks around.

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <cstddef>
+#include <iosfwd>
 
 #include <functional>
 #include <memory>
