@@ -17,10 +17,10 @@
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/dispatch/set_dispatcher.hpp"
 #include "oncebox/dispatch/store_selection.hpp"
-#include "oncebox/engine/backoff.hpp"
 #include "oncebox/engine/claim_cycle.hpp"
 #include "oncebox/engine/store_calls.hpp"
 #include "oncebox/fleet/store_set.hpp"
+#include "oncebox/internal/backoff.hpp"
 #include "oncebox/observer.hpp"
 #include "routes.hpp"
 #include "store_lane.hpp"
@@ -190,7 +190,7 @@ class SetScheduler final : public RoomHints,
   bool is_started_ ONCEBOX_GUARDED_BY(mutex_) = false;  // all stores that were there are known
   bool is_stopping_ ONCEBOX_GUARDED_BY(mutex_) = false;
   std::vector<MemberStorePtr> without_lane_ ONCEBOX_GUARDED_BY(mutex_);  // and in the set
-  engine::Backoff put_off_pause_ ONCEBOX_GUARDED_BY(mutex_);
+  detail::Backoff put_off_pause_ ONCEBOX_GUARDED_BY(mutex_);
 
   detail::Mutex planning_mutex_;  // a plan and its reservation are one step
   bool limited_first_ ONCEBOX_GUARDED_BY(planning_mutex_) = false;

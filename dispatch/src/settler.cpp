@@ -13,7 +13,7 @@ namespace oncebox::dispatcher {
 
 namespace {
 
-constexpr engine::Backoff::Bounds kPauses{.first = Duration{50}, .longest = Duration{5'000}};
+constexpr detail::Backoff::Bounds kPauses{.first = Duration{50}, .longest = Duration{5'000}};
 
 // Anything but a plain refusal may pass: a lost connection, or no memory for the moment.
 bool may_succeed_later(const std::exception& failure) {

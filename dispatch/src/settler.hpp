@@ -10,7 +10,7 @@
 #include "counters.hpp"
 #include "in_flight.hpp"
 #include "oncebox/clock.hpp"
-#include "oncebox/engine/backoff.hpp"
+#include "oncebox/internal/backoff.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/observer.hpp"
 #include "oncebox/queue_store.hpp"
@@ -75,7 +75,7 @@ class Settler {
   std::vector<InFlight*> recorded_;
   std::vector<Settlement> settlements_;  // only ever grows: see `InFlightTable::address`
   std::size_t one_by_one_ = 0;           // so many of the first go alone, to find the bad one
-  engine::Backoff pause_;
+  detail::Backoff pause_;
   SteadyTime next_step_{};
 };
 

@@ -17,10 +17,10 @@
 #include "oncebox/detail/condition.hpp"
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/driver/store_url.hpp"
-#include "oncebox/engine/backoff.hpp"
 #include "oncebox/engine/closing.hpp"
 #include "oncebox/engine/exception_text.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/internal/backoff.hpp"
 #include "oncebox/limits.hpp"
 #include "store_openings.hpp"
 
@@ -237,7 +237,7 @@ class StoreSet::Impl {
   struct Member {
     std::string url;
     std::uint64_t id;       ///< no other has had it: a store may be gone, or moved, when it is open
-    engine::Backoff retry;  ///< the pause before it is tried again
+    detail::Backoff retry;  ///< the pause before it is tried again
     MemberStorePtr open = {};
     std::string failure = "it is being opened";
     bool is_opening = false;
@@ -246,7 +246,7 @@ class StoreSet::Impl {
     SteadyTime retry_at = SteadyTime::min();
   };
 
-  [[nodiscard]] engine::Backoff::Bounds retries() const {
+  [[nodiscard]] detail::Backoff::Bounds retries() const {
     return {.first = options_.first_retry, .longest = options_.max_retry};
   }
 
@@ -367,7 +367,7 @@ class StoreSet::Impl {
           // What is written from now on must not go to the old place.
           if (!is_new) let_go(known_one->second);
           members_.insert_or_assign(
-              name, Member{.url = url, .id = ++last_id_, .retry = engine::Backoff(retries())});
+              name, Member{.url = url, .id = ++last_id_, .retry = detail::Backoff(retries())});
         }
         for (auto at = members_.begin(); known == Known::all && at != members_.end();) {
           const auto here = at++;
@@ -536,7 +536,7 @@ class StoreSet::Impl {
   Health discovery_health_ ONCEBOX_GUARDED_BY(mutex_);
   std::atomic<bool> was_discovered_ = false;  // then the names are those of a discovery
   Duration refresh_in_ ONCEBOX_GUARDED_BY(mutex_);
-  engine::Backoff discovery_retry_ ONCEBOX_GUARDED_BY(mutex_);
+  detail::Backoff discovery_retry_ ONCEBOX_GUARDED_BY(mutex_);
   bool is_stopping_ ONCEBOX_GUARDED_BY(mutex_) = false;
 
   // One refresh at a time. The stores that it finds are opened beside it, also when it has ended.

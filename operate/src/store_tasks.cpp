@@ -18,7 +18,7 @@ namespace {
 /// is for others.
 constexpr int kRestPerStep = 4;
 constexpr Duration kShortestRest{1};
-constexpr engine::Backoff::Bounds kFailurePauses{std::chrono::seconds{1}, std::chrono::minutes{5}};
+constexpr detail::Backoff::Bounds kFailurePauses{std::chrono::seconds{1}, std::chrono::minutes{5}};
 constexpr std::size_t kStartingPlaces = 1'024;
 /// For those that hang, beside the ones that run well.
 constexpr std::size_t kMoreThreads = 64;
@@ -127,7 +127,7 @@ class StoreTasks::TasksOfStore {
   const std::shared_ptr<void> keep_alive_;
   std::vector<Entry> entries_;
   SteadyTime rest_until_ = SteadyTime::min();
-  engine::Backoff failure_pause_{kFailurePauses};
+  detail::Backoff failure_pause_{kFailurePauses};
 };
 
 StoreTasks::StoreTasks(std::string_view what, std::size_t steps, Logger& logger, const Clock& clock,

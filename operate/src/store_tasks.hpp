@@ -10,8 +10,8 @@
 
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
-#include "oncebox/engine/backoff.hpp"
 #include "oncebox/engine/store_calls.hpp"
+#include "oncebox/internal/backoff.hpp"
 #include "oncebox/log.hpp"
 
 namespace oncebox {
@@ -48,8 +48,8 @@ class TaskTimes {
 
  private:
   const Duration interval_;
-  engine::Backoff pause_;
-  engine::Backoff failure_pause_;
+  detail::Backoff pause_;
+  detail::Backoff failure_pause_;
   SteadyTime next_;
 };
 

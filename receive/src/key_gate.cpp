@@ -11,11 +11,11 @@
 #include "oncebox/detail/condition.hpp"
 #include "oncebox/detail/intake.hpp"
 #include "oncebox/detail/mutex.hpp"
-#include "oncebox/engine/backoff.hpp"
 #include "oncebox/engine/exception_text.hpp"
 #include "oncebox/engine/stopwatch.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/handler.hpp"
+#include "oncebox/internal/backoff.hpp"
 #include "oncebox/limits.hpp"
 #include "oncebox/receive/received.hpp"
 
@@ -24,7 +24,7 @@ namespace oncebox::detail {
 namespace {
 
 /// Between looks at a busy key: another process may end it, and does not tell this one.
-constexpr engine::Backoff::Bounds kLooks{.first = Duration{10}, .longest = Duration{500}};
+constexpr detail::Backoff::Bounds kLooks{.first = Duration{10}, .longest = Duration{500}};
 constexpr int kPauseGrowth = 4;  // between tries of a verdict
 constexpr Duration kLongestPause = std::chrono::minutes{1};
 
@@ -169,7 +169,7 @@ class KeyGate::Impl {
 BeginOutcome KeyGate::Impl::wait_and_begin(const IdempotencyKey& key, const std::string& owner,
                                            const std::stop_token& stop) {
   const Stopwatch waited(clock_);
-  engine::Backoff pause(kLooks);
+  detail::Backoff pause(kLooks);
   Waiting waiting(*this, key);
   const NotifyOnStop notify(stop, waiters_mutex_, told_);
   while (true) {

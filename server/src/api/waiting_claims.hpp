@@ -17,8 +17,8 @@
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/driver/work_listener.hpp"
-#include "oncebox/engine/backoff.hpp"
 #include "oncebox/engine/claim_cycle.hpp"
+#include "oncebox/internal/backoff.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/queue_store.hpp"
 #include "oncebox/wire/queue_json.hpp"
@@ -148,7 +148,7 @@ class WaitingClaims final : public WorkListener {
   bool scanning_ ONCEBOX_GUARDED_BY(mutex_) = false;     ///< a scan runs, or is about to
   engine::ClaimCycle cycle_ ONCEBOX_GUARDED_BY(mutex_);  ///< a scan is its claim
   /// After scans that found nothing, so that idle ones cost little.
-  engine::Backoff pause_ ONCEBOX_GUARDED_BY(mutex_);
+  detail::Backoff pause_ ONCEBOX_GUARDED_BY(mutex_);
   SteadyTime quiet_until_ ONCEBOX_GUARDED_BY(mutex_){};
   TimerQueue::Timer wake_timer_ ONCEBOX_GUARDED_BY(mutex_){};
 };

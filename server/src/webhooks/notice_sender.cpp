@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "oncebox/engine/backoff.hpp"
+#include "oncebox/internal/backoff.hpp"
 #include "oncebox/uuid.hpp"
 #include "oncebox/webhook/webhook_client.hpp"
 #include "oncebox/webhook/webhook_signer.hpp"
@@ -102,7 +102,7 @@ void NoticeSender::run(const std::stop_token& stop) {
 
 void NoticeSender::send(const Waiting& notice, const std::stop_token& stop) {
   using Acceptance = webhook::WebhookAcceptance;
-  engine::Backoff pauses({.first = kFirstSendPause, .longest = kLongestSendPause});
+  detail::Backoff pauses({.first = kFirstSendPause, .longest = kLongestSendPause});
   for (std::size_t attempt = 1; !stop.stop_requested(); ++attempt) {
     const webhook::WebhookRequest request{
         .url = options_.url, .id = notice.id, .body = notice.body};

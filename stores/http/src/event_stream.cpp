@@ -1,6 +1,5 @@
 #include "event_stream.hpp"
 
-#include <algorithm>
 #include <boost/json.hpp>
 #include <chrono>
 #include <memory>
@@ -9,6 +8,7 @@
 #include "curl_setup.hpp"
 #include "event_parser.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/internal/backoff.hpp"
 
 namespace oncebox::http {
 
@@ -127,18 +127,17 @@ EventStream::EventStream(HttpClient& client, const Clock& clock, OnWork on_work)
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 void EventStream::run(const std::stop_token& stop) {
-  Duration pause = kFirstPause;
+  detail::Backoff pauses({.first = kFirstPause, .longest = kLongestPause});
   std::string store = client_.options().store;
   while (!stop.stop_requested()) {
     try {
       // A short time: the destructor of this object waits for the answer.
       if (store.empty()) store = client_.describe(client_.options().connect_timeout).name;
-      if (Stream(client_, store, on_work_).listen(stop)) pause = kFirstPause;
+      if (Stream(client_, store, on_work_).listen(stop)) pauses.reset();
     } catch (const std::exception&) {
       // Workers poll until the service can be reached again.
     }
-    pause_.wait(stop, pause);
-    pause = std::min(pause * 2, kLongestPause);
+    pause_.wait(stop, pauses.take());
   }
 }
 

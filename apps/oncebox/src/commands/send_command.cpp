@@ -12,6 +12,7 @@
 #include "files.hpp"
 #include "json_output.hpp"
 #include "line_reader.hpp"
+#include "oncebox/internal/backoff.hpp"
 #include "oncebox/limits.hpp"
 #include "oncebox/wire/message_json.hpp"
 #include "oncebox/wire/queue_json.hpp"
@@ -85,17 +86,16 @@ class Tally {
 /// Repeats what may succeed later. That is safe: the store recognises what it has already.
 std::vector<EnqueueOutcome> enqueue_patiently(QueueStore& queue, std::span<const Message> messages,
                                               const SendOptions& options) {
-  using SteadyClock = std::chrono::steady_clock;
-  const auto give_up_at = SteadyClock::now() + options.retry_for;
-  Duration pause{100};
+  const auto give_up_at = std::chrono::steady_clock::now() + options.retry_for;
+  detail::Backoff pauses({.first = Duration{100}, .longest = std::chrono::seconds{5}});
   for (;;) {
     try {
       return queue.enqueue(messages, options.enqueue);
     } catch (const Error& error) {
-      if (!error.retryable() || SteadyClock::now() + pause > give_up_at) throw;
+      const auto next_try_at = std::chrono::steady_clock::now() + pauses.pause();
+      if (!error.retryable() || next_try_at > give_up_at) throw;
     }
-    std::this_thread::sleep_for(pause);
-    pause = std::min<Duration>(2 * pause, std::chrono::seconds{5});
+    std::this_thread::sleep_for(pauses.take());
   }
 }
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "oncebox/clock.hpp"
-#include "oncebox/engine/backoff.hpp"
+#include "oncebox/internal/backoff.hpp"
 
 namespace oncebox::engine {
 
@@ -113,9 +113,9 @@ class ClaimCycle {
  private:
   void wait(const Found& found, const Now& now) noexcept;
 
-  Backoff poll_;
-  Backoff rest_;
-  Backoff clock_pause_;
+  detail::Backoff poll_;
+  detail::Backoff rest_;
+  detail::Backoff clock_pause_;
 
   Do next_ = Do::claim;  // `wait` and `rest`: until their time
   SteadyTime until_{};

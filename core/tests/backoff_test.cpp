@@ -1,8 +1,8 @@
-#include "oncebox/engine/backoff.hpp"
+#include "oncebox/internal/backoff.hpp"
 
 #include <gtest/gtest.h>
 
-namespace oncebox::engine {
+namespace oncebox::detail {
 namespace {
 
 TEST(Backoff, DoublesFromTheFirstPauseToTheLongest) {
@@ -44,4 +44,4 @@ TEST(Backoff, TheLongestOfAllPausesDoesNotOverflow) {
 }
 
 }  // namespace
-}  // namespace oncebox::engine
+}  // namespace oncebox::detail

@@ -5,7 +5,7 @@
 
 #include "oncebox/clock.hpp"
 
-namespace oncebox::engine {
+namespace oncebox::detail {
 
 /// A pause that doubles, from a first one to a longest one, until it is reset. A value: whoever
 /// owns it guards it.
@@ -45,4 +45,4 @@ class Backoff {
   Duration pause_;
 };
 
-}  // namespace oncebox::engine
+}  // namespace oncebox::detail
