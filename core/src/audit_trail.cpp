@@ -4,14 +4,11 @@
 
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
+#include "valid_calls.hpp"
 
 namespace oncebox {
 
-namespace {
-
-constexpr std::size_t kMaxCursorBytes = 256;
-
-}  // namespace
+namespace {}  // namespace
 
 std::string_view to_string(AuditAction action) noexcept {
   switch (action) {
@@ -89,9 +86,7 @@ AuditPage AuditTrail::list(const AuditListRequest& request) {
     require_in_range("length of the actor", request.filter.actor->size(), 1,
                      limits::kMaxActorBytes);
   }
-  if (request.after && request.after->str().size() > kMaxCursorBytes) {
-    throw Error(ErrorCode::invalid_argument, "this cursor was not given by a list");
-  }
+  require_cursor(request.after);
   return do_list(request);
 }
 

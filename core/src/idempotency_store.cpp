@@ -4,26 +4,18 @@
 
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
+#include "valid_calls.hpp"
 
 namespace oncebox {
 
 namespace {
 
-void require_batch_size(std::size_t items) {
-  require_in_range("number of items in one call", items, 0, limits::kMaxBatchItems);
-}
-
-void require_lease(Duration lease) {
+void require_key_lease(Duration lease) {
   require_in_range("lease of a key", lease, limits::kMinKeyLease, limits::kMaxKeyLease);
 }
 
 void require_retention(Duration retention) {
   require_in_range("retention of a key", retention, Duration{1}, limits::kMaxRetention);
-}
-
-template <class T>
-std::span<const T> batch_of_one(const T& item) {
-  return {&item, 1};
 }
 
 }  // namespace
@@ -59,7 +51,7 @@ std::string_view to_string(BeginStatus status) noexcept {
 std::vector<BeginOutcome> IdempotencyStore::begin(std::span<const BeginRequest> requests) {
   require_batch_size(requests.size());
   for (const BeginRequest& request : requests) {
-    require_lease(request.lease);
+    require_key_lease(request.lease);
     require_retention(request.retention);
     if (!request.owner.empty()) {
       detail::require_name(request.owner, "owner", kMaxNameCodePoints);
@@ -113,7 +105,7 @@ ReleaseOutcome IdempotencyStore::release(const ReleaseRequest& request) {
 
 std::vector<KeyExtendOutcome> IdempotencyStore::extend(std::span<const KeyExtension> extensions) {
   require_batch_size(extensions.size());
-  for (const KeyExtension& extension : extensions) require_lease(extension.lease);
+  for (const KeyExtension& extension : extensions) require_key_lease(extension.lease);
   if (extensions.empty()) return {};
   return do_extend(extensions);
 }

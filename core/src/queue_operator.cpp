@@ -4,12 +4,11 @@
 
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
+#include "valid_calls.hpp"
 
 namespace oncebox {
 
 namespace {
-
-constexpr std::size_t kMaxCursorBytes = 256;
 
 void require_filter(const MessageFilter& filter) {
   if (filter.error_contains) {
@@ -89,9 +88,7 @@ TopicStats QueueStats::total() const {
 MessagePage QueueOperator::list(const ListRequest& request) {
   require_filter(request.filter);
   require_in_range("list limit", request.limit, 1, limits::kMaxListItems);
-  if (request.after && request.after->str().size() > kMaxCursorBytes) {
-    throw Error(ErrorCode::invalid_argument, "this cursor was not given by a list");
-  }
+  require_cursor(request.after);
   return do_list(request);
 }
 

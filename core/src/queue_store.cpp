@@ -2,17 +2,13 @@
 
 #include <utility>
 
-#include "message_batch.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
+#include "valid_calls.hpp"
 
 namespace oncebox {
 
 namespace {
-
-void require_batch_size(std::size_t items) {
-  require_in_range("number of items in one call", items, 0, limits::kMaxBatchItems);
-}
 
 void require_lease(Duration lease) {
   require_in_range("lease", lease, limits::kMinLease, limits::kMaxLease);
@@ -28,11 +24,6 @@ void require_valid(const ClaimRequest& request) {
   require_in_range("claim limit", request.limit, 1, limits::kMaxBatchItems);
   require_in_range("bytes of a claim", request.max_bytes, 1, limits::kMaxClaimBytes);
   require_max_deliveries(request.max_deliveries);
-}
-
-template <class T>
-std::span<const T> batch_of_one(const T& item) {
-  return {&item, 1};
 }
 
 }  // namespace

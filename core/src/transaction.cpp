@@ -1,6 +1,6 @@
 #include "oncebox/transaction.hpp"
 
-#include "message_batch.hpp"
+#include "valid_calls.hpp"
 
 namespace oncebox {
 

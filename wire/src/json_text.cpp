@@ -47,16 +47,16 @@ struct NoHandler {
   bool on_comment(Text, Code&) { return true; }
 };
 
-struct Verdict {
+struct JsonVerdict {
   json::error_code error;
   std::size_t place = 0;
 };
 
-Verdict judge(std::string_view text, std::size_t max_nesting) {
+JsonVerdict judge(std::string_view text, std::size_t max_nesting) {
   json::parse_options options;
   options.max_depth = max_nesting;
   json::basic_parser<NoHandler> parser(options);
-  Verdict verdict;
+  JsonVerdict verdict;
   verdict.place = parser.write_some(false, text.data(), text.size(), verdict.error);
   if (!verdict.error && verdict.place < text.size()) verdict.error = json::error::extra_data;
   return verdict;
@@ -132,7 +132,7 @@ bool is_json(std::string_view text, std::size_t max_nesting) noexcept {
 }
 
 void require_json(std::string_view text, std::size_t max_nesting) {
-  const Verdict verdict = judge(text, max_nesting);
+  const JsonVerdict verdict = judge(text, max_nesting);
   if (!verdict.error) return;
   if (verdict.error == json::error::too_deep) {
     throw Error(ErrorCode::invalid_argument,

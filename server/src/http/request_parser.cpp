@@ -95,9 +95,9 @@ struct FramingFields {
 };
 
 /// One request. Not reusable: that is how Beast's parser is made.
-class Message final : public beast_http::basic_parser<true> {
+class ParsedMessage final : public beast_http::basic_parser<true> {
  public:
-  explicit Message(const RequestParser::Limits& limits) : max_fields_(limits.max_fields) {
+  explicit ParsedMessage(const RequestParser::Limits& limits) : max_fields_(limits.max_fields) {
     header_limit(static_cast<std::uint32_t>(limits.max_header_bytes));
     body_limit(boost::none);
   }
@@ -188,7 +188,7 @@ class Message final : public beast_http::basic_parser<true> {
 
 class RequestParser::Impl {
  public:
-  std::optional<Message> message;
+  std::optional<ParsedMessage> message;
 };
 
 RequestParser::RequestParser(const Limits& limits)
@@ -216,7 +216,7 @@ std::variant<RequestParser::NeedMore, RequestParser::Head, BadRequest> RequestPa
   const std::string_view head = input.substr(0, end + 4);
   if (has_folded_line(head)) return bad("a header field is folded over several lines");
 
-  Message& message = impl_->message.emplace(limits_);
+  ParsedMessage& message = impl_->message.emplace(limits_);
   ErrorCodeOf error;
   message.put(boost::asio::const_buffer(head.data(), head.size()), error);
   if (message.refusal) return std::move(*message.refusal);
@@ -234,7 +234,7 @@ void RequestParser::set_body_limit(std::size_t bytes) { impl_->message->body_lim
 
 std::variant<RequestParser::Body, BadRequest> RequestParser::read_body(std::string_view input,
                                                                        std::string& body) {
-  Message& message = *impl_->message;
+  ParsedMessage& message = *impl_->message;
   Body result;
   result.complete = message.is_done();
   if (result.complete || input.empty()) return result;

@@ -8,7 +8,7 @@ namespace oncebox::server {
 namespace {
 
 // The page runs its own script and reads its own document, and nothing else.
-constexpr const char* kPagePolicy =
+constexpr const char* kOpenapiPagePolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -19,7 +19,7 @@ void add_file(Router& router, std::string path, std::string content_type, std::s
        .scope = Scope::open,
        .handler = [content_type = std::move(content_type), bytes](const ExchangePtr& exchange) {
          Response response{.content_type = content_type, .body = std::string(bytes)};
-         response.fields.add("Content-Security-Policy", kPagePolicy);
+         response.fields.add("Content-Security-Policy", kOpenapiPagePolicy);
          exchange->send(std::move(response));
        }});
 }

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMaxStatementBytes = std::size_t{32} << 20;
 
 // Every statement that answers rows names them in this order.
-namespace column {
+namespace key_column {
 enum Column : int {
   hash,
   key,
@@ -34,20 +34,20 @@ enum Column : int {
   error,
   result,
 };
-}  // namespace column
+}  // namespace key_column
 
-constexpr std::array kColumns{Column{"hash", SqlType::uuid},
-                              Column{"key", SqlType::text},
-                              Column{"status", SqlType::smallint},
-                              Column{"attempts", SqlType::integer},
-                              Column{"first_seen_at", SqlType::timestamptz},
-                              Column{"last_seen_at", SqlType::timestamptz},
-                              Column{"keep_until", SqlType::timestamptz},
-                              Column{"owner", SqlType::text},
-                              Column{"lease_id", SqlType::uuid},
-                              Column{"lease_until", SqlType::timestamptz},
-                              Column{"error", SqlType::text},
-                              Column{"result", SqlType::bytea}};
+constexpr std::array kKeyColumns{Column{"hash", SqlType::uuid},
+                                 Column{"key", SqlType::text},
+                                 Column{"status", SqlType::smallint},
+                                 Column{"attempts", SqlType::integer},
+                                 Column{"first_seen_at", SqlType::timestamptz},
+                                 Column{"last_seen_at", SqlType::timestamptz},
+                                 Column{"keep_until", SqlType::timestamptz},
+                                 Column{"owner", SqlType::text},
+                                 Column{"lease_id", SqlType::uuid},
+                                 Column{"lease_until", SqlType::timestamptz},
+                                 Column{"error", SqlType::text},
+                                 Column{"result", SqlType::bytea}};
 
 // A row that conflicts is returned too, touched, unless the key may be acquired: that is left to
 // the rules in C++. Status 0 is in progress, 3 is processed.
@@ -138,27 +138,27 @@ KeyStatements::KeyStatements(const Names& names)
       find{"key_find", names.fill(kFind)},
       insert{"key_insert",
              names.fill(fmt::format("INSERT INTO {{key}} ({}) SELECT {} FROM {}",
-                                    RowArrays::names(kColumns), RowArrays::values(kColumns),
-                                    RowArrays::source(kColumns)))},
+                                    RowArrays::names(kKeyColumns), RowArrays::values(kKeyColumns),
+                                    RowArrays::source(kKeyColumns)))},
       update{"key_update", names.fill(fmt::format("UPDATE {{key}} AS stored SET {} FROM {} "
                                                   "WHERE stored.hash = u.hash",
-                                                  RowArrays::assignments(kColumns),
-                                                  RowArrays::source(kColumns)))},
+                                                  RowArrays::assignments(kKeyColumns),
+                                                  RowArrays::source(kKeyColumns)))},
       touch{"key_touch", names.fill(kTouch)},
       forget{"key_forget", names.fill(kForget)} {}
 
 KeyRow read_key_row(const Result& rows, int row, const IdempotencyKey& key) {
-  if (rows.bytes(row, column::key) != key.str()) {
+  if (rows.bytes(row, key_column::key) != key.str()) {
     throw_corrupt("two keys share a storage key: the one asked for, and the stored one",
-                  rows.uuid(row, column::hash));
+                  rows.uuid(row, key_column::hash));
   }
   const ResultRow stored(rows, row);
   const auto corrupt = [&](std::string_view what) {
-    throw_corrupt(what, stored.uuid(column::hash));
+    throw_corrupt(what, stored.uuid(key_column::hash));
   };
-  return {
-      .state = sql::read_key_state<column::Column>(stored, stored.int16(column::status), corrupt),
-      .result = stored.optional_text(column::result)};
+  return {.state = sql::read_key_state<key_column::Column>(stored, stored.int16(key_column::status),
+                                                           corrupt),
+          .result = stored.optional_text(key_column::result)};
 }
 
 void KeySlot::touch() noexcept {
@@ -198,7 +198,7 @@ ArrayValue KeySlots::hashes() const {
 
 void KeySlots::read(const Result& rows) {
   for (int row = 0; row < rows.rows(); ++row) {
-    const Uuid hash = rows.uuid(row, column::hash);
+    const Uuid hash = rows.uuid(row, key_column::hash);
     const auto slot =
         std::lower_bound(slots_.begin(), slots_.end(), hash.bytes(),
                          [](const KeySlot& a, const sql::StorageKey& b) { return a.hash < b; });
@@ -238,7 +238,7 @@ std::vector<Parameters> KeySlots::written(bool has_row) const {
     if (slot.change != KeySlot::Change::written || slot.has_row != has_row) continue;
     if (bytes >= kMaxStatementBytes) {
       if (rows) statements.push_back(rows->take());
-      rows.emplace(kColumns);
+      rows.emplace(kKeyColumns);
       bytes = 0;
     }
     put(*rows, slot);

@@ -28,8 +28,8 @@ arrived AS (
 std::string arrive_sql() {
   constexpr std::size_t kRuns = 1 + kArrivalColumns.size();
   constexpr std::size_t kSingles = kRuns + kArrivingRunColumns.size();
-  constexpr std::size_t kNow = kSingles + kArrivingSingleColumns.size();
-  const std::string now = now_sql(fmt::format("${}", kNow));
+  constexpr std::size_t kNowPlace = kSingles + kArrivingSingleColumns.size();
+  const std::string now = now_sql(fmt::format("${}", kNowPlace));
   return arrived_sql(now) +
          fmt::format(R"sql(,
 runs AS (
@@ -52,8 +52,8 @@ SELECT first FROM number)sql",
 
 std::string arrive_leased_sql() {
   constexpr std::size_t kRuns = 1 + kArrivalColumns.size();
-  constexpr std::size_t kNow = kRuns + kArrivingRunColumns.size();
-  const std::string now = now_sql(fmt::format("${}", kNow));
+  constexpr std::size_t kNowPlace = kRuns + kArrivingRunColumns.size();
+  const std::string now = now_sql(fmt::format("${}", kNowPlace));
   return arrived_sql(now) +
          fmt::format(R"sql(
 INSERT INTO {{run}} (first_id, last_id, seen_at, stage, priority, topic, payload_bytes, owner,
@@ -63,7 +63,8 @@ SELECT n.first + u.first_place, n.first + u.last_place, {now}, 3, u.priority, u.
        {now} + ${lease}::bigint * interval '1 millisecond'
   FROM number n CROSS JOIN {runs}
 RETURNING first_id, delivery, seen_at, locked_until)sql",
-                     fmt::arg("now", now), fmt::arg("owner", kNow + 1), fmt::arg("lease", kNow + 2),
+                     fmt::arg("now", now), fmt::arg("owner", kNowPlace + 1),
+                     fmt::arg("lease", kNowPlace + 2),
                      fmt::arg("runs", RowArrays::source(kArrivingRunColumns, kRuns)));
 }
 

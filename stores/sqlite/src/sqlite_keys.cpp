@@ -12,8 +12,8 @@ namespace oncebox::sqlite {
 
 namespace {
 
-// In the order in which `kSelect` names them.
-namespace column {
+// In the order in which `kSelectKey` names them.
+namespace key_column {
 enum Column : int {
   id,
   key,
@@ -28,9 +28,9 @@ enum Column : int {
   error,
   result,
 };
-}  // namespace column
+}  // namespace key_column
 
-constexpr std::string_view kSelect = R"sql(
+constexpr std::string_view kSelectKey = R"sql(
 SELECT id, key, status, attempts, first_seen_at, last_seen_at, keep_until, owner, lease_id,
        lease_until, error, result
   FROM oncebox_key WHERE hash = ?1)sql";
@@ -55,7 +55,7 @@ DELETE FROM oncebox_key WHERE id IN (
 
 [[noreturn]] void throw_corrupt(const Statement& row, std::string_view what) {
   throw Error(ErrorCode::corrupt,
-              fmt::format("{} (row {} of oncebox_key)", what, row.int64(column::id)));
+              fmt::format("{} (row {} of oncebox_key)", what, row.int64(key_column::id)));
 }
 
 struct KeyRow {
@@ -66,17 +66,18 @@ struct KeyRow {
 
 KeyRow read_key(const Statement& row) {
   const auto corrupt = [&](std::string_view what) { throw_corrupt(row, what); };
-  return {.id = row.int64(column::id),
-          .state = sql::read_key_state<column::Column>(row, row.int64(column::status), corrupt),
-          .result = row.optional_blob(column::result)};
+  return {
+      .id = row.int64(key_column::id),
+      .state = sql::read_key_state<key_column::Column>(row, row.int64(key_column::status), corrupt),
+      .result = row.optional_blob(key_column::result)};
 }
 
-// `select` is a prepared `kSelect`.
+// `select` is a prepared `kSelectKey`.
 std::optional<KeyRow> find_row(Statement& select, const IdempotencyKey& key,
                                const sql::StorageKey& hash) {
   const ResetLater reset(select);
   if (!select.bind_blob(1, hash).step()) return std::nullopt;
-  if (select.text(column::key) != key.str()) {
+  if (select.text(key_column::key) != key.str()) {
     throw_corrupt(select, "two keys share a storage key: the one asked for, and the stored one");
   }
   return read_key(select);
@@ -113,7 +114,7 @@ SqliteKeys::SqliteKeys(Connection& writer_connection, Writer& writer, ReaderPool
       writer_(writer),
       readers_(readers),
       clock_(clock),
-      select_(writer_connection.prepare(kSelect)),
+      select_(writer_connection.prepare(kSelectKey)),
       insert_(writer_connection.prepare(kInsert)),
       update_(writer_connection.prepare(kUpdate)),
       touch_(writer_connection.prepare(kTouch)),
@@ -162,7 +163,7 @@ std::vector<KeyExtendOutcome> SqliteKeys::do_extend(std::span<const KeyExtension
 
 std::vector<std::optional<KeyRecord>> SqliteKeys::do_find(std::span<const IdempotencyKey> keys) {
   return readers_.run([&](Connection& connection) {
-    Statement select = connection.prepare(kSelect);
+    Statement select = connection.prepare(kSelectKey);
     const TimePoint now = clock_.now();
     std::vector<std::optional<KeyRecord>> records;
     records.reserve(keys.size());
