@@ -6,7 +6,7 @@ endif()
 set(ONCEBOX_TEST_SUPPORT "${PROJECT_SOURCE_DIR}/tests/support")
 
 # oncebox_add_test(<name> SOURCES <file>... [LINK <target>...] [TIMEOUT <seconds>]
-#   [SHARDS <count> | EACH_ALONE] [NEEDS_POSTGRESQL [ALSO_ON_POSTGRESQL_18]]
+#   [SHARDS <count> | EACH_ALONE] [NEEDS_POSTGRESQL]
 #   [FILTER <filter>] [NOT_SANITIZED <tests>] [NOT_WITH_TSAN <tests>])
 #
 # Adds the GoogleTest executable test_<name> and the ctest test <prefix><name>, which runs its tests
@@ -17,23 +17,21 @@ set(ONCEBOX_TEST_SUPPORT "${PROJECT_SOURCE_DIR}/tests/support")
 # (OnceboxTestBuilds.cmake).
 #
 # NEEDS_POSTGRESQL starts a server before them, for shared_postgresql_url() in oncebox::testing.
-# With ALSO_ON_POSTGRESQL_18 they run a second time on a server of that version, as
-# postgresql18.<name>, if ONCEBOX_POSTGRESQL_18_BIN is set. Failing at every step is left to the
-# first server.
+# It is the one of ONCEBOX_POSTGRESQL_BIN, or the system's.
 #
-# FILTER names the tests that the plain build runs (as --gtest_filter does) where not all of them
-# are worth their time. A sanitizer build runs all tests but those that match NOT_SANITIZED, and
-# with ThreadSanitizer but those of NOT_WITH_TSAN: patterns of names, with a colon between them. So
-# a new test is run unless somebody decides otherwise.
+# FILTER names the tests that are run (as --gtest_filter does) where not all of them are worth their
+# time. A sanitizer build runs all of these but those that match NOT_SANITIZED, and with
+# ThreadSanitizer but those of NOT_WITH_TSAN: patterns of names, with a colon between them. So a new
+# test is run unless somebody decides otherwise.
 function(oncebox_add_test name)
   if(NOT ONCEBOX_BUILD_TESTS)
     return()
   endif()
   cmake_parse_arguments(PARSE_ARGV 1 arg
-    "EACH_ALONE;NEEDS_POSTGRESQL;ALSO_ON_POSTGRESQL_18"
+    "EACH_ALONE;NEEDS_POSTGRESQL"
     "TIMEOUT;SHARDS;FILTER;NOT_SANITIZED;NOT_WITH_TSAN" "SOURCES;LINK")
   _oncebox_require_parsed(oncebox_add_test "${arg_UNPARSED_ARGUMENTS}")
-  _oncebox_runs_here(${name} runs_here)
+  _oncebox_runs_here(${name} "${arg_NOT_SANITIZED}" runs_here)
   if(NOT runs_here)
     return()
   endif()
@@ -57,22 +55,30 @@ function(oncebox_add_test name)
 
   set(filter "${arg_FILTER}")
   if(ONCEBOX_SANITIZE)
-    set(filter "")
     set(except ${arg_NOT_SANITIZED})
     if(ONCEBOX_SANITIZE STREQUAL "thread")
       list(APPEND except ${arg_NOT_WITH_TSAN})
     endif()
     if(except)
-      list(JOIN except ":" filter)
-      string(PREPEND filter "-")
+      list(JOIN except ":" except)
+      # What stands after the first "-" is left out.
+      string(FIND "${filter}" "-" minus)
+      if(minus EQUAL -1)
+        string(APPEND filter "-${except}")
+      else()
+        string(APPEND filter ":${except}")
+      endif()
     endif()
-  elseif(name IN_LIST _oncebox_tests_without_threads)
+  elseif(ONCEBOX_TESTS STREQUAL "left_out" AND arg_NOT_SANITIZED)
+    set(filter "${arg_NOT_SANITIZED}")
+  endif()
+  if(name IN_LIST _oncebox_tests_without_threads)
     target_link_libraries(${target} PRIVATE oncebox_no_threads)
   endif()
   # What may take the longest begins first.
   set(properties TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT})
   if(arg_NEEDS_POSTGRESQL)
-    _oncebox_postgresql_properties(postgresql postgresql_properties)
+    _oncebox_postgresql_properties(postgresql_properties)
     list(APPEND properties ${postgresql_properties})
     add_dependencies(${target} postgresql_fixture)
   endif()
@@ -86,16 +92,6 @@ function(oncebox_add_test name)
       PROPERTIES ${properties} PROCESSORS 2)
   else()
     _oncebox_add_shards(${name} ${name} ${arg_SHARDS} "${filter}" "${properties}")
-  endif()
-
-  if(arg_ALSO_ON_POSTGRESQL_18 AND ONCEBOX_POSTGRESQL_18_BIN)
-    set(properties TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT})
-    _oncebox_postgresql_properties(postgresql18 postgresql_properties)
-    # For the servers that they start themselves.
-    list(APPEND properties ${postgresql_properties}
-      ENVIRONMENT_MODIFICATION "ONCEBOX_POSTGRESQL_BIN=set:${ONCEBOX_POSTGRESQL_18_BIN}")
-    _oncebox_add_shards(postgresql18.${name} ${name} ${arg_SHARDS} "-*AtomicityConformance*"
-      "${properties}")
   endif()
 endfunction()
 
@@ -155,31 +151,39 @@ function(oncebox_add_compile_errors name)
   endforeach()
 endfunction()
 
-# oncebox_add_postgresql_fixture(<name> [BIN <folder of the server's programs>])
+# oncebox_add_postgresql_fixture()
 #
-# Adds the ctest tests <prefix><name>.start and .stop, which ctest runs before and after the tests
-# that need this server, also when only some of them run.
-function(oncebox_add_postgresql_fixture name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "BIN" "")
-  _oncebox_require_parsed(oncebox_add_postgresql_fixture "${arg_UNPARSED_ARGUMENTS}")
-  set(fixture "${ONCEBOX_TEST_PREFIX}${name}")
+# Adds the ctest tests <prefix>postgresql.start and .stop, which ctest runs before and after the
+# tests that need this server, also when only some of them run.
+function(oncebox_add_postgresql_fixture)
+  set(fixture "${ONCEBOX_TEST_PREFIX}postgresql")
   foreach(order start stop)
     add_test(NAME ${fixture}.${order}
-      COMMAND postgresql_fixture ${order} "${PROJECT_BINARY_DIR}/servers/${name}")
+      COMMAND postgresql_fixture ${order} "${PROJECT_BINARY_DIR}/servers/postgresql")
   endforeach()
-  set_tests_properties(${fixture}.start PROPERTIES FIXTURES_SETUP ${fixture} TIMEOUT 300)
+  _oncebox_postgresql_programs(programs)
+  set_tests_properties(${fixture}.start PROPERTIES
+    FIXTURES_SETUP ${fixture} TIMEOUT 300 ${programs})
   set_tests_properties(${fixture}.stop PROPERTIES FIXTURES_CLEANUP ${fixture} TIMEOUT 300)
-  if(arg_BIN)
-    set_tests_properties(${fixture}.start PROPERTIES
-      ENVIRONMENT "ONCEBOX_POSTGRESQL_BIN=${arg_BIN}")
-  endif()
 endfunction()
 
-# The properties of a test that needs the fixture of this name.
-function(_oncebox_postgresql_properties fixture result)
+# The properties of a test that starts servers.
+function(_oncebox_postgresql_programs result)
+  set(properties "")
+  if(ONCEBOX_POSTGRESQL_BIN)
+    set(properties
+      ENVIRONMENT_MODIFICATION "ONCEBOX_POSTGRESQL_BIN=set:${ONCEBOX_POSTGRESQL_BIN}")
+  endif()
+  set(${result} ${properties} PARENT_SCOPE)
+endfunction()
+
+# The properties of a test that needs the fixture.
+function(_oncebox_postgresql_properties result)
+  _oncebox_postgresql_programs(programs)
   set(${result}
-    FIXTURES_REQUIRED "${ONCEBOX_TEST_PREFIX}${fixture}"
-    ENVIRONMENT "ONCEBOX_TEST_POSTGRESQL=${PROJECT_BINARY_DIR}/servers/${fixture}/url"
+    FIXTURES_REQUIRED "${ONCEBOX_TEST_PREFIX}postgresql"
+    ENVIRONMENT "ONCEBOX_TEST_POSTGRESQL=${PROJECT_BINARY_DIR}/servers/postgresql/url"
+    ${programs}
     PARENT_SCOPE)
 endfunction()
 
@@ -234,7 +238,7 @@ function(oncebox_add_example name)
         -D "POSTGRESQL=${PROJECT_BINARY_DIR}/servers/postgresql/url"
         -D "SCHEMA=example_${name}"
         ${script})
-    _oncebox_postgresql_properties(postgresql properties)
+    _oncebox_postgresql_properties(properties)
     set_tests_properties(${test}.postgresql PROPERTIES TIMEOUT 300 ${properties})
   endif()
 endfunction()

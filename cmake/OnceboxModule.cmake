@@ -1,9 +1,8 @@
 include(GNUInstallDirs)
 
-# Every public header is compiled on its own, as part of `all`. Once is enough: the sanitizer builds
-# and the projects that include this one leave it out.
+# Compiles every public header on its own; ./dev lint does.
 if(PROJECT_IS_TOP_LEVEL AND ONCEBOX_SANITIZE STREQUAL "")
-  add_custom_target(oncebox_verify_headers ALL)
+  add_custom_target(oncebox_verify_headers)
 endif()
 
 # oncebox_add_module(<name>

@@ -12,11 +12,18 @@ option(ONCEBOX_COVERAGE "Instrument for coverage (gcov)" OFF)
 set(ONCEBOX_SANITIZE "" CACHE STRING "Sanitizers: empty, address (with undefined) or thread")
 set_property(CACHE ONCEBOX_SANITIZE PROPERTY STRINGS "" address thread)
 
+set(ONCEBOX_TESTS "all" CACHE STRING
+  "Tests of a build without sanitizers: all, or left_out for those that no sanitizer build runs")
+set_property(CACHE ONCEBOX_TESTS PROPERTY STRINGS all left_out)
+if(NOT ONCEBOX_SANITIZE STREQUAL "")
+  set(ONCEBOX_TESTS all)
+endif()
+
 set(ONCEBOX_TEST_PREFIX "" CACHE STRING
   "Put before every ctest name, so that several build trees can be tested in one run")
 
-set(ONCEBOX_POSTGRESQL_18_BIN "" CACHE PATH
-  "Programs of a PostgreSQL 18 server, to test on a second version (tools/fetch_postgresql.sh)")
+set(ONCEBOX_POSTGRESQL_BIN "" CACHE PATH
+  "Programs of the PostgreSQL server that tests use (tools/fetch_postgresql.sh), or the system's")
 
 # A backend with a client library of its own has one option here, ONCEBOX_WITH_<BACKEND>; the root
 # CMakeLists.txt adds its folder and stores/open registers it. The memory store needs nothing and

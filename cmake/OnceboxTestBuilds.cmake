@@ -1,11 +1,12 @@
 # Which build runs which test program. docs/decisions/0014-where-tests-run.md has the reasons.
 #
-# A program runs whole in all three builds: plain, with ASan and UBSan, and with ThreadSanitizer.
-# The exceptions are the programs in the two lists below, and single tests, which oncebox_add_test()
-# names. So a new program or test is run everywhere unless somebody decides otherwise here.
+# A program runs whole with ASan and UBSan, and with ThreadSanitizer. The exceptions are the
+# programs in the two lists below, and single tests, which oncebox_add_test() names. So a new
+# program or test is run by both unless somebody decides otherwise here. The plain build has every
+# program, or with ONCEBOX_TESTS=left_out only what the sanitizer builds leave out.
 
-# <program> <what it is about>: not with ThreadSanitizer, because it has no threads. In the plain
-# build such a program fails when it starts one.
+# <program> <what it is about>: not with ThreadSanitizer, because it has no threads. In the other
+# builds such a program fails when it starts one.
 set(_oncebox_tests_without_threads
   cli "values, options and texts of the command line"
   simulation "many actors, which take turns on one thread"
@@ -16,13 +17,18 @@ set(_oncebox_tests_without_threads
 set(_oncebox_plain_tests
   crash "kills processes between two calls of the kernel, by strace"
   effects "kills processes between the steps of a transaction"
-  shared_postgresql "is about programs of others"
+  server_memory "measures memory, of which a sanitizer takes some for itself"
   testing "is about programs of others")
 
-# Sets `result` to whether the test program runs in this build.
-function(_oncebox_runs_here name result)
+# Sets `result` to whether the test program runs in this build. `not_sanitized`: patterns of its
+# tests that the sanitizer builds leave out.
+function(_oncebox_runs_here name not_sanitized result)
   set_property(GLOBAL APPEND PROPERTY ONCEBOX_TEST_PROGRAMS ${name})
   set(elsewhere "")
+  if(ONCEBOX_TESTS STREQUAL "left_out" AND NOT not_sanitized
+      AND NOT name IN_LIST _oncebox_plain_tests)
+    list(APPEND elsewhere ${name})
+  endif()
   if(ONCEBOX_SANITIZE)
     list(APPEND elsewhere ${_oncebox_plain_tests})
   endif()

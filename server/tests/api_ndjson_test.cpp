@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <malloc.h>
-
 #include <random>
 
 #include "api/line_splitter.hpp"
@@ -137,33 +135,6 @@ TEST_P(NdjsonLimits, ALineThatIsTooLongFailsAlone) {
     EXPECT_EQ(summary.at("failed").at(0).at("line"), 2);
     EXPECT_EQ(summary.at("failed").at(2).at("line"), 6);
   }
-}
-
-TEST(NdjsonSize, AHundredThousandLinesNeedTheMemoryOfABatch) {
-  const testing::FakeClock clock;
-  const testing::TemporaryFolder folder;
-  const auto store = make_store(StoreKind::sqlite, clock, folder);
-  ApiUnderTest under_test(quiet_options(), {{"main", *store}}, clock);
-  const auto exchange = under_test.begin(ndjson(""));
-  constexpr std::size_t kLines = 100'000;
-  constexpr std::size_t kPerPiece = 1'000;
-  std::size_t most = 0;
-  std::size_t before = 0;
-  std::string piece;
-  for (std::size_t line = 0; line < kLines; ++line) {
-    piece += line_of(line % 20'000);
-    if ((line + 1) % kPerPiece != 0) continue;
-    exchange->send_piece(std::exchange(piece, {}));
-    const std::size_t used = mallinfo2().uordblks;
-    if (before == 0) before = used;
-    most = std::max(most, used);
-  }
-  exchange->end_body();
-  const json::value summary = json_of(exchange->wait());
-  EXPECT_EQ(summary.at("received"), kLines);
-  EXPECT_EQ(summary.at("accepted"), 20'000);
-  EXPECT_EQ(summary.at("duplicate"), 80'000);
-  EXPECT_LT(most - before, std::size_t{16} << 20) << "the body has about 6 MB, its messages more";
 }
 
 TEST(NdjsonFaults, AStoreThatFailsInTheMiddleSaysHowManyLinesAreStored) {

@@ -150,6 +150,12 @@ class DevScript(unittest.TestCase):
         self.assertEqual(install.split()[-len(expected) :], expected)
         self.assertEqual(len(self.calls_of("apt-get")), 2)
 
+    def test_the_plain_build_has_every_test_when_it_is_asked_for_by_name(self):
+        self.dev("test")
+        self.assertIn("ONCEBOX_TESTS=left_out", self.calls_of("cmake --preset dev")[-1])
+        self.dev("test", "--preset", "dev")
+        self.assertIn("ONCEBOX_TESTS=all", self.calls_of("cmake --preset dev")[-1])
+
     def test_npm_from_elsewhere_is_good_enough(self):
         packages = self.packages("build", "test")
         self.debian(installed=[name for name in packages if name != "npm"], offered=packages)
@@ -161,10 +167,10 @@ class DevScript(unittest.TestCase):
         self.dev("test", "--preset", "dev")
         self.assertTrue(self.calls_of("apt-get")[-1].endswith(" npm"))
 
-    def test_the_second_postgresql_is_fetched_for_the_plain_tests_only(self):
-        self.dev("test", "--preset", "asan")
+    def test_the_second_postgresql_is_fetched_for_the_tests_with_asan_only(self):
+        self.dev("test", "--preset", "tsan")
         self.assertEqual(self.calls_of("fetch_postgresql.sh"), [])
-        result = self.dev("test", "--preset", "dev")
+        result = self.dev("test", "--preset", "asan")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(
             self.calls_of("fetch_postgresql.sh"),
