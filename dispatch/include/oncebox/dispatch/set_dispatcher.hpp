@@ -31,18 +31,18 @@ struct SetDispatcherOptions {
   void validate() const;
 };
 
-/// A `Dispatcher` over all stores of a set: one pool of workers, and a few threads for each
-/// database server, whatever the number of stores. Stores that come are worked on, and those that
-/// go are finished with: nothing more is claimed, what no handler has begun is released, what runs
-/// is settled, and then the store is let go. The threads of a server go with its last store.
+/// A `Dispatcher` over all stores of a set: one pool of workers, and a thread for each call to a
+/// store that is under way, whatever the number of stores. Stores that come are worked on, and
+/// those that go are finished with: nothing more is claimed, what no handler has begun is released,
+/// what runs is settled, and then the store is let go. Threads that have nothing to do end.
 ///
 /// **Which store.** A `StoreSelection` decides, among the stores that may have something to claim:
 /// one that was found empty is not asked again before it tells of work, a message is due, or the
 /// next poll.
 ///
 /// **Failures.** A store that fails is left alone for a while, ever longer, and does not hinder
-/// the others; a server that hangs takes up its own threads only. A store that cannot be worked on
-/// for lack of threads or memory is logged and tried again.
+/// the others; a server that hangs takes up its own calls only. A store that cannot be worked on
+/// for lack of memory is logged and tried again.
 ///
 /// What a `Dispatcher` promises of messages, handlers, threads and logs holds for every store. Keys
 /// of different stores are different messages. A handler learns the store from its context.
