@@ -1,6 +1,7 @@
 #include "store_openings.hpp"
 
 #include <exception>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -45,12 +46,28 @@ StoreOpenings::StoreOpenings(OpenStore open, OnEnd on_end, const Options& option
 StoreOpenings::~StoreOpenings() { stop(); }
 
 void StoreOpenings::add(std::vector<Opening> openings) {
-  const detail::Lock lock(mutex_);
-  if (is_stopping_) return;
-  for (Opening& opening : openings) {
+  std::size_t left = 0;  // so many of the first have not been added
+  {
+    const detail::Lock lock(mutex_);
+    if (is_stopping_) return;
+    // In one step: what one attempt tells of a server holds for all of its stores that wait.
+    for (Opening& opening : openings) {
+      if (!add(opening)) std::swap(openings[left++], opening);
+    }
+  }
+  for (std::size_t i = 0; i < left; ++i) {
+    on_end_(openings[i], {.failure = "no memory", .was_tried = false});
+  }
+}
+
+bool StoreOpenings::add(Opening& opening) {
+  try {
     Server& server = server_of(opening.server);
     server.waiting.push_back(std::move(opening));
     server.lane.want();
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
   }
 }
 

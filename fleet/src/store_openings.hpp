@@ -69,6 +69,8 @@ class StoreOpenings {
     engine::StoreCalls::Lane lane = {};
   };
 
+  /// False for lack of memory; then it is as it was.
+  bool add(Opening& opening) ONCEBOX_REQUIRES(mutex_);
   Server& server_of(const std::string& name) ONCEBOX_REQUIRES(mutex_);
   void try_next(const std::string& server);
   void attempt(const Opening& opening);

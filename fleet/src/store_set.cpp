@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <exception>
 #include <map>
+#include <new>
 #include <optional>
 #include <span>
 #include <thread>
@@ -73,6 +74,17 @@ void for_each_in_parallel(std::span<Item> items, std::size_t threads, Work work)
   run();
 }
 
+/// To each caller an exception of its own: several throw the same one at a time.
+[[noreturn]] void throw_anew(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.what());
+  } catch (...) {
+    throw Error(ErrorCode::unavailable, detail::current_exception_text());
+  }
+}
+
 }  // namespace
 
 MemberStore::MemberStore(std::string name, std::string server, std::unique_ptr<Store> store)
@@ -133,14 +145,12 @@ class StoreSet::Impl {
       const std::uint64_t all = requested_;  // all calls that have begun by now get this answer
       has_turn_ = true;
       lock.unlock();
-      std::optional<Error> failure;
+      std::exception_ptr failure;
       RefreshResult result;
       try {
         result = discover_and_open();
-      } catch (const Error& error) {
-        failure = error;
       } catch (...) {
-        failure = Error(ErrorCode::unavailable, detail::current_exception_text());
+        failure = std::current_exception();
       }
       lock.lock();
       refreshed_ = all;
@@ -149,7 +159,7 @@ class StoreSet::Impl {
       has_turn_ = false;
       changed_.notify_all();
     }
-    if (last_failure_) throw Error(last_failure_->code(), last_failure_->what());
+    if (last_failure_) throw_anew(last_failure_);
     return last_result_;
   }
 
@@ -410,14 +420,21 @@ class StoreSet::Impl {
   /// Begins to open those that are not open. What was not tried for the longest time goes first.
   void open(Which which, Await await) {
     std::vector<std::pair<SteadyTime, Opening>> closed;
+    std::vector<Opening> openings;
     {
       const detail::Lock lock(mutex_);
       const SteadyTime now = clock_.steady();
+      closed.reserve(members_.size());
+      openings.reserve(members_.size());
       for (auto& [name, member] : members_) {
         if (member.open) continue;
         if (!member.is_opening && (which == Which::all || member.retry_at <= now)) {
-          closed.push_back(
-              {member.tried_at, {{name, member.url}, database_server(member.url), member.id}});
+          try {
+            closed.push_back(
+                {member.tried_at, {{name, member.url}, database_server(member.url), member.id}});
+          } catch (const std::bad_alloc&) {
+            continue;  // the next refresh, or the next look for what is due, tries it
+          }
           member.is_opening = true;
         }
         if (member.is_opening && await == Await::all && !std::exchange(member.is_awaited, true)) {
@@ -427,8 +444,6 @@ class StoreSet::Impl {
     }
     std::ranges::sort(
         closed, {}, [](const auto& one) { return std::tie(one.first, one.second.location.name); });
-    std::vector<Opening> openings;
-    openings.reserve(closed.size());
     for (auto& [tried_at, opening] : closed) openings.push_back(std::move(opening));
     openings_.add(std::move(openings));
   }
@@ -545,7 +560,7 @@ class StoreSet::Impl {
   std::uint64_t requested_ ONCEBOX_GUARDED_BY(mutex_) = 0;
   std::uint64_t refreshed_ ONCEBOX_GUARDED_BY(mutex_) = 0;
   RefreshResult last_result_ ONCEBOX_GUARDED_BY(mutex_);
-  std::optional<Error> last_failure_ ONCEBOX_GUARDED_BY(mutex_);
+  std::exception_ptr last_failure_ ONCEBOX_GUARDED_BY(mutex_);
   detail::TimedCondition tried_;
   std::size_t awaited_ ONCEBOX_GUARDED_BY(mutex_) = 0;  // stores that the refresh waits for
 

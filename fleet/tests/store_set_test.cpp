@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "expect_error.hpp"
+#include "failing_allocations.hpp"
 #include "oncebox/driver/forwarding_store.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/testing/manual_clock.hpp"
@@ -330,6 +331,26 @@ TEST_F(StoreSetTest, WhateverGoesWrongWhenOneIsOpenedConcernsThatOneOnly) {
   EXPECT_EQ(stores.members().size(), 1U);
   for (const char* name : {"none", "number", "text"}) {
     expect_error(ErrorCode::unavailable, [&] { (void)stores.find(name); });
+  }
+}
+
+TEST_F(StoreSetTest, WhatThereWasNoMemoryForIsOpenedWithTheNextRefresh) {
+  RecordProperty("requirement", "IBX-096");
+  const std::vector<StoreLocation> all{{"a", "url-a"}, {"b", "db://one/b"}, {"c", "db://two/c"}};
+  bool has_failed = true;
+  for (int n = 0; has_failed; ++n) {
+    world_.list({});
+    StoreSet stores = make();
+    world_.list(all);
+    has_failed = false;
+    try {
+      const FailingAllocation failing(n);
+      has_failed = !stores.refresh().down.empty();
+    } catch (const std::exception&) {
+      has_failed = true;
+    }
+    EXPECT_TRUE(stores.refresh().down.empty()) << "allocation " << n << " failed before";
+    EXPECT_EQ(stores.members().size(), 3U);
   }
 }
 
