@@ -36,43 +36,56 @@ class LaneListener final : public WorkListener {
 SetScheduler::SetScheduler(const Parts& parts)
     : parts_(parts),
       quiet_(parts.clock),
-      put_off_pause_({.first = kFirstPutOff, .longest = kLongestPutOff}) {}
+      put_off_pause_({.first = kFirstPutOff, .longest = kLongestPutOff}),
+      calls_({.limits = {.per_server = parts.options.calls_per_server},
+              .threads = parts.has_threads ? engine::CallLimits::kAnyNumber : 0,
+              .threads_kept = parts.has_threads ? std::size_t{1} : 0,
+              .chooser = this},
+             parts.clock),
+      put_off_calls_(calls_.add({.server = "stores that were put off",
+                                 .run = [this](CallKind) { return try_put_off(); }})) {}
 
 SetScheduler::~SetScheduler() = default;
 
 void SetScheduler::start(const Handling& handling, StoreSet& stores) {
   workers_ = &handling.workers;
   admission_ = &handling.admission;
-  start_calls(engine::CallLimits::kAnyNumber);
   stores.listen(shared_from_this());
   {
     const detail::Lock lock(mutex_);
     is_started_ = true;
   }
-  calls_->reconsider();
+  calls_.reconsider();
 }
 
 void SetScheduler::start_without_threads(const Handling& handling) {
   workers_ = &handling.workers;
   admission_ = &handling.admission;
-  start_calls(0);
   const detail::Lock lock(mutex_);
   is_started_ = true;
 }
 
-void SetScheduler::start_calls(std::size_t threads) {
-  calls_.emplace(StoreCalls::Options{.limits = {.per_server = parts_.options.calls_per_server},
-                                     .threads = threads,
-                                     .threads_kept = std::min<std::size_t>(threads, 1),
-                                     .chooser = this},
-                 parts_.clock);
-  put_off_calls_ = calls_->add(
-      {.server = "stores that were put off", .run = [this](CallKind) { return try_put_off(); }});
-}
-
 // Stores that come and go -----------------------------------------------------------------------
 
+class SetScheduler::Hearing {
+ public:
+  explicit Hearing(SetScheduler& scheduler) : scheduler_(scheduler) {
+    const detail::Lock lock(scheduler_.mutex_);
+    ++scheduler_.hearings_;
+  }
+  ~Hearing() {
+    const detail::Lock lock(scheduler_.mutex_);
+    if (--scheduler_.hearings_ == 0) scheduler_.quiet_.notify_all();
+  }
+  Hearing(const Hearing&) = delete;
+  Hearing& operator=(const Hearing&) = delete;
+
+ private:
+  SetScheduler& scheduler_;
+};
+
 void SetScheduler::on_opened(const MemberStorePtr& member) noexcept try {
+  const Hearing hearing(*this);
   {
     const detail::Lock lock(mutex_);
     if (is_stopping_) return;
@@ -81,6 +94,7 @@ void SetScheduler::on_opened(const MemberStorePtr& member) noexcept try {
   try {
     add_lane(member);
   } catch (...) {
+    // Of this kind because no chooser is asked for it.
     put_off_calls_.want_at(parts_.clock.steady() + kFirstPutOff, CallKind::keep);
     log_put_off(*member);
   }
@@ -121,6 +135,7 @@ SetScheduler::CallEnded SetScheduler::try_put_off() {
 
 void SetScheduler::add_lane(const MemberStorePtr& member) {
   const LanePtr lane = make_lane(member);
+  SteadyTime first_reap = lane->keeper().next_reap();
   {
     const detail::Lock lock(mutex_);
     if (is_stopping_) return;
@@ -137,11 +152,12 @@ void SetScheduler::add_lane(const MemberStorePtr& member) {
   // doing everything together.
   const auto spread = std::hash<std::string>{}(lane->name()) %
                       static_cast<std::size_t>(parts_.options.dispatcher.reap_interval->count());
-  lane->calls->want_at(lane->keeper().next_reap() + Duration{static_cast<long>(spread)},
-                       CallKind::keep);
+  first_reap += Duration{static_cast<long>(spread)};
+  lane->calls->want_at(first_reap, CallKind::keep);
 }
 
 LanePtr SetScheduler::make_lane(const MemberStorePtr& member) {
+  const detail::Lock making(making_mutex_);
   const auto lane = std::make_shared<StoreLane>(
       ++last_number_, member, parts_.observer(member->name()),
       StoreLane::Parts{parts_.ready, *this, *workers_, parts_.counters, parts_.logger, parts_.clock,
@@ -155,11 +171,12 @@ LanePtr SetScheduler::make_lane(const MemberStorePtr& member) {
   };
   const auto on_ready = [this, number = lane->number()] { make_hungry(number); };
   lane->calls = std::make_shared<const StoreCalls::Lane>(
-      calls_->add({.server = member->server(), .run = run, .on_ready = on_ready}));
+      calls_.add({.server = member->server(), .run = run, .on_ready = on_ready}));
   return lane;
 }
 
 void SetScheduler::on_removed(const MemberStorePtr& member) noexcept try {
+  const Hearing hearing(*this);
   LanePtr lane;
   std::vector<InFlight*> waiting;
   {
@@ -173,11 +190,12 @@ void SetScheduler::on_removed(const MemberStorePtr& member) noexcept try {
     lane->gives_up_at = parts_.clock.steady() + parts_.options.dispatcher.lease;
     lane->keeper().stop_reaping();
     satisfy(*lane);
-    // Under the lock: what is taken out keeps those waiting who would destroy what this needs.
     if (!is_stopping_) waiting = take_waiting(*lane);
   }
+  lane->calls->unwant();
   for (InFlight* message : waiting) workers_->give_back(*message);
   drop_if_finished(*lane);
+  calls_.reconsider();  // it may have been the one whose turn it was
 } catch (const std::exception& failure) {
   parts_.logger.log(LogLevel::error, "store not let go",
                     {{"store", member->name()}, {"reason", failure.what()}});
@@ -219,7 +237,7 @@ void SetScheduler::on_due(StoreLane& lane, TimePoint time) noexcept {
 
 void SetScheduler::on_room() noexcept {
   if (!wants_room_.load() || parts_.ready.size() > wake_at_size_.load()) return;
-  if (wants_room_.exchange(false)) calls_->reconsider();
+  if (wants_room_.exchange(false)) calls_.reconsider();
 }
 
 void SetScheduler::on_limit_eased() noexcept {
@@ -228,7 +246,10 @@ void SetScheduler::on_limit_eased() noexcept {
     ++eases_;
     if (!std::exchange(any_waits_for_limits_, false)) return;
   }
-  change_all([](StoreLane& lane) { lane.cycle.on_eased(); }, follow);
+  const auto ease = [](StoreLane& lane) {
+    if (!lane.state.is_hungry) lane.cycle.on_eased();  // it claims anyway, or `end_claim` eases it
+  };
+  change_all(ease, follow);
 }
 
 void SetScheduler::wake() noexcept {
@@ -252,7 +273,9 @@ SetScheduler::Plan SetScheduler::plan(const StoreLane& lane) const {
   return plan;
 }
 
-void SetScheduler::follow(const Plan& plan) noexcept { plan.calls->want_at(plan.look_at); }
+void SetScheduler::follow(const Plan& plan) noexcept {
+  if (plan.look_at != SteadyTime::max()) plan.calls->want_at(plan.look_at);
+}
 
 template <class Change>
 void SetScheduler::change(std::uint64_t lane, Change apply) noexcept {
@@ -361,7 +384,6 @@ void SetScheduler::stop_repeating() {
 }
 
 void SetScheduler::stop() {
-  if (!calls_) return;
   {
     const detail::Lock lock(mutex_);
     is_stopping_ = true;
@@ -369,8 +391,8 @@ void SetScheduler::stop() {
   }
   stop_repeating();
   (void)wait_quiet_until(SteadyTime::max());
-  calls_->drop();
-  calls_->stop();
+  calls_.drop();
+  calls_.stop();
   // Let go of outside of the lock: a store that is closed waits for those who tell of work.
   std::map<std::uint64_t, LanePtr> lanes;
   std::vector<MemberStorePtr> without_lane;
@@ -378,6 +400,8 @@ void SetScheduler::stop() {
   hungry_.clear();
   lanes.swap(lanes_);
   without_lane.swap(without_lane_);
+  // A thread of the set that comes later finds nothing, and touches nothing of the dispatcher.
+  while (hearings_ > 0) quiet_.wait(mutex_);
 }
 
 }  // namespace oncebox::dispatcher

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +46,8 @@ class SetScheduler final : public RoomHints,
     Logger& logger;
     const ObserverOfStore& observer;
     const Clock& clock;
+    /// False: its owner makes the calls, by `run_next`.
+    bool has_threads = true;
   };
 
   explicit SetScheduler(const Parts& parts);
@@ -63,9 +64,9 @@ class SetScheduler final : public RoomHints,
 
   void start_without_threads(const Handling& handling);
   /// Makes the next call to a store; false when there is none now.
-  bool run_next() { return calls_->run_next(); }
+  bool run_next() { return calls_.run_next(); }
   /// When the time alone may give `run_next` something to do.
-  [[nodiscard]] SteadyTime next_change() const { return calls_->next_change(); }
+  [[nodiscard]] SteadyTime next_change() const { return calls_.next_change(); }
   [[nodiscard]] bool is_claiming() const;
   /// From now on a settlement that fails is given up, and what waits for a time is tried at once.
   void stop_repeating();
@@ -83,7 +84,7 @@ class SetScheduler final : public RoomHints,
   void wake() noexcept;
 
   /// Whether the thread that asks makes calls to stores.
-  [[nodiscard]] bool is_own_thread() const { return calls_ && calls_->is_own_thread(); }
+  [[nodiscard]] bool is_own_thread() const { return calls_.is_own_thread(); }
 
   void on_admitted(std::size_t bytes) noexcept override { bytes_held_.fetch_add(bytes); }
   void on_payload_freed(std::size_t bytes) noexcept override { bytes_held_.fetch_sub(bytes); }
@@ -120,12 +121,14 @@ class SetScheduler final : public RoomHints,
   /// What a claim found.
   struct Found : ClaimCycle::Found {
     std::size_t messages = 0;
-    std::optional<std::string> failure = {};
+    bool has_failed = false;
+    std::string failure = {};  ///< why
   };
+  /// A thread of the set tells of a store. `stop` waits for it.
+  class Hearing;
 
   // Stores that come and go.
 
-  void start_calls(std::size_t threads);
   void add_lane(const MemberStorePtr& member);
   LanePtr make_lane(const MemberStorePtr& member);
   /// Because of the exception that is being handled.
@@ -152,6 +155,10 @@ class SetScheduler final : public RoomHints,
 
   const StoreCalls::Lane* choose(const StoreCalls::Candidates& candidates) noexcept override;
   StoreLane* choose_lane(const StoreCalls::Candidates& candidates) ONCEBOX_REQUIRES(mutex_);
+  /// The first that may be claimed from; needs no memory.
+  StoreLane* first_lane(const StoreCalls::Candidates& candidates) ONCEBOX_REQUIRES(mutex_);
+  [[nodiscard]] std::size_t free_places() const;
+  void prepare_claim(StoreLane& lane, std::size_t messages) const ONCEBOX_REQUIRES(mutex_);
   [[nodiscard]] LaneRoom room_for(const StoreLane& lane, std::size_t places) const
       ONCEBOX_REQUIRES(mutex_);
   [[nodiscard]] std::size_t bytes_of_claim() const ONCEBOX_REQUIRES(mutex_);
@@ -175,8 +182,6 @@ class SetScheduler final : public RoomHints,
   const Parts parts_;
   WorkerPool* workers_ = nullptr;
   Admission* admission_ = nullptr;
-  std::optional<StoreCalls> calls_;  // from `start` on
-  StoreCalls::Lane put_off_calls_;   // which try again what was put off
 
   mutable detail::Mutex mutex_;
   detail::TimedCondition quiet_;
@@ -189,9 +194,11 @@ class SetScheduler final : public RoomHints,
   std::uint64_t eases_ ONCEBOX_GUARDED_BY(mutex_) = 0;  // of limits
   bool is_started_ ONCEBOX_GUARDED_BY(mutex_) = false;  // all stores that were there are known
   bool is_stopping_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  std::size_t hearings_ ONCEBOX_GUARDED_BY(mutex_) = 0;
   std::vector<MemberStorePtr> without_lane_ ONCEBOX_GUARDED_BY(mutex_);  // and in the set
   detail::Backoff put_off_pause_ ONCEBOX_GUARDED_BY(mutex_);
 
+  detail::Mutex making_mutex_;    // a user's function makes observers, on one thread at a time
   detail::Mutex planning_mutex_;  // a plan and its reservation are one step
   bool limited_first_ ONCEBOX_GUARDED_BY(planning_mutex_) = false;
   detail::Mutex selection_mutex_;  // guards the selection, with or without `mutex_`
@@ -199,6 +206,9 @@ class SetScheduler final : public RoomHints,
   std::atomic<std::size_t> bytes_held_ = 0;
   std::atomic<bool> wants_room_ = false;
   std::atomic<std::size_t> wake_at_size_ = 0;  // of the buffer, when room is wanted
+
+  StoreCalls calls_;                      // made last, so that its threads end before the rest
+  const StoreCalls::Lane put_off_calls_;  // try again what was put off
 };
 
 }  // namespace oncebox::dispatcher

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "oncebox/engine/exception_text.hpp"
 #include "set_scheduler.hpp"
 
 namespace oncebox::dispatcher {
@@ -41,24 +42,51 @@ void SetScheduler::satisfy(StoreLane& lane) noexcept {
   lane.hungry_entry = hungry_.extract(&lane);
 }
 
-// Without memory to choose none is; the next poll, or the end of a claim, asks again.
 const engine::StoreCalls::Lane* SetScheduler::choose(
-    const StoreCalls::Candidates& candidates) noexcept try {
+    const StoreCalls::Candidates& candidates) noexcept {
   const detail::Lock lock(mutex_);
-  const StoreLane* const lane = choose_lane(candidates);
+  if (!is_started_ || is_stopping_) return nullptr;
+  StoreLane* lane = nullptr;
+  try {
+    lane = choose_lane(candidates);
+  } catch (const std::exception&) {
+    lane = first_lane(candidates);  // there is no memory to choose
+  }
   return lane == nullptr ? nullptr : lane->calls.get();
-} catch (const std::exception&) {
+}
+
+// Claims under way are not counted: one that hangs must not keep room from others.
+std::size_t SetScheduler::free_places() const {
+  const std::size_t most = *parts_.options.dispatcher.max_buffered;
+  return most - std::min(parts_.ready.size(), most);
+}
+
+StoreLane* SetScheduler::first_lane(const StoreCalls::Candidates& candidates) {
+  const std::size_t places = free_places();
+  for (StoreLane* lane : hungry_) {
+    if (!candidates.has(*lane->calls)) continue;
+    const std::size_t messages = room_for(*lane, places).messages;
+    if (messages == 0) continue;
+    prepare_claim(*lane, messages);
+    return lane;
+  }
   return nullptr;
 }
 
+void SetScheduler::prepare_claim(StoreLane& lane, std::size_t messages) const {
+  lane.state.messages = messages;
+  lane.state.bytes = bytes_of_claim();
+  lane.state.eases = eases_;
+}
+
 StoreLane* SetScheduler::choose_lane(const StoreCalls::Candidates& candidates) {
-  if (!is_started_ || is_stopping_) return nullptr;
   const DispatcherOptions& options = parts_.options.dispatcher;
+  // Said before looking: a thread that makes room after the look sees it.
+  const std::size_t wanted_before = wants_room_ ? wake_at_size_.load() : 0;
   wake_at_size_ = *options.max_buffered;
-  wants_room_ = true;  // said before looking: who makes room after the look sees it
-  const std::size_t buffered = parts_.ready.size();
-  // Claims under way are not counted: one that hangs must not keep room from others.
-  const std::size_t places = *options.max_buffered - std::min(buffered, *options.max_buffered);
+  wants_room_ = true;
+  const std::size_t places = free_places();
+  const std::size_t buffered = *options.max_buffered - places;
   if (bytes_held_.load() > options.buffer_bytes / 2) return nullptr;
 
   const detail::Lock selecting(selection_mutex_);
@@ -78,15 +106,13 @@ StoreLane* SetScheduler::choose_lane(const StoreCalls::Candidates& candidates) {
     candidate_lanes_.push_back(lane);
   }
   if (!any_free) {
-    wake_at_size_ = buffered - shortfall;
+    wake_at_size_ = std::max(buffered - shortfall, wanted_before);
     return nullptr;
   }
   const auto chosen = parts_.selection.choose(candidates_);
   if (!chosen || *chosen >= candidates_.size() || !candidates_[*chosen].is_free) return nullptr;
   StoreLane* const lane = candidate_lanes_[*chosen];
-  lane->state.messages = room_for(*lane, places).messages;
-  lane->state.bytes = bytes_of_claim();
-  lane->state.eases = eases_;
+  prepare_claim(*lane, room_for(*lane, places).messages);
   return lane;
 }
 
@@ -94,11 +120,12 @@ engine::CallEnded SetScheduler::look(StoreLane& lane) {
   const ClaimCycle::Step step = begin_claim(lane);
   if (!step.claims()) return {.store = CallEnded::Store::unknown, .again = step.until};
   const Found found = claim(lane, step.what);
-  const CallEnded ended = end_claim(lane, found);
   if (lane.table().size() > 0) {
     lane.calls->want_at(parts_.clock.steady() + lane.keeper().round(), CallKind::keep);
   }
-  calls_->reconsider();  // there may be room again, or another's turn
+  const CallEnded ended = end_claim(lane, found);
+  give_back_if_removed(lane);
+  calls_.reconsider();  // there may be room again, or it is another store's turn
   return ended;
 }
 
@@ -155,8 +182,13 @@ SetScheduler::Found SetScheduler::claim(StoreLane& lane, ClaimCycle::Do what) {
                              limited_first ? &plans.unlimited : &plans.limited}) {
       if (*plan) claim(lane, **plan, found);
     }
-  } catch (const std::exception& failure) {
-    found.failure = failure.what();
+  } catch (...) {
+    found.has_failed = true;
+    try {
+      found.failure = detail::current_exception_text();
+    } catch (const std::exception&) {
+      found.failure = "no memory";  // short enough to need none
+    }
   }
   return found;
 }
@@ -192,24 +224,27 @@ void SetScheduler::claim(StoreLane& lane, const ClaimPlan& plan, Found& found) {
 }
 
 engine::CallEnded SetScheduler::end_claim(StoreLane& lane, const Found& found) {
-  give_back_if_removed(lane);
   const auto now = ClaimCycle::Now::of(parts_.clock);
-  const detail::Lock lock(mutex_);
-  lane.state.is_claiming = false;
-  if (found.lacks_room) any_waits_for_limits_ = true;
-  if (found.failure) {
-    ++parts_.counters.failed_store_calls;
-    const Duration pause = lane.cycle.failed(now);
-    parts_.logger.log(LogLevel::warning, "claim failed, will be tried again",
-                      {{"store", lane.name()}, {"pause_ms", pause}, {"reason", *found.failure}});
-  } else {
-    if (eases_ != lane.state.eases) lane.cycle.on_eased();
-    lane.cycle.found(found, now);
+  Duration pause{};
+  SteadyTime look_at{};
+  {
+    const detail::Lock lock(mutex_);
+    lane.state.is_claiming = false;
+    if (found.lacks_room) any_waits_for_limits_ = true;
+    if (found.has_failed) {
+      pause = lane.cycle.failed(now);
+    } else {
+      if (eases_ != lane.state.eases) lane.cycle.on_eased();
+      lane.cycle.found(found, now);
+    }
+    look_at = plan(lane).look_at;
+    if (look_at > now.steady) satisfy(lane);
   }
-  const SteadyTime look_at = plan(lane).look_at;
-  if (look_at > now.steady) satisfy(lane);
-  return {.store = found.failure ? CallEnded::Store::failed : CallEnded::Store::is_well,
-          .again = look_at};
+  if (!found.has_failed) return {.again = look_at};
+  ++parts_.counters.failed_store_calls;
+  parts_.logger.log(LogLevel::warning, "claim failed, will be tried again",
+                    {{"store", lane.name()}, {"pause_ms", pause}, {"reason", found.failure}});
+  return {.store = CallEnded::Store::failed, .again = look_at};
 }
 
 // What a claim has brought of a store that was removed meanwhile.

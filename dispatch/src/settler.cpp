@@ -26,6 +26,11 @@ bool may_have_happened(const std::exception& failure) {
   return error != nullptr && error->code() == ErrorCode::outcome_unknown;
 }
 
+/// As `push_back` would grow it.
+void reserve_for(std::vector<InFlight*>& messages, std::size_t count) {
+  if (count > messages.capacity()) messages.reserve(std::max(count, 2 * messages.capacity()));
+}
+
 }  // namespace
 
 Settler::Settler(const Parts& parts, OnVerdicts on_verdicts)
@@ -41,11 +46,16 @@ void Settler::submit(InFlight& message) noexcept {
 }
 
 void Settler::gather() {
-  const std::size_t before = pending_.size();
-  for (InFlight* message = submitted_.exchange(nullptr); message != nullptr;) {
-    pending_.push_back(message);
-    message = message->next_finished;
+  if (gathered_ == nullptr) gathered_ = submitted_.exchange(nullptr);
+  std::size_t count = 0;
+  for (const InFlight* message = gathered_; message != nullptr; message = message->next_finished) {
+    ++count;
   }
+  // Without memory for them they are gathered the next time.
+  const std::size_t before = pending_.size();
+  reserve_for(pending_, before + count);
+  reserve_for(recorded_, recorded_.size() + count);
+  for (; gathered_ != nullptr; gathered_ = gathered_->next_finished) pending_.push_back(gathered_);
   const auto first_new = pending_.begin() + static_cast<std::ptrdiff_t>(before);
   std::reverse(first_new, pending_.end());
   const auto is_recorded = [](const InFlight* message) { return message->is_recorded; };
@@ -74,8 +84,12 @@ void Settler::let_go_of_recorded() {
 }
 
 SteadyTime Settler::step() {
-  gather();
-  let_go_of_recorded();
+  try {
+    gather();
+    let_go_of_recorded();
+  } catch (const std::exception&) {
+    return parts_.clock.steady() + pause_.take();  // no memory
+  }
   next_step_ = {};
   if (!pending_.empty()) settle_next();
   return pending_.empty() ? kNothingLeft : next_step_;

@@ -49,7 +49,7 @@ class Settler {
   SteadyTime step();
   /// Whether `step` has something to record. For the thread that calls it.
   [[nodiscard]] bool has_verdicts() const noexcept {
-    return submitted_.load() != nullptr || !pending_.empty();
+    return submitted_.load() != nullptr || gathered_ != nullptr || !pending_.empty();
   }
 
   /// From now on a call that fails is not repeated.
@@ -71,6 +71,7 @@ class Settler {
   std::atomic<bool> repeats_ = true;
 
   // Of the thread that calls `step`.
+  InFlight* gathered_ = nullptr;  // what it has taken of them, and has no room for yet
   std::vector<InFlight*> pending_;
   std::vector<InFlight*> recorded_;
   std::vector<Settlement> settlements_;  // only ever grows: see `InFlightTable::address`

@@ -22,7 +22,6 @@
 #include "oncebox/observer.hpp"
 #include "ready_messages.hpp"
 #include "settler.hpp"
-#include "wake_signal.hpp"
 #include "worker_pool.hpp"
 
 namespace oncebox::dispatcher {

@@ -124,9 +124,10 @@ void WorkerPool::end(Worker& worker, InFlight& message, HandlerCalls::Answer ans
 
 void WorkerPool::give_back(InFlight& message) {
   const bool room_was_wanted = message.route->give_back(parts_.clock.now());
-  finish(message, Release{});
-  parts_.room.on_room();  // it has left the buffer
+  // It has left the buffer. Said before the end: after it the dispatcher may be gone.
+  parts_.room.on_room();
   if (room_was_wanted) parts_.room.on_limit_eased();
+  finish(message, Release{});
 }
 
 void WorkerPool::finish(InFlight& message, Verdict verdict) {

@@ -177,6 +177,36 @@ TEST_F(SetDispatcherTest, AStoreThatCannotBeWorkedOnIsTriedAgain) {
   EXPECT_TRUE(holds_in_time([&] { return handled() == "ba"; }));
 }
 
+TEST_F(SetDispatcherTest, MayBePausedAndWokenBeforeItIsStarted) {
+  list({{"a", "1"}});
+  note_stores();
+  enqueue("a", "m1");
+  dispatcher_ = std::make_unique<SetDispatcher>(
+      stores_, handlers_, round_robin(), SetDispatcherOptions{}, logger_,
+      [this](const std::string&) -> Observer& { return observer_; }, clock_);
+  const Ending ending(*this);
+  dispatcher_->pause();
+  dispatcher_->wake();
+  dispatcher_->resume();
+  dispatcher_->start();
+  EXPECT_TRUE(wait_for_handled(1));
+}
+
+TEST_F(SetDispatcherTest, AStoreThatThrowsWhatIsNoExceptionIsAskedAgain) {
+  list({{"a", "1"}});
+  std::atomic<bool> is_broken = true;
+  store("a").probe().set_plan([&](std::string_view call) {
+    if (is_broken && call == "claim") throw 42;
+    return testing::Fault::none;
+  });
+  enqueue("a", "m1");
+  note_stores();
+  const auto ending = start();
+  ASSERT_TRUE(logger_.wait_for("warning claim failed, will be tried again store=a"));
+  is_broken = false;
+  EXPECT_TRUE(holds_in_time([&] { return handled() == "a"; }));
+}
+
 TEST_F(SetDispatcherTest, AStoreThatCannotBeWorkedOnMayLeave) {
   list({{"a", "1"}});
   dispatcher_ = std::make_unique<SetDispatcher>(

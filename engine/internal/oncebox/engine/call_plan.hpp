@@ -152,7 +152,8 @@ class CallPlan {
 
   /// Begins the next call, if there is one that may.
   bool begin_next(Slot& slot, SteadyTime now) noexcept;
-  /// Whether `begin_next` would begin one, unless the time changes that.
+  /// Whether `begin_next` would begin one, unless the time changes that, or the chooser passes it
+  /// over.
   [[nodiscard]] bool has_next() const noexcept;
   /// When the time alone may let a call begin.
   [[nodiscard]] SteadyTime next_change() const noexcept;

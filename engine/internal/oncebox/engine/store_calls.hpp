@@ -88,7 +88,8 @@ class StoreCalls {
     std::string server;  ///< stands for the database server that the store lives on
     Run run = {};
     std::size_t width = 1;  ///< see `Lane::set_width`
-    /// A call of the kind `call` is wanted and none is under way: for a chooser, under its rules.
+    /// A call of the kind `call` is wanted and none is under way. For a chooser, under its rules:
+    /// with one, a lane that makes such calls has to have it.
     std::function<void()> on_ready = {};
   };
 
