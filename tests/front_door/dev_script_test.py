@@ -186,7 +186,7 @@ class DevScript(unittest.TestCase):
             '[[ $* == *--silent* ]] || echo "npm error ETARGET" >&2\nexit 1\n'
         )
         (self.bin / "npm").chmod(0o755)
-        result = self.dev("test", "--preset", "dev")
+        result = self.dev("test", "--preset", "asan")
         self.assertEqual(result.returncode, 1)
         self.assertIn("npm error ETARGET", result.stderr)
         self.assertIn("PostgreSQL 18 cannot be fetched", result.stderr)
