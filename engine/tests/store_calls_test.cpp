@@ -263,9 +263,9 @@ TEST_F(StoreCallsTest, AChooserIsAskedAgainWhenItWantsToBe) {
   OneLane chooser;
   StoreCalls::Options chosen = options(8);
   chosen.chooser = &chooser;
-  StoreCalls calls(chosen, clock_);
   Watched<std::string> made;
   std::atomic<int> ready = 0;
+  StoreCalls calls(chosen, clock_);
   const auto store = [&](const char* name) {
     const auto run = [&made, name](CallKind) {
       made.change([&](std::string& all) { all += name; });
@@ -301,9 +301,9 @@ TEST_F(StoreCallsTest, WithoutThreadsTheOwnerMakesTheCalls) {
 }
 
 TEST_F(StoreCallsTest, AThreadKnowsWhoseItIs) {
+  Watched<std::string> said;
   StoreCalls calls(options(8), clock_);
   StoreCalls others(options(8), clock_);
-  Watched<std::string> said;
   const StoreCalls::Lane lane = calls.add({.server = "server"});
   post(lane, [&] {
     said.change([&](std::string& text) {

@@ -31,10 +31,9 @@ class Watched {
 
   template <class Change>
   void change(Change apply) {
-    {
-      const std::lock_guard lock(mutex_);
-      apply(value_);
-    }
+    // Under the lock, so that the thread that waits may end the value at once.
+    const std::lock_guard lock(mutex_);
+    apply(value_);
     changed_.notify_all();
   }
 
