@@ -58,7 +58,7 @@ void SetScheduler::start(const Handling& handling, StoreSet& stores) {
   calls_.reconsider();
 }
 
-void SetScheduler::start_without_threads(const Handling& handling) {
+void SetScheduler::start_without_set(const Handling& handling) {
   workers_ = &handling.workers;
   admission_ = &handling.admission;
   const detail::Lock lock(mutex_);
@@ -247,7 +247,7 @@ void SetScheduler::on_limit_eased() noexcept {
     if (!std::exchange(any_waits_for_limits_, false)) return;
   }
   const auto ease = [](StoreLane& lane) {
-    if (!lane.state.is_hungry) lane.cycle.on_eased();  // it claims anyway, or `end_claim` eases it
+    if (!lane.is_hungry()) lane.cycle.on_eased();  // it claims anyway, or `end_claim` eases it
   };
   change_all(ease, follow);
 }

@@ -60,9 +60,9 @@ class SetScheduler final : public RoomHints,
   };
   void start(const Handling& handling, StoreSet& stores);
 
-  // For an owner that makes the calls itself, and tells which stores there are.
+  // For an owner that tells which stores there are, and makes the calls itself.
 
-  void start_without_threads(const Handling& handling);
+  void start_without_set(const Handling& handling);
   /// Makes the next call to a store; false when there is none now.
   bool run_next() { return calls_.run_next(); }
   /// When the time alone may give `run_next` something to do.

@@ -33,13 +33,12 @@ void SetScheduler::make_hungry(std::uint64_t lane) noexcept {
   const auto found = lanes_.find(lane);
   if (found == lanes_.end() || is_stopping_) return;
   StoreLane& wanted = *found->second;
-  if (wanted.state.is_removed || std::exchange(wanted.state.is_hungry, true)) return;
+  if (wanted.state.is_removed || wanted.is_hungry()) return;
   hungry_.insert(std::move(wanted.hungry_entry));
 }
 
 void SetScheduler::satisfy(StoreLane& lane) noexcept {
-  if (!std::exchange(lane.state.is_hungry, false)) return;
-  lane.hungry_entry = hungry_.extract(&lane);
+  if (lane.is_hungry()) lane.hungry_entry = hungry_.extract(&lane);
 }
 
 const engine::StoreCalls::Lane* SetScheduler::choose(

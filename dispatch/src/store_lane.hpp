@@ -46,7 +46,6 @@ class LaneEvents {
 /// Where a store of a set stands in the work of the dispatcher: guarded by its scheduler.
 struct LaneState {
   bool is_removed = false;   ///< from the set: it is only finished with
-  bool is_hungry = false;    ///< a claim is wanted, or under way
   bool is_claiming = false;  ///< by some thread, now
 
   // Of the claim that was chosen last.
@@ -87,6 +86,9 @@ class StoreLane final : public WorkHints {
 
   void on_due(TimePoint time) noexcept override { events_.on_due(*this, time); }
   void on_claimable() noexcept override { events_.on_work(*this); }
+
+  /// A claim is wanted, or under way.
+  [[nodiscard]] bool is_hungry() const noexcept { return hungry_entry.empty(); }
 
   LaneState state;
   engine::ClaimCycle cycle;                               ///< guarded by the scheduler, too

@@ -20,8 +20,8 @@ constexpr Duration kPauseAfterThrow = std::chrono::seconds{1};
 }  // namespace
 
 struct StoreCalls::LaneState : CallPlan::Lane {
-  explicit LaneState(Store store)
-      : run(std::move(store.run)), on_ready(std::move(store.on_ready)) {}
+  LaneState(Run to_run, std::function<void()> when_ready)
+      : run(std::move(to_run)), on_ready(std::move(when_ready)) {}
 
   void append(std::unique_ptr<Call> call) noexcept {
     Call* const added = call.get();
@@ -60,13 +60,11 @@ class StoreCalls::Impl final : private CallPlan::Chooser {
   }
 
   LaneState* add(Store store) {
-    const std::string server = std::move(store.server);
-    const std::size_t width = store.width;
     std::list<LaneState> one;
-    LaneState& lane = one.emplace_back(std::move(store));
+    LaneState& lane = one.emplace_back(std::move(store.run), std::move(store.on_ready));
     lane.self = one.begin();
     const detail::Lock lock(mutex_);
-    plan_.add(lane, server, width);
+    plan_.add(lane, store.server, store.width);
     lanes_.splice(lanes_.end(), one);
     hand_on();
     return &lane;

@@ -96,7 +96,7 @@ Process::Process(World& world, Ledger& ledger, std::string name, std::uint64_t n
              logger_, world.clock()),
       workers_({ready_, *scheduler_, calls_, world.clock()}, options_.dispatcher.workers),
       admission_({routes_, *scheduler_, ready_, workers_, calls_, world.clock()}) {
-  scheduler_->start_without_threads({workers_, admission_});
+  scheduler_->start_without_set({workers_, admission_});
   add_workers();
   constexpr std::size_t kMostServers = 8;
   actors_.push_back(world_.add({.name = name_ + " calls",

@@ -34,7 +34,8 @@ struct SetDispatcherOptions {
 /// A `Dispatcher` over all stores of a set: one pool of workers, and a thread for each call to a
 /// store that is under way, whatever the number of stores. Stores that come are worked on, and
 /// those that go are finished with: nothing more is claimed, what no handler has begun is released,
-/// what runs is settled, and then the store is let go. Threads that have nothing to do end.
+/// what runs is settled, and then the store is let go. Threads that have nothing to do end, but for
+/// one.
 ///
 /// **Which store.** A `StoreSelection` decides, among the stores that may have something to claim:
 /// one that was found empty is not asked again before it tells of work, a message is due, or the
