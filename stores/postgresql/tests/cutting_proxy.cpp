@@ -96,14 +96,16 @@ std::string_view take_text(std::string_view& body) {
 struct Plan {
   std::optional<int> cut_before_step = {};
   std::optional<int> cut_answer_after = {};
-  bool struck = false;
+  /// The server's process whose connection was cut.
+  std::optional<int> struck = {};
 
-  /// Counts a step; true when the failure is to strike in its place.
-  bool strikes_here() {
+  /// Counts a step of the connection to `server_process`; true when the failure is to strike in its
+  /// place.
+  bool strikes_here(int server_process) {
     if (!cut_before_step) return false;
     if ((*cut_before_step)-- > 0) return false;
     cut_before_step.reset();
-    struck = true;
+    struck = server_process;
     return true;
   }
 };
@@ -175,11 +177,11 @@ class PostgresqlConversation final : public testing::TcpProxy::Conversation {
     if (exchange.statements.empty() || exchange.is_housekeeping())
       return link.send_to_server(bytes);
     for (const SentTogether::Statement& statement : exchange.statements) {
-      if (!plan_.strikes_here()) continue;
+      if (!plan_.strikes_here(server_process_)) continue;
       link.send_to_server(bytes.substr(0, statement.begin));
       return link.cut();
     }
-    if (!exchange.commits() && plan_.strikes_here()) {
+    if (!exchange.commits() && plan_.strikes_here(server_process_)) {
       constexpr std::size_t kSyncBytes = 5;
       link.send_to_server(bytes.substr(0, bytes.size() - kSyncBytes));
       return link.cut();
@@ -189,13 +191,16 @@ class PostgresqlConversation final : public testing::TcpProxy::Conversation {
   }
 
   void on_server_message(std::string_view message, Link& link) {
+    constexpr char kProcessAndSecret = 'K';
+    if (message.front() == kProcessAndSecret)
+      server_process_ = static_cast<int>(read_length(message.substr(5)));
     if (!holds_answers_) return link.send_to_client(message);
     held_answers_ += message;
     if (message.front() != 'Z') return;
     const bool is_over = message.back() == 'I' && plan_.cut_answer_after;
     if (is_over && (*plan_.cut_answer_after)-- == 0) {
       plan_.cut_answer_after.reset();
-      plan_.struck = true;
+      plan_.struck = server_process_;
       link.drop_answers();
       return link.cut();
     }
@@ -207,6 +212,7 @@ class PostgresqlConversation final : public testing::TcpProxy::Conversation {
   Plan& plan_;
   Phase phase_ = Phase::opening;
   bool asked_for_encryption_ = false;
+  int server_process_ = 0;
   MessageBuffer from_client_;
   MessageBuffer from_server_;
   std::map<std::string, std::string, std::less<>> queries_;  ///< by the statement's name
@@ -243,20 +249,20 @@ std::string CuttingProxy::connection() const { return to_connection_string(impl_
 
 void CuttingProxy::cut_before(int step) {
   impl_->proxy.between_conversations([&] {
-    impl_->plan.struck = false;
+    impl_->plan.struck.reset();
     impl_->plan.cut_before_step = step;
   });
 }
 
 void CuttingProxy::cut_answer(int skip) {
   impl_->proxy.between_conversations([&] {
-    impl_->plan.struck = false;
+    impl_->plan.struck.reset();
     impl_->plan.cut_answer_after = skip;
   });
 }
 
-bool CuttingProxy::disarm() {
-  bool struck = false;
+std::optional<int> CuttingProxy::disarm() {
+  std::optional<int> struck;
   impl_->proxy.between_conversations([&] { struck = std::exchange(impl_->plan, {}).struck; });
   return struck;
 }

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace oncebox::postgresql {
@@ -30,8 +31,10 @@ class CuttingProxy {
   /// cuts the connection in place of forwarding the answer: it was committed, and nobody hears.
   void cut_answer(int skip = 0);
 
-  /// Whether a failure struck since it was asked for; none will any more.
-  bool disarm();
+  /// No failure strikes any more. Answers which of the server's processes lost its client to the
+  /// one that was asked for; nothing when it did not strike. That process may still be working on
+  /// what was forwarded to it before.
+  std::optional<int> disarm();
 
   /// Ends all connections.
   void cut_all();

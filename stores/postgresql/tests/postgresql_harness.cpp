@@ -34,8 +34,9 @@ class PostgresqlHarness final : public conformance::Harness {
     try {
       call();
     } catch (const Error& error) {
-      if (!proxy_.disarm() || !error.retryable()) throw;
-      wait_for_rollback();
+      const auto server_process = proxy_.disarm();
+      if (!server_process || !error.retryable()) throw;
+      wait_for_end(*server_process);
       return true;
     }
     if (proxy_.disarm()) throw std::logic_error("the call got through without its connection");
@@ -43,12 +44,13 @@ class PostgresqlHarness final : public conformance::Harness {
   }
 
  private:
-  // The server takes a moment to notice that a connection was cut; until then its locks are there.
-  void wait_for_rollback() {
-    const std::string locks =
-        "SELECT count(*) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation "
-        "WHERE c.relnamespace = '{schema}'::regnamespace AND l.pid <> pg_backend_pid()";
-    while (space_.number(locks) > 0) std::this_thread::yield();
+  // A process of the server first works on the statements that came before the cut, and then takes
+  // a moment to notice it; that it holds no locks may mean that it has not begun yet. Until it has
+  // ended, another call may find rows locked, and leave them out.
+  void wait_for_end(int server_process) {
+    const std::string alive =
+        "SELECT count(*) FROM pg_stat_activity WHERE pid = " + std::to_string(server_process);
+    while (space_.number(alive) > 0) std::this_thread::yield();
   }
 
   TestSpace space_;
