@@ -28,12 +28,11 @@ void record_exchange(const ExchangeRecord& exchange) {
                                  {"status", exchange.status},
                                  {"responseType", exchange.response_type},
                                  {"responseBody", exchange.response_body}};
-  // One write of a line to a file that is only appended to: tests may run side by side.
   const std::string text = boost::json::serialize(line) + "\n";
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  std::ofstream file(path, std::ios::app | std::ios::binary);
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  static std::ofstream file(path, std::ios::binary);
+  file << text << std::flush;
 }
 
 }  // namespace oncebox::server

@@ -17,8 +17,9 @@ struct ExchangeRecord {
   std::string_view response_body;
 };
 
-/// Appends the exchange as one line of JSON to the file that ONCEBOX_RECORD_EXCHANGES names, if it
-/// names one: so that the answers of a whole suite can be held against their description.
+/// Writes the exchange as a line of JSON to the file that ONCEBOX_RECORD_EXCHANGES names, if it
+/// names one: so that the answers of a whole suite can be held against their description. The first
+/// of a process begins the file anew.
 void record_exchange(const ExchangeRecord& exchange);
 
 }  // namespace oncebox::server
