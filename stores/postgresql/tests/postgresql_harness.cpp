@@ -1,5 +1,11 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "cutting_proxy.hpp"
 #include "oncebox/conformance/harness.hpp"
@@ -15,12 +21,67 @@ namespace {
 // Each step is a round trip or two.
 constexpr int kModelRuns = 20;
 
+/// Schemas with the tables of a store and nothing in them. To make those tables takes the server
+/// much longer than most tests do, so tests of one process have schemas one after the other. For
+/// the thread that runs the tests.
+class IdleSpaces {
+ public:
+  /// One that nobody else has until it is given back.
+  std::unique_ptr<TestSpace> take() {
+    if (idle_.empty()) return std::make_unique<TestSpace>();
+    auto space = std::move(idle_.back());
+    idle_.pop_back();
+    return space;
+  }
+
+  /// What the test left there is removed.
+  void give_back(std::unique_ptr<TestSpace> space) noexcept {
+    try {
+      space->run(kEmpty);
+      idle_.push_back(std::move(space));
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "{} is not used again: {}\n", space->schema(), error.what());
+    }
+  }
+
+ private:
+  static constexpr const char* kEmpty = R"sql(
+DO $$
+DECLARE
+  object record;
+BEGIN
+  FOR object IN SELECT oid::regclass AS name, relname, relkind FROM pg_class
+      WHERE relnamespace = '{schema}'::regnamespace LOOP
+    IF object.relkind = 'S' THEN
+      PERFORM setval(object.name, 1, false);
+    ELSIF object.relname LIKE '%priority' THEN
+      EXECUTE format('DELETE FROM %s WHERE priority <> 0', object.name);
+    ELSIF object.relkind = 'r' AND object.relname NOT LIKE '%schema' THEN
+      EXECUTE format('DELETE FROM %s', object.name);
+    END IF;
+  END LOOP;
+END $$)sql";
+
+  const std::string server_ = testing::shared_postgresql_url();  // it ends after these
+  std::vector<std::unique_ptr<TestSpace>> idle_;
+};
+
+IdleSpaces& idle_spaces() {
+  static IdleSpaces spaces;
+  return spaces;
+}
+
 /// A space is a schema. Every handle has its own connections, as another process would, and all of
 /// them go through one proxy that can cut them.
 class PostgresqlHarness final : public conformance::Harness {
  public:
+  PostgresqlHarness() : space_(idle_spaces().take()) {}
+  ~PostgresqlHarness() override { idle_spaces().give_back(std::move(space_)); }
+  PostgresqlHarness(const PostgresqlHarness&) = delete;
+  PostgresqlHarness& operator=(const PostgresqlHarness&) = delete;
+
   [[nodiscard]] std::shared_ptr<Store> open() override {
-    Options options = space_.options();
+    Options options = space_->options();
     options.connection = proxy_.connection();
     options.max_payload_bytes = std::size_t{17} << 20;
     return std::make_shared<PostgresqlStore>(options, clock_);
@@ -50,10 +111,10 @@ class PostgresqlHarness final : public conformance::Harness {
   void wait_for_end(int server_process) {
     const std::string alive =
         "SELECT count(*) FROM pg_stat_activity WHERE pid = " + std::to_string(server_process);
-    while (space_.number(alive) > 0) std::this_thread::yield();
+    while (space_->number(alive) > 0) std::this_thread::sleep_for(std::chrono::milliseconds{1});
   }
 
-  TestSpace space_;
+  std::unique_ptr<TestSpace> space_;
   CuttingProxy proxy_{testing::shared_postgresql_url()};
   testing::FakeClock clock_;
 };
