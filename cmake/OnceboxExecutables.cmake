@@ -89,7 +89,7 @@ function(oncebox_add_test name)
       DISCOVERY_MODE PRE_TEST
       DISCOVERY_TIMEOUT 60
       TEST_FILTER "${filter}"
-      PROPERTIES ${properties} PROCESSORS 2)
+      PROPERTIES ${properties} PROCESSORS 3)
   else()
     _oncebox_add_shards(${name} ${name} ${arg_SHARDS} "${filter}" "${properties}")
   endif()
