@@ -82,9 +82,8 @@ function(oncebox_target_defaults target)
       -Wlogical-op
       # False alarm on an empty std::optional<std::string> at -O3 (GCC bug 80635).
       -Wno-maybe-uninitialized
-      # False alarms on std::string in g++ 12 (GCC bugs 105651 and 105329).
+      # False alarm on std::string in g++ 12 (GCC bug 105651).
       $<$<VERSION_LESS:${CMAKE_CXX_COMPILER_VERSION},13>:-Wno-restrict>
-      $<$<VERSION_LESS:${CMAKE_CXX_COMPILER_VERSION},13>:-Wno-array-bounds>
       # Takes every file of a unity build for a header.
       $<$<BOOL:${CMAKE_UNITY_BUILD}>:-Wno-subobject-linkage>)
   endif()

@@ -1,5 +1,7 @@
 #include "oncebox/http/server_stores.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/json.hpp>
 #include <utility>
 
@@ -73,7 +75,7 @@ ServerStoreList list_server_stores(const Options& options) {
         client.call({.method = Method::get, .path = path, .effect = Effect::reads},
                     [&](std::string_view body) { return add_page(body, list); });
     if (next.empty() || list.stores.size() == before) return list;
-    path = std::string(kFirstPage) + "&after=" + wire::percent_encode(next);
+    path = fmt::format("{}&after={}", kFirstPage, wire::percent_encode(next));
   }
 }
 
