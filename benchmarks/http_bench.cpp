@@ -37,7 +37,7 @@ constexpr int kConnections = 64;
 constexpr int kIdleConnections = 1'000;
 
 std::string script(const std::string& name) {
-  return std::string(ONCEBOX_BENCH_SCRIPTS) + "/" + name;
+  return ONCEBOX_BENCH_SCRIPTS "/" + name;
 }
 
 /// What every turn of one kind measured.

@@ -229,8 +229,10 @@ class Watchdog::Impl {
       if (health.status == HealthStatus::unavailable) {
         throw Error(ErrorCode::unavailable, health.detail);
       }
-      const bool inbox_is_quiet = look_at(watch, "inbox", watch.store.inbox_operator());
-      const bool outbox_is_quiet = look_at(watch, "outbox", watch.store.outbox_operator());
+      const bool inbox_is_quiet =
+          look_at(watch, QueueKind::inbox, watch.inbox, watch.store.inbox_operator());
+      const bool outbox_is_quiet =
+          look_at(watch, QueueKind::outbox, watch.outbox, watch.store.outbox_operator());
       note(watch, std::move(health), watch.answering.answered(began, clock_.now()));
       return inbox_is_quiet && outbox_is_quiet ? StepOutcome::idle : StepOutcome::worked;
     } catch (...) {
@@ -240,11 +242,10 @@ class Watchdog::Impl {
   }
 
   /// Whether nothing is unfinished.
-  bool look_at(Watch& watch, std::string_view queue, QueueOperator& operations) {
+  bool look_at(Watch& watch, QueueKind queue, QueueRules& rules, QueueOperator& operations) {
     const QueueStats stats = operations.stats();
-    const QueueLook look{watch.name, queue, operations, stats, clock_.now()};
-    QueueRules& rules = queue == "inbox" ? watch.inbox : watch.outbox;
-    tell(update(watch, queue, rules.look(look)));
+    const QueueLook look{watch.name, to_string(queue), operations, stats, clock_.now()};
+    tell(update(watch, look.queue, rules.look(look)));
     if (is_watched(watch)) {
       for (LookListener* listener : listeners_) listener->on_look(look);
     }

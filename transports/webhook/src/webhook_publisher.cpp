@@ -93,11 +93,6 @@ void require_taken(const WebhookAnswer& answer, Duration max_retry_after) {
   throw Error(ErrorCode::unavailable, reason);
 }
 
-const SystemClock& system_clock() {
-  static const SystemClock clock;
-  return clock;
-}
-
 }  // namespace
 
 void WebhookPublisherOptions::validate() const {
@@ -167,7 +162,7 @@ class WebhookPublisher::Impl {
 WebhookPublisher::WebhookPublisher(const WebhookPublisherOptions& options, const Clock& clock)
     : impl_(std::make_unique<Impl>(options, clock)) {}
 WebhookPublisher::WebhookPublisher(const WebhookPublisherOptions& options)
-    : WebhookPublisher(options, system_clock()) {}
+    : WebhookPublisher(options, SystemClock::shared()) {}
 WebhookPublisher::~WebhookPublisher() = default;
 
 void WebhookPublisher::publish(const ClaimedMessage& message, HandlerContext& context) {
@@ -184,7 +179,7 @@ Publishers webhook_publishers(const WebhookPublisherOptions& options, const Cloc
 }
 
 Publishers webhook_publishers(const WebhookPublisherOptions& options) {
-  return webhook_publishers(options, system_clock());
+  return webhook_publishers(options, SystemClock::shared());
 }
 
 }  // namespace oncebox::webhook

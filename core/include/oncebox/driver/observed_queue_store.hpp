@@ -14,8 +14,8 @@
 
 namespace oncebox {
 
-/// A queue store that tells a logger and an observer what passes through it, and else behaves as
-/// the one below. Logging and metrics are written here once, for every backend.
+/// A queue store that tells a logger and an observer what passes through it, and otherwise behaves
+/// as the one below. Logging and metrics are written here once, for every backend.
 ///
 /// Levels: observations and claims at debug, enqueues and reaps at info, hash mismatches and buried
 /// messages at warning, failing calls at error. Every line carries the store's name. No line
