@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -111,7 +110,7 @@ class PostgresqlHarness final : public conformance::Harness {
   void wait_for_end(int server_process) {
     const std::string alive =
         "SELECT count(*) FROM pg_stat_activity WHERE pid = " + std::to_string(server_process);
-    while (space_->number(alive) > 0) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    while (space_->number(alive) > 0) std::this_thread::yield();
   }
 
   std::unique_ptr<TestSpace> space_;
