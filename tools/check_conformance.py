@@ -15,7 +15,7 @@ import project_files
 
 PAGE = "docs/conformance.md"
 # Prefix, highest number, digits.
-FAMILIES = [("IBX", 130, 3), ("R", 30, 2), ("KIN", 11, 2), ("PKT", 11, 2), ("MSG", 10, 2)]
+FAMILIES = [("IBX", 130, 3), ("R", 38, 2), ("KIN", 11, 2), ("PKT", 11, 2), ("MSG", 10, 2)]
 
 ID = re.compile(r"\b(?:" + "|".join(family[0] for family in FAMILIES) + r")-\d+\b")
 ROW = re.compile(r"^\|\s*([A-Z]+-\d+)\s*\|(.*)\|\s*$")
