@@ -83,7 +83,8 @@ function(oncebox_add_test name)
     add_dependencies(${target} postgresql_fixture)
   endif()
   if(arg_EACH_ALONE)
-    # Their processes keep the machine busy: beside others all of them would only be late.
+    # Their processes keep the machine busy: beside others all of them would only be late. Three is
+    # what ./dev runs at once on two processors.
     gtest_discover_tests(${target}
       TEST_PREFIX "${ONCEBOX_TEST_PREFIX}${name}."
       DISCOVERY_MODE PRE_TEST
