@@ -25,6 +25,8 @@ constexpr int kModelRuns = 20;
 /// the thread that runs the tests.
 class IdleSpaces {
  public:
+  IdleSpaces() { (void)testing::shared_postgresql_url(); }  // so that the server ends after these
+
   /// One that nobody else has until it is given back.
   std::unique_ptr<TestSpace> take() {
     if (idle_.empty()) return std::make_unique<TestSpace>();
@@ -61,7 +63,6 @@ BEGIN
   END LOOP;
 END $$)sql";
 
-  const std::string server_ = testing::shared_postgresql_url();  // it ends after these
   std::vector<std::unique_ptr<TestSpace>> idle_;
 };
 
