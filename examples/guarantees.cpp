@@ -50,9 +50,11 @@ int main() {
   };
   TransactionalQueue& transactions = *inbox.transactional();
   SettleOutcome outcome = transactions.acknowledge_with(delivery_of(first), pack);
-  std::cout << "first worker:    " << to_string(outcome) << ", parcels: " << parcels() << '\n';
+  std::cout << "first worker:    " << to_string(outcome.status) << ", parcels: " << parcels()
+            << '\n';
   outcome = transactions.acknowledge_with(delivery_of(second), pack);
-  std::cout << "second worker:   " << to_string(outcome) << ", parcels: " << parcels() << '\n';
+  std::cout << "second worker:   " << to_string(outcome.status) << ", parcels: " << parcels()
+            << '\n';
   std::cout << "sent again:      " << to_string(inbox.enqueue(kOrder).status) << '\n';
 
   // A store in memory ends with its process, and so does what it knew.

@@ -25,7 +25,8 @@ struct OrderPaid {
 /// Lets the program wait until messages are done, as it is recorded in their stores.
 class FinishedMessages final : public Observer {
  public:
-  void on_settle(const Settlement& /*settlement*/, SettleOutcome /*outcome*/) noexcept override {
+  void on_settle(const Settlement& /*settlement*/,
+                 const SettleOutcome& /*outcome*/) noexcept override {
     finished_.release();
   }
   void wait_for(int messages) {

@@ -54,7 +54,7 @@ void test_a_worker_that_died() {
   expect(queue.claim({.owner = OwnerToken::generate()}).empty(), "nobody else gets it for 30 s");
   clock.advance(1s);
   expect(queue.claim({.owner = OwnerToken::generate()}).size() == 1, "then somebody else does");
-  expect(queue.settle({.delivery = delivery_of(dead_worker.front())}) == SettleOutcome::lease_lost,
+  expect(queue.settle({.delivery = delivery_of(dead_worker.front())}) == SettleStatus::lease_lost,
          "and the first one comes too late");
 }
 

@@ -22,7 +22,7 @@ using namespace oncebox;
 /// Tells when the store has recorded what became of an attempt.
 class SettledAttempts final : public Observer {
  public:
-  void on_settle(const Settlement& settlement, SettleOutcome) noexcept override {
+  void on_settle(const Settlement& settlement, const SettleOutcome&) noexcept override {
     // A dispatcher gives back a message that it claims while it still records the last attempt.
     if (!std::holds_alternative<Release>(settlement.verdict)) settled_.release();
   }

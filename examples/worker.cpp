@@ -37,9 +37,8 @@ using namespace oncebox;
 /// Lets the program wait until messages are done or dead, as it is recorded in the store.
 class FinishedMessages final : public Observer {
  public:
-  void on_settle(const Settlement& settlement, SettleOutcome outcome) noexcept override {
-    const bool retried = std::holds_alternative<Abandon>(settlement.verdict);
-    if (outcome == SettleOutcome::settled && !retried) finished_.release();
+  void on_settle(const Settlement&, const SettleOutcome& outcome) noexcept override {
+    if (outcome == SettleStatus::settled && !outcome.again_at) finished_.release();
   }
   void wait_for(int messages) {
     for (; messages > 0; --messages) {

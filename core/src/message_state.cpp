@@ -6,12 +6,25 @@
 #include <limits>
 #include <utility>
 
+#include "oncebox/internal/mix.hpp"
 #include "oncebox/limits.hpp"
 #include "oncebox/retry_policy.hpp"
 
 namespace oncebox {
 
 namespace {
+
+// A revival gives the message the whole of its policy again.
+Duration age_at(const MessageState& state, TimePoint now) noexcept {
+  TimePoint since = state.not_before(state.history.first_seen_at);
+  if (state.revivals.last_at) since = std::max(since, *state.revivals.last_at);
+  return now - since;
+}
+
+void back_off(MessageState& state, TimePoint until) noexcept {
+  state.backoff_until = until;
+  state.eligible_at = state.not_before(until);
+}
 
 // An empty text keeps the error that is there.
 void note_error(MessageState& state, std::string error) noexcept {
@@ -72,6 +85,14 @@ std::string error_text(const Verdict& verdict) {
   return {};
 }
 
+RetryPolicy default_retry_policy(QueueKind queue) {
+  return queue == QueueKind::outbox ? outbox_retry_policy() : RetryPolicy{};
+}
+
+std::uint64_t retry_chance(DeliveryNumber failed) noexcept {
+  return detail::mixed(static_cast<std::uint64_t>(failed) * 0x9e3779b97f4a7c15U);
+}
+
 bool is_held_by(const MessageState& state, const Delivery& delivery) noexcept {
   if (!state.lease || state.lease->owner != delivery.owner) return false;
   return !delivery.number || *delivery.number == state.lease->delivery;
@@ -84,22 +105,34 @@ void hand_out(MessageState& state, const MessageLease& lease) noexcept {
 }
 
 SettleOutcome apply_verdict(MessageState& state, const Verdict& verdict, std::string error,
-                            TimePoint now) noexcept {
+                            const RetryPolicy& policy, TimePoint now) noexcept {
+  const std::uint64_t chance = retry_chance(state.lease->delivery);
   state.lease.reset();
-  if (std::holds_alternative<Release>(verdict)) return SettleOutcome::settled;
+  if (const auto* release = std::get_if<Release>(&verdict)) {
+    if (release->delay) back_off(state, now + *release->delay);
+    return {.again_at = state.eligible_at};
+  }
   if (state.claimed_version != state.history.content_version) {
     state.eligible_at = state.not_before(now);
-    return SettleOutcome::superseded;
+    return {SettleStatus::superseded, state.eligible_at};
   }
   note_error(state, std::move(error));
-  if (const auto* abandon = std::get_if<Abandon>(&verdict)) {
-    ++state.history.attempt;
-    state.backoff_until = now + abandon->delay.value_or(default_backoff(state.history.attempt));
-    state.eligible_at = state.not_before(state.backoff_until);
-  } else {
-    finish(state, std::holds_alternative<Ack>(verdict) ? Status::done : Status::dead, now);
+  if (std::holds_alternative<Ack>(verdict)) {
+    finish(state, Status::done, now);
+    return {};
   }
-  return SettleOutcome::settled;
+  const int attempt = ++state.history.attempt;
+  const auto* abandon = std::get_if<Abandon>(&verdict);
+  if (abandon == nullptr) {
+    finish(state, Status::dead, now);
+    return {.death = SettledDeath::failed};
+  }
+  if (abandon->limit.value_or(policy.limit()).is_last(attempt, age_at(state, now))) {
+    finish(state, Status::dead, now);
+    return {.death = SettledDeath::attempts};
+  }
+  back_off(state, now + abandon->delay.value_or(policy.delay_after(attempt, chance)));
+  return {.again_at = state.eligible_at};
 }
 
 MarkOutcome apply_mark(MessageState& state, MarkAs as, std::string error, TimePoint now) noexcept {

@@ -143,15 +143,22 @@ SettleOutcome ObservedQueueStore::acknowledge_with(const Delivery& delivery, con
   return outcome;
 }
 
-void ObservedQueueStore::observe_settlement(const Settlement& settlement, SettleOutcome outcome) {
+void ObservedQueueStore::observe_settlement(const Settlement& settlement,
+                                            const SettleOutcome& outcome) {
   observer_.on_settle(settlement, outcome);
-  if (outcome == SettleOutcome::settled) return;
   const Delivery& delivery = settlement.delivery;
+  if (outcome.death == SettledDeath::attempts) {
+    logger_.log(LogLevel::warning, "message is dead: this was its last attempt",
+                {{"store", store_name_},
+                 {"source", delivery.key.source},
+                 {"message_id", delivery.key.message_id}});
+  }
+  if (outcome == SettleStatus::settled) return;
   logger_.log(LogLevel::info, "delivery not settled",
               {{"store", store_name_},
                {"source", delivery.key.source},
                {"message_id", delivery.key.message_id},
-               {"outcome", to_string(outcome)}});
+               {"outcome", to_string(outcome.status)}});
 }
 
 std::vector<ExtendOutcome> ObservedQueueStore::do_extend(

@@ -14,6 +14,10 @@ void require_lease(Duration lease) {
   require_in_range("lease", lease, limits::kMinLease, limits::kMaxLease);
 }
 
+void require_delay(const char* what, const std::optional<Duration>& delay) {
+  if (delay) require_in_range(what, *delay, Duration{1}, limits::kMaxDelay);
+}
+
 void require_max_deliveries(int max_deliveries) {
   if (max_deliveries >= 1 && max_deliveries <= limits::kMaxDeliveries) return;
   throw Error(ErrorCode::out_of_range, "max_deliveries must be from 1 to 1,000,000");
@@ -70,9 +74,11 @@ std::vector<ClaimedMessage> QueueStore::claim(const ClaimRequest& request) {
 std::vector<SettleOutcome> QueueStore::settle(std::span<const Settlement> settlements) {
   require_batch_size(settlements.size());
   for (const Settlement& settlement : settlements) {
-    const auto* abandon = std::get_if<Abandon>(&settlement.verdict);
-    if (abandon != nullptr && abandon->delay) {
-      require_in_range("delay of an abandon", *abandon->delay, Duration{1}, limits::kMaxDelay);
+    if (const auto* abandon = std::get_if<Abandon>(&settlement.verdict)) {
+      require_delay("delay of an abandon", abandon->delay);
+      if (abandon->limit) abandon->limit->validate();
+    } else if (const auto* release = std::get_if<Release>(&settlement.verdict)) {
+      require_delay("delay of a release", release->delay);
     }
   }
   if (settlements.empty()) return {};

@@ -79,14 +79,24 @@ std::string_view to_string(MarkOutcome outcome) noexcept {
   return "unknown";
 }
 
-std::string_view to_string(SettleOutcome outcome) noexcept {
-  switch (outcome) {
-    case SettleOutcome::settled:
+std::string_view to_string(SettleStatus status) noexcept {
+  switch (status) {
+    case SettleStatus::settled:
       return "settled";
-    case SettleOutcome::superseded:
+    case SettleStatus::superseded:
       return "superseded";
-    case SettleOutcome::lease_lost:
+    case SettleStatus::lease_lost:
       return "lease_lost";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(SettledDeath death) noexcept {
+  switch (death) {
+    case SettledDeath::failed:
+      return "failed";
+    case SettledDeath::attempts:
+      return "attempts";
   }
   return "unknown";
 }

@@ -40,8 +40,7 @@ Duration pick(Duration low, Duration high, std::uint64_t entropy) {
 
 }  // namespace
 
-void RetryPolicy::validate() const {
-  require_in_range("maximum delay of the retry policy", max_delay, kMinDelay, limits::kMaxDelay);
+void AttemptLimit::validate() const {
   if (max_attempts < 1) {
     throw Error(ErrorCode::out_of_range, "a retry policy allows at least 1 attempt");
   }
@@ -49,6 +48,11 @@ void RetryPolicy::validate() const {
     require_in_range("give_up_after of the retry policy", *give_up_after, kMinDelay,
                      limits::kMaxDelay);
   }
+}
+
+void RetryPolicy::validate() const {
+  require_in_range("maximum delay of the retry policy", max_delay, kMinDelay, limits::kMaxDelay);
+  limit().validate();
   if (const auto* exponential = std::get_if<ExponentialBackoff>(&backoff)) {
     require_in_range("base of the backoff", exponential->base, kMinDelay, limits::kMaxDelay);
   } else if (const auto* fixed = std::get_if<FixedDelay>(&backoff)) {
@@ -77,17 +81,12 @@ Duration RetryPolicy::delay_after(int attempt, std::uint64_t entropy) const {
   return delay;
 }
 
-std::optional<Duration> RetryPolicy::after_failure(int attempt, Duration age,
-                                                   std::uint64_t entropy) const {
-  const bool is_old_enough = !give_up_after || age >= *give_up_after;
-  if (attempt + 1 >= max_attempts && is_old_enough) return std::nullopt;
-  return delay_after(attempt + 1, entropy);
-}
-
-Duration default_backoff(int attempt) noexcept {
-  constexpr Duration kBase = std::chrono::seconds{1};
-  constexpr Duration kMax = std::chrono::seconds{60};
-  return doubled(kBase, attempt, kMax);
+RetryPolicy outbox_retry_policy() {
+  return {.backoff = ExponentialBackoff{std::chrono::seconds{1}},
+          .jitter = Jitter::equal,
+          .max_delay = std::chrono::minutes{5},
+          .max_attempts = 20,
+          .give_up_after = std::chrono::days{3}};
 }
 
 RetryPolicies::RetryPolicies(RetryPolicy fallback) : fallback_(std::move(fallback)) {

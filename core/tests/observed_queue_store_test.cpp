@@ -26,7 +26,9 @@ class QueueCallObserver final : public Observer {
     last_claim = {messages, limit};
   }
   void on_delivery(const ClaimedMessage&, Duration delay) noexcept override { waited = delay; }
-  void on_settle(const Settlement&, SettleOutcome outcome) noexcept override { ++settled[outcome]; }
+  void on_settle(const Settlement&, const SettleOutcome& outcome) noexcept override {
+    ++settled[outcome.status];
+  }
   void on_reap(const ReapResult& result) noexcept override { reaped = result; }
   void on_store_call(std::string_view call, std::size_t items, std::chrono::nanoseconds,
                      bool failed) noexcept override {
@@ -38,7 +40,7 @@ class QueueCallObserver final : public Observer {
   int observed = 0;
   std::pair<std::size_t, std::size_t> last_claim;
   Duration waited{};
-  std::map<SettleOutcome, int> settled;
+  std::map<SettleStatus, int> settled;
   ReapResult reaped;
   std::vector<std::string> calls;
 };
@@ -118,8 +120,8 @@ TEST_F(ObservedQueueStoreTest, TellsOfSettlementsAndLogsThoseThatWereLost) {
   EXPECT_TRUE(
       logged("info delivery not settled store=tenant-a source=shop message_id=evt-1 "
              "outcome=lease_lost"));
-  EXPECT_EQ(observer_.settled[SettleOutcome::settled], 1);
-  EXPECT_EQ(observer_.settled[SettleOutcome::lease_lost], 1);
+  EXPECT_EQ(observer_.settled[SettleStatus::settled], 1);
+  EXPECT_EQ(observer_.settled[SettleStatus::lease_lost], 1);
 }
 
 TEST_F(ObservedQueueStoreTest, LogsReapsAtInfoAndTheBuriedAtWarning) {

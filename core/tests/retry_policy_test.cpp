@@ -21,29 +21,27 @@ TEST(RetryPolicy, TheDefaultDoublesUpToAMinute) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const int attempt = static_cast<int>(i) + 1;
     EXPECT_EQ(policy.delay_after(attempt, kAllEntropy), seconds{expected[i]}) << attempt;
-    EXPECT_EQ(default_backoff(attempt), seconds{expected[i]}) << attempt;
   }
   EXPECT_EQ(policy.delay_after(1'000'000, 0), seconds{60});
 }
 
-TEST(RetryPolicy, DeadAfterExactlyMaxAttemptsFailures) {
+TEST(AttemptLimit, TheLastFailureIsExactlyThatOfTheNumber) {
   RecordProperty("requirement", "R-11,IBX-083,IBX-084");
-  const RetryPolicy policy{.max_attempts = 3};
   constexpr Duration kAnyAge = days{1};
-  EXPECT_EQ(policy.after_failure(0, kAnyAge, 0), seconds{2});
-  EXPECT_EQ(policy.after_failure(1, kAnyAge, 0), seconds{4});
-  EXPECT_EQ(policy.after_failure(2, Duration{0}, 0), std::nullopt);
-  EXPECT_EQ((RetryPolicy{.max_attempts = 1}.after_failure(0, Duration{0}, 0)), std::nullopt);
-  EXPECT_TRUE(RetryPolicy{}.after_failure(8, kAnyAge, 0));
-  EXPECT_FALSE(RetryPolicy{}.after_failure(9, Duration{0}, 0));
+  const AttemptLimit limit{.max_attempts = 3};
+  EXPECT_FALSE(limit.is_last(2, kAnyAge));
+  EXPECT_TRUE(limit.is_last(3, Duration{0}));
+  EXPECT_TRUE(AttemptLimit{1}.is_last(1, Duration{0}));
+  EXPECT_FALSE(RetryPolicy{}.limit().is_last(9, kAnyAge));
+  EXPECT_TRUE(RetryPolicy{}.limit().is_last(10, Duration{0}));
 }
 
-TEST(RetryPolicy, WhatIsGivenUpByAgeIsOldAndHasFailedOftenEnough) {
-  const RetryPolicy policy{.max_attempts = 3, .give_up_after = seconds{100}};
-  EXPECT_TRUE(policy.after_failure(1'000, seconds{99}, 0)) << "an outage";
-  EXPECT_EQ(policy.after_failure(1, days{1}, 0), seconds{4}) << "late to its first attempt";
-  EXPECT_FALSE(policy.after_failure(2, seconds{100}, 0));
-  EXPECT_TRUE(policy.after_failure(2, seconds{-1}, 0)) << "a clock that was set back";
+TEST(AttemptLimit, WhatIsGivenUpByAgeIsOldAndHasFailedOftenEnough) {
+  const AttemptLimit limit{.max_attempts = 3, .give_up_after = seconds{100}};
+  EXPECT_FALSE(limit.is_last(1'001, seconds{99})) << "an outage";
+  EXPECT_FALSE(limit.is_last(2, days{1})) << "late to its first attempt";
+  EXPECT_TRUE(limit.is_last(3, seconds{100}));
+  EXPECT_FALSE(limit.is_last(3, seconds{-1})) << "a clock that was set back";
 }
 
 TEST(RetryPolicy, FixedDelaysAndListsAreCapped) {

@@ -13,13 +13,14 @@
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/engine/exception_text.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/internal/mix.hpp"
 #include "oncebox/limits.hpp"
 
 namespace oncebox::dispatcher {
 
 /// What a handler threw.
 struct HandlerCalls::Failure {
-  enum class Kind { transient, permanent, interrupted };
+  enum class Kind { transient, permanent, interrupted, not_now };
 
   Kind kind = Kind::transient;
   std::string type;
@@ -64,6 +65,8 @@ HandlerCalls::Answer HandlerCalls::guarded(HandlerContext& context, Handle handl
       return handle();
     } catch (const PermanentFailure& permanent) {
       failure = {Kind::permanent, current_exception_type(), permanent.what()};
+    } catch (const NotNow& not_now) {
+      failure = {Kind::not_now, current_exception_type(), not_now.what(), not_now.delay()};
     } catch (const RetryNotBefore& retry) {
       failure = {Kind::transient, "oncebox::RetryAfter", retry.what(), retry.delay(), true};
     } catch (const RetryAfter& retry) {
@@ -118,8 +121,8 @@ HandlerCalls::Answer HandlerCalls::call_in_transaction(TransactionalHandler& han
   try {
     const SettleOutcome outcome =
         transactions.acknowledge_with(delivery_of(context.message()), work);
-    if (outcome == SettleOutcome::settled) return {Ack{}, true, true};
-    const Failure failure{Failure::Kind::interrupted, "", std::string(to_string(outcome))};
+    if (outcome == SettleStatus::settled) return {Ack{}, true, true};
+    const Failure failure{Failure::Kind::interrupted, "", std::string(to_string(outcome.status))};
     log(LogLevel::warning, "handler's work rolled back, message released", context, &failure);
     return {Release{}};
   } catch (const Error& error) {
@@ -141,39 +144,38 @@ Verdict HandlerCalls::verdict_of(const Failure& failure, const HandlerContext& c
     log(LogLevel::warning, "handler interrupted, message released", context, &failure);
     return Release{};
   }
+  if (failure.kind == Kind::not_now) {
+    log(LogLevel::info, "handler is not ready, message released", context, &failure);
+    return Release{failure.delay};
+  }
   std::string error = clip_text(failure.text, limits::kMaxErrorBytes);
   if (error.empty()) error = failure.type;
   if (failure.kind == Kind::permanent) {
     log(LogLevel::error, "handler failed for good, message is dead", context, &failure);
     return Fail{std::move(error)};
   }
-  const std::optional<Duration> delay = next_delay(message);
-  if (!delay) {
-    log(LogLevel::error, "handler failed for the last time, message is dead", context, &failure);
-    return Fail{std::move(error)};
-  }
   log(LogLevel::error, "handler failed", context, &failure);
-  const Duration asked = failure.delay.value_or(*delay);
-  return Abandon{std::move(error), failure.delay_is_a_floor ? std::max(asked, *delay) : asked};
+  Abandon abandon = retry(message, std::move(error));
+  if (failure.delay) {
+    abandon.delay =
+        failure.delay_is_a_floor ? std::max(*failure.delay, *abandon.delay) : *failure.delay;
+  }
+  return abandon;
 }
 
-std::optional<Duration> HandlerCalls::next_delay(const ClaimedMessage& message) {
-  const MessageHistory& history = message.history;
+Abandon HandlerCalls::retry(const ClaimedMessage& message, std::string error) {
   const RetryPolicy& policy = retries_.for_topic(message.message.topic);
-  const TimePoint since =
-      std::max(history.first_seen_at, message.message.due_at.value_or(history.first_seen_at));
-  return policy.after_failure(history.attempt, clock_.now() - since, entropy());
+  return {std::move(error), policy.delay_after(message.history.attempt + 1, entropy()),
+          policy.limit()};
 }
 
 Verdict HandlerCalls::refuse(const ClaimedMessage& message, std::string_view store) noexcept {
   log(LogLevel::warning, "no handler for topic", HandlerContext(message, {}, nullptr, store),
       nullptr);
   try {
-    const std::string error = "no handler for topic " + message.message.topic.str();
-    if (no_handler_ == NoHandlerPolicy::fail) return Fail{error};
-    const std::optional<Duration> delay = next_delay(message);
-    if (!delay) return Fail{error};
-    return Abandon{error, delay};
+    std::string error = "no handler for topic " + message.message.topic.str();
+    if (no_handler_ == NoHandlerPolicy::fail) return Fail{std::move(error)};
+    return retry(message, std::move(error));
   } catch (...) {
     return Abandon{};
   }
@@ -221,12 +223,9 @@ void HandlerCalls::log(LogLevel level, std::string_view text, const HandlerConte
   }
 }
 
-// splitmix64: quick, and good enough to spread retries.
+// Quick, and good enough to spread retries.
 std::uint64_t HandlerCalls::entropy() noexcept {
-  std::uint64_t x = entropy_state_.fetch_add(0x9e3779b97f4a7c15, std::memory_order_relaxed);
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
+  return detail::mixed(entropy_state_.fetch_add(0x9e3779b97f4a7c15U, std::memory_order_relaxed));
 }
 
 }  // namespace oncebox::dispatcher

@@ -66,8 +66,8 @@ class HandlerCalls {
                                            TransactionalQueue& transactions,
                                            HandlerContext& context);
   [[nodiscard]] Verdict verdict_of(const Failure& failure, const HandlerContext& context);
-  /// Nothing: this failure was the last one.
-  [[nodiscard]] std::optional<Duration> next_delay(const ClaimedMessage& message);
+  /// What follows from a failure by the policy of the topic; the store sees when it was the last.
+  [[nodiscard]] Abandon retry(const ClaimedMessage& message, std::string error);
   void log(LogLevel level, std::string_view text, const HandlerContext& context,
            const Failure* failure) noexcept;
   std::uint64_t entropy() noexcept;

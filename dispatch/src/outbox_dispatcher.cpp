@@ -31,14 +31,6 @@ DispatcherOptions for_outbox(DispatcherOptions options) {
 
 }  // namespace
 
-RetryPolicy outbox_retry_policy() {
-  return {.backoff = ExponentialBackoff{std::chrono::seconds{1}},
-          .jitter = Jitter::equal,
-          .max_delay = std::chrono::minutes{5},
-          .max_attempts = 20,
-          .give_up_after = std::chrono::days{3}};
-}
-
 Publishers& Publishers::on(TopicPattern pattern, std::shared_ptr<Publisher> publisher,
                            TopicLimits limits) {
   if (publisher == nullptr) {

@@ -71,7 +71,7 @@ void Settler::let_go_of_recorded() {
   settlements.reserve(recorded_.size());
   for (InFlight* message : recorded_) {
     settlements.push_back({delivery_of(*message->claimed), Ack{}});
-    count(*message, settlements.back(), SettleOutcome::settled);
+    count(*message, settlements.back(), {});
     parts_.room.on_payload_freed(std::exchange(message->bytes, 0));
   }
   for (InFlight* message : parts_.table.release(recorded_, settlements)) {
@@ -112,36 +112,53 @@ void Settler::conclude(std::size_t count, const std::vector<SettleOutcome>& outc
   parts_.counters.settle_batch.record(count);
   for (std::size_t i = 0; i < count; ++i) {
     this->count(*pending_[i], settlements_[i], outcomes[i]);
-    if (outcomes[i] != SettleOutcome::lease_lost) pending_[i]->may_be_recorded = true;
+    if (outcomes[i] != SettleStatus::lease_lost) pending_[i]->may_be_recorded = true;
   }
   drop_first(count);
 }
 
-void Settler::count(const InFlight& message, const Settlement& settlement, SettleOutcome outcome) {
+void Settler::count(const InFlight& message, const Settlement& settlement,
+                    const SettleOutcome& outcome) {
   Counters& counters = parts_.counters;
-  if (outcome == SettleOutcome::superseded) {
+  if (outcome == SettleStatus::superseded) {
     ++counters.superseded;
     return;
   }
-  if (outcome == SettleOutcome::lease_lost) {
+  if (outcome == SettleStatus::lease_lost) {
     // After a lost answer it means that the verdict was recorded the first time.
     if (!message.may_be_recorded && !message.lease_lost) ++counters.leases_lost;
     return;
   }
-  if (std::holds_alternative<Ack>(settlement.verdict)) {
+  if (outcome.death) {
+    ++counters.dead;
+    on_death(*message.claimed, settlement.verdict, *outcome.death);
+  } else if (std::holds_alternative<Ack>(settlement.verdict)) {
     ++counters.handled;
   } else if (const auto* abandon = std::get_if<Abandon>(&settlement.verdict)) {
     ++counters.retried;
     // A store that does not notify would let it wait for the next poll.
     if (abandon->delay) parts_.work.on_due(parts_.clock.now() + *abandon->delay);
-  } else if (const auto* fail = std::get_if<Fail>(&settlement.verdict)) {
-    ++counters.dead;
-    parts_.observer.on_dead(*message.claimed, fail->error);
   } else {
     ++counters.released;
+    const auto* release = std::get_if<Release>(&settlement.verdict);
+    if (release->delay) parts_.work.on_due(parts_.clock.now() + *release->delay);
   }
   // The next one of its partition can be claimed now.
   if (message.claimed->message.partition_key) parts_.work.on_claimable();
+}
+
+void Settler::on_death(const ClaimedMessage& claimed, const Verdict& verdict, SettledDeath death) {
+  const auto* abandon = std::get_if<Abandon>(&verdict);
+  if (death == SettledDeath::attempts) {
+    parts_.logger.log(LogLevel::error, "handler failed for the last time, message is dead",
+                      {{"store", parts_.store_name},
+                       {"topic", claimed.message.topic},
+                       {"source", claimed.message.key.source},
+                       {"message_id", claimed.message.key.message_id},
+                       {"attempt", claimed.history.attempt + 1}});
+  }
+  parts_.observer.on_dead(claimed,
+                          abandon != nullptr ? abandon->error : std::get<Fail>(verdict).error);
 }
 
 void Settler::drop_first(std::size_t count) {

@@ -116,7 +116,7 @@ TEST_F(DispatcherHandlingTest, APermanentFailureIsDeadAtOnce) {
   const auto ending = start();
   ASSERT_TRUE(wait_for_status("m", Status::dead));
   EXPECT_EQ(record("m").history.last_error, "no such customer");
-  EXPECT_EQ(record("m").history.attempt, 0);
+  EXPECT_EQ(record("m").history.attempt, 1);
   EXPECT_TRUE(eventually([&] { return dispatcher_->stats().dead == 1; }));
 }
 
@@ -188,6 +188,24 @@ TEST_F(DispatcherHandlingTest, RetryAfterSetsTheDelayAndCountsAnAttempt) {
   EXPECT_EQ(record("m").history.last_error, "too many requests");
   advance(seconds{90});
   EXPECT_TRUE(wait_for_status("m", Status::dead)) << "the last attempt that the policy allows";
+}
+
+TEST_F(DispatcherHandlingTest, NotNowComesAgainAfterItsDelayAndCountsNoAttempt) {
+  RecordProperty("requirement", "R-35");
+  std::atomic<int> calls = 0;
+  handlers_.on("order.created", [&](const ClaimedMessage&, HandlerContext&) {
+    if (++calls <= 2) throw NotNow(seconds{90}, "the ledger is closed");
+  });
+  enqueue(message("m"));
+  const auto ending = start({.retries = RetryPolicies({.max_attempts = 1})});
+  for (int released = 1; released <= 2; ++released) {
+    ASSERT_TRUE(eventually([&] { return record("m").eligible_at == clock_.now() + seconds{90}; }));
+    EXPECT_EQ(calls, released);
+    advance(seconds{90});
+  }
+  ASSERT_TRUE(wait_for_status("m", Status::done));
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(record("m").history.attempt, 0);
 }
 
 TEST_F(DispatcherHandlingTest, WhatIsNoStdExceptionIsCaughtToo) {

@@ -10,6 +10,7 @@
 #include "oncebox/engine/closing.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/fleet/set_follower.hpp"
+#include "oncebox/internal/mix.hpp"
 
 namespace oncebox {
 
@@ -29,10 +30,7 @@ class StableHash {
   void add(unsigned char byte) noexcept { state_ = (state_ ^ byte) * 0x100000001b3U; }
 
   [[nodiscard]] std::uint64_t value() const noexcept {
-    std::uint64_t mixed = state_ + 0x9e3779b97f4a7c15U;
-    mixed = (mixed ^ (mixed >> 30U)) * 0xbf58476d1ce4e5b9U;
-    mixed = (mixed ^ (mixed >> 27U)) * 0x94d049bb133111ebU;
-    return mixed ^ (mixed >> 31U);
+    return detail::mixed(state_ + 0x9e3779b97f4a7c15U);
   }
 
  private:

@@ -35,10 +35,10 @@ std::string scope_of_source(const Source& source) {
   return "/key/" + without_slashes(source) + "/";
 }
 
-Duration busy_delay(const InboxProcessorOptions& options, int attempt) noexcept {
+Duration busy_delay(const InboxProcessorOptions& options, int deliveries) noexcept {
   Duration delay = options.busy_delay;
   if (delay <= Duration::zero()) return delay;
-  for (; attempt > 0 && delay < options.longest_busy_delay; --attempt) {
+  for (; deliveries > 1 && delay < options.longest_busy_delay; --deliveries) {
     delay = delay > options.longest_busy_delay / 2 ? options.longest_busy_delay : 2 * delay;
   }
   return delay;
@@ -72,7 +72,7 @@ void require_done(ReceiveStatus status, std::optional<OriginalState> original,
       }
       break;
   }
-  throw RetryAfter(busy_delay, "another message with this idempotency key is being handled");
+  throw NotNow(busy_delay, "another message with this idempotency key is being handled");
 }
 
 void throw_not_posted(PostOutcome outcome) {
@@ -109,8 +109,8 @@ void throw_store_away(std::string_view store) {
     throw;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::not_found && error.code() != ErrorCode::unavailable) throw;
-    throw RetryAfter(kUntilItIsBack, "the store " + std::string(store) +
-                                         " of this message is not there now: " + error.what());
+    throw NotNow(kUntilItIsBack, "the store " + std::string(store) +
+                                     " of this message is not there now: " + error.what());
   }
 }
 

@@ -245,7 +245,7 @@ class HeldKey::Impl {
   }
 
  private:
-  [[nodiscard]] bool is_answer_to_stop() const;
+  [[nodiscard]] bool has_not_tried() const;
 
   KeyGate::Impl& gate_;
   KeyLeases::Held held_;
@@ -281,23 +281,24 @@ bool HeldKey::Impl::complete(std::optional<std::string> result) {
   }
 }
 
-// What a handler throws when it was asked to stop says nothing about its work, unless it says so
-// itself.
-bool HeldKey::Impl::is_answer_to_stop() const {
-  if (!held_.stop.stop_requested()) return false;
+// Whether the exception says nothing about the work: the handler did not try, or it was asked to
+// stop, unless it says so itself.
+bool HeldKey::Impl::has_not_tried() const {
   try {
     throw;
+  } catch (const NotNow&) {
+    return true;
   } catch (const PermanentFailure&) {
     return false;
   } catch (const RetryAfter&) {
     return false;
   } catch (...) {
-    return true;
+    return held_.stop.stop_requested();
   }
 }
 
 void HeldKey::Impl::fail_with_current_exception() {
-  if (is_answer_to_stop()) return release();
+  if (has_not_tried()) return release();
   gate_.leases().set_ending(held_);
   const FailRequest request{
       .key = held_.key, .lease_id = held_.lease_id, .error = current_exception_text()};

@@ -171,7 +171,8 @@ TEST_P(OverHttp, AMessageFromPostToDone) {
                      R"({"items":[{"source":"shop","messageId":"1","verdict":"Ack","owner":")" +
                          owner + R"("}]})"))
                 .at("results")
-                .at(0),
+                .at(0)
+                .at("status"),
             "Settled");
   EXPECT_EQ(ask(get("/v1/messages/shop/1")).at("status"), "Done");
 }

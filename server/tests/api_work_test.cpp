@@ -39,11 +39,11 @@ TEST_P(WorkRoutes, ClaimHandsOutWholeMessagesAndSettleEndsThem) {
   EXPECT_EQ(claimed.at("messages").at(0).at("payload"), json::parse(R"({"id":"m1"})"));
   EXPECT_TRUE(claimed.at("owner").is_string());
   EXPECT_EQ(settle_all(claimed, {{"verdict", "Ack"}}),
-            json::parse(R"({"results":["Settled","Settled"]})"));
+            json::parse(R"({"results":[{"status":"Settled"},{"status":"Settled"}]})"));
   EXPECT_EQ(record("m1").status, Status::done);
   EXPECT_TRUE(claim().at("messages").as_array().empty());
   EXPECT_EQ(settle_all(claimed, {{"verdict", "Ack"}}),
-            json::parse(R"({"results":["LeaseLost","LeaseLost"]})"));
+            json::parse(R"({"results":[{"status":"LeaseLost"},{"status":"LeaseLost"}]})"));
 }
 
 TEST_P(WorkRoutes, SettleTakesAMixedBatch) {
@@ -57,13 +57,49 @@ TEST_P(WorkRoutes, SettleTakesAMixedBatch) {
       {"source":"shop","messageId":"fail","verdict":"Fail","error":"never"},
       {"source":"shop","messageId":"release","verdict":"Release"}]})"));
   ASSERT_EQ(response.status, 200) << response.body;
-  EXPECT_EQ(json_of(response),
-            json::parse(R"({"results":["Settled","Settled","Settled","Settled"]})"));
+  const json::value results = json_of(response).at("results");
+  EXPECT_EQ(results.at(0), json::parse(R"({"status":"Settled"})"));
+  EXPECT_EQ(results.at(1).at("againAt").as_string(),
+            format_rfc3339(clock_.now() + std::chrono::seconds{5}));
+  EXPECT_EQ(results.at(2), json::parse(R"({"status":"Settled","death":"Failed"})"));
+  EXPECT_EQ(results.at(3).at("againAt").as_string(), format_rfc3339(clock_.now()));
   EXPECT_EQ(record("ack").status, Status::done);
   EXPECT_EQ(record("abandon").history.attempt, 1);
   EXPECT_EQ(record("fail").status, Status::dead);
   EXPECT_EQ(record("fail").history.last_error, "never");
   EXPECT_EQ(claim().at("messages").at(0).at("messageId"), "release");
+}
+
+TEST_P(WorkRoutes, AttemptsEndByTheQueuesPolicy) {
+  RecordProperty("requirement", "R-11,R-31,IBX-083,IBX-084");
+  enqueue("m");
+  const json::object abandon{{"verdict", "Abandon"}, {"error", "boom"}, {"delaySeconds", 1}};
+  for (int attempt = 1; attempt < defaults::kMaxAttempts; ++attempt) {
+    const json::value settled = settle_all(claim(), abandon);
+    ASSERT_TRUE(settled.at("results").at(0).as_object().contains("againAt")) << settled;
+    clock_.advance(std::chrono::seconds{1});
+  }
+  EXPECT_EQ(settle_all(claim(), abandon),
+            json::parse(R"({"results":[{"status":"Settled","death":"Attempts"}]})"));
+  EXPECT_EQ(record("m").status, Status::dead);
+  EXPECT_EQ(record("m").history.attempt, defaults::kMaxAttempts);
+}
+
+TEST_P(WorkRoutes, TheLimitOfAWorkerIsItsOwn) {
+  RecordProperty("requirement", "R-31");
+  enqueue("m");
+  EXPECT_EQ(settle_all(claim(), {{"verdict", "Abandon"}, {"maxAttempts", 1}}),
+            json::parse(R"({"results":[{"status":"Settled","death":"Attempts"}]})"));
+  for (const char* bad :
+       {R"("verdict":"Ack","maxAttempts":1)", R"("verdict":"Fail","maxAttempts":1)",
+        R"("verdict":"Abandon","maxAttempts":0)",
+        R"("verdict":"Abandon","giveUpAfterSeconds":1)"}) {
+    const Response response =
+        call(post("/v1/messages/settle", R"({"owner":"0190a0b0-0000-7000-8000-000000000001",)"
+                                         R"("items":[{"source":"shop","messageId":"m",)" +
+                                             std::string(bad) + "}]}"));
+    EXPECT_EQ(response.status, 400) << bad << response.body;
+  }
 }
 
 TEST_P(WorkRoutes, NewContentForAHeldMessageSupersedesItsSettlement) {
@@ -74,8 +110,10 @@ TEST_P(WorkRoutes, NewContentForAHeldMessageSupersedesItsSettlement) {
                                   "payload":"other"})")))
                 .at("status"),
             "Superseding");
-  EXPECT_EQ(settle_all(claimed, {{"verdict", "Ack"}}),
-            json::parse(R"({"results":["Superseded"]})"));
+  EXPECT_EQ(
+      settle_all(claimed, {{"verdict", "Ack"}}),
+      (json::object{
+          {"results", {{{"status", "Superseded"}, {"againAt", format_rfc3339(clock_.now())}}}}}));
 }
 
 TEST_P(WorkRoutes, ClaimTakesOnlyTheTopicsItAsksFor) {
@@ -205,7 +243,7 @@ TEST_P(WorkRoutes, TheOutboxIsAQueueOfItsOwn) {
       json_of(call(post("/v1/outbox/messages/settle",
                         R"({"items":[{"source":"s","messageId":"m","verdict":"Ack","owner":")" +
                             owner + R"("}]})"))),
-      json::parse(R"({"results":["Settled"]})"));
+      json::parse(R"({"results":[{"status":"Settled"}]})"));
   EXPECT_EQ(json_of(call(get("/v1/outbox/messages/s/m"))).at("status"), "Done");
 }
 

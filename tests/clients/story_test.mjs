@@ -1,6 +1,6 @@
 // A client that is made from the server's own description, by a package that nobody here wrote,
-// takes a message from its arrival to Done, another one to the dead and back, and a key through the
-// inbox contract.
+// takes a message from its arrival to Done, one to its last attempt, another one to the dead and
+// back, and a key through the inbox contract.
 //
 //   node story_test.mjs URL
 
@@ -46,13 +46,32 @@ test('a message is enqueued, claimed, settled and done', async () => {
   const extended = await call('extendLeases', null, { owner, items: [{ ...key, delivery }] });
   assert.equal(extended.results[0].status, 'Extended');
   const settle = { owner, items: [{ ...key, delivery, verdict: 'Ack' }] };
-  assert.deepEqual((await call('settleMessages', null, settle)).results, ['Settled']);
-  assert.deepEqual((await call('settleMessages', null, settle)).results, ['LeaseLost']);
+  assert.deepEqual((await call('settleMessages', null, settle)).results, [{ status: 'Settled' }]);
+  assert.deepEqual((await call('settleMessages', null, settle)).results, [{ status: 'LeaseLost' }]);
 
   const record = await call('getMessage', key);
   assert.equal(record.status, 'Done');
   assert.equal(record.duplicates, 1);
   assert.equal((await call('enqueueMessages', null, message)).status, 'DuplicateDone');
+});
+
+test('a message that a worker abandons each time ends dead', async () => {
+  const topic = `story.${randomUUID()}`;
+  const key = { source: 'story', messageId: randomUUID() };
+  await call('enqueueMessages', null, { ...key, topic, payload: 'text' });
+  const claim = { topics: { only: [topic] }, waitSeconds: 60 };
+  const item = { ...key, verdict: 'Abandon', error: 'no luck', delaySeconds: 0.001 };
+  let attempts = 0;
+  let settled;
+  do {
+    const { owner, messages } = await call('claimMessages', null, claim);
+    assert.equal(messages.length, 1);
+    settled = (await call('settleMessages', null, { owner, items: [item] })).results[0];
+    attempts += 1;
+  } while (settled.againAt);
+  assert.deepEqual([settled.death, attempts], ['Attempts', 10]);
+  const record = await call('getMessage', key);
+  assert.deepEqual([record.status, record.attempt, record.lastError], ['Dead', 10, 'no luck']);
 });
 
 test('a message dies, is looked at, and comes back', async () => {

@@ -41,11 +41,11 @@ void Ledger::on_settled(const std::string& store, std::span<const Settlement> se
   for (std::size_t i = 0; i < settlements.size(); ++i) {
     const Delivery& delivery = settlements[i].delivery;
     world_.note("{} settles {}: {}, {}", store, delivery.key.message_id.str(),
-                kVerdicts[settlements[i].verdict.index()], to_string(outcomes[i]));
+                kVerdicts[settlements[i].verdict.index()], to_string(outcomes[i].status));
     Entry* const entry = find(store, delivery.key);
     if (entry == nullptr) return;
     const bool holds = entry->holder && entry->holder->number == delivery.number;
-    if (outcomes[i] == SettleOutcome::lease_lost) {
+    if (outcomes[i] == SettleStatus::lease_lost) {
       if (!holds) continue;
       if (entry->holder->until > world_.clock().now()) {
         world_.violate("{} of {} was taken from its holder", delivery.key.message_id.str(), store);

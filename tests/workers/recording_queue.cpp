@@ -62,7 +62,7 @@ std::vector<SettleOutcome> RecordingQueue::do_settle(std::span<const Settlement>
   try {
     std::vector<SettleOutcome> outcomes = below().settle(settlements);
     for (std::size_t i = 0; i < settlements.size(); ++i) {
-      note(settlements[i], to_string(outcomes[i]));
+      note(settlements[i], to_string(outcomes[i].status));
     }
     return outcomes;
   } catch (const Error& error) {

@@ -19,7 +19,8 @@ namespace oncebox::workers {
 /// Wakes those who wait for the work to get on.
 class Progress final : public Observer {
  public:
-  void on_settle(const Settlement& /*settlement*/, SettleOutcome /*outcome*/) noexcept override {
+  void on_settle(const Settlement& /*settlement*/,
+                 const SettleOutcome& /*outcome*/) noexcept override {
     settled_.notify_all();
   }
   void on_store_call(std::string_view /*call*/, std::size_t /*items*/,

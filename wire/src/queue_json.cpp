@@ -26,7 +26,9 @@ constexpr std::array<std::string_view, 2> kOwnedItemsFields = {"owner", "items"}
 constexpr std::array<std::string_view, 2> kDeliveryFields = {"owner", "delivery"};
 constexpr auto kSettlementFields =
     joined(kKeyFields, kDeliveryFields,
-           std::array<std::string_view, 3>{"verdict", "error", "delaySeconds"});
+           std::array<std::string_view, 5>{"verdict", "error", "delaySeconds", "maxAttempts",
+                                           "giveUpAfterSeconds"});
+constexpr std::array<std::string_view, 3> kSettledFields = {"status", "againAt", "death"};
 constexpr auto kExtensionFields =
     joined(kKeyFields, kDeliveryFields, std::array<std::string_view, 1>{"leaseSeconds"});
 constexpr std::array<std::string_view, 1> kExtendedField = {"lockedUntil"};
@@ -88,9 +90,26 @@ void write_verdict(JsonWriter& writer, const Verdict& verdict) {
   if (const Abandon* const abandon = std::get_if<Abandon>(&verdict)) {
     write_error(writer, abandon->error);
     writer.field("delaySeconds", abandon->delay);
+    if (abandon->limit) {
+      writer.field("maxAttempts", abandon->limit->max_attempts)
+          .field("giveUpAfterSeconds", abandon->limit->give_up_after);
+    }
   } else if (const Fail* const fail = std::get_if<Fail>(&verdict)) {
     write_error(writer, fail->error);
+  } else if (const Release* const release = std::get_if<Release>(&verdict)) {
+    writer.field("delaySeconds", release->delay);
   }
+}
+
+// The worker's own limit of attempts.
+std::optional<AttemptLimit> read_limit(const ObjectReader& fields) {
+  const std::optional<int> max_attempts = fields.get<int>("maxAttempts");
+  const std::optional<Duration> give_up_after = fields.get<Duration>("giveUpAfterSeconds");
+  if (max_attempts) return AttemptLimit{*max_attempts, give_up_after};
+  if (give_up_after) {
+    Place(fields.place(), "giveUpAfterSeconds").fail("it needs maxAttempts beside it");
+  }
+  return std::nullopt;
 }
 
 Verdict read_verdict(const ObjectReader& fields) {
@@ -100,18 +119,22 @@ Verdict read_verdict(const ObjectReader& fields) {
   if (error && kind != VerdictKind::abandon && kind != VerdictKind::fail) {
     Place(fields.place(), "error").fail("only Abandon and Fail have an error");
   }
-  if (delay && kind != VerdictKind::abandon) {
-    Place(fields.place(), "delaySeconds").fail("only Abandon has a delay");
+  if (delay && kind != VerdictKind::abandon && kind != VerdictKind::release) {
+    Place(fields.place(), "delaySeconds").fail("only Abandon and Release have a delay");
+  }
+  const std::optional<AttemptLimit> limit = read_limit(fields);
+  if (limit && kind != VerdictKind::abandon) {
+    Place(fields.place(), "maxAttempts").fail("only Abandon has a limit of attempts");
   }
   switch (kind) {
     case VerdictKind::ack:
       return Ack{};
     case VerdictKind::abandon:
-      return Abandon{.error = error.value_or(""), .delay = delay};
+      return Abandon{.error = error.value_or(""), .delay = delay, .limit = limit};
     case VerdictKind::fail:
       return Fail{.error = error.value_or("")};
     case VerdictKind::release:
-      return Release{};
+      return Release{.delay = delay};
   }
   return Release{};
 }
@@ -325,10 +348,24 @@ std::string write_settlements(std::span<const Settlement> settlements) {
   });
 }
 
-std::string write_settled(std::span<const SettleOutcome> outcomes) { return write_words(outcomes); }
+std::string write_settled(std::span<const SettleOutcome> outcomes) {
+  return write_batch("results", outcomes, [](JsonWriter& writer, const SettleOutcome& outcome) {
+    writer.begin_object().field("status", word_of(outcome.status));
+    writer.field("againAt", outcome.again_at);
+    if (outcome.death) writer.field("death", word_of(*outcome.death));
+    writer.end_object();
+  });
+}
 
 std::vector<SettleOutcome> read_settled(std::string_view json) {
-  return read_words<SettleOutcome>(json);
+  return read_result_objects<SettleOutcome>(json, kSettledFields, [](const ObjectReader& fields) {
+    SettleOutcome outcome{.status = read_word<SettleStatus>(fields.require("status")),
+                          .again_at = fields.get<TimePoint>("againAt")};
+    if (const std::optional<JsonValue> death = fields.find("death")) {
+      outcome.death = read_word<SettledDeath>(*death);
+    }
+    return outcome;
+  });
 }
 
 std::vector<LeaseExtension> read_extensions(std::string_view json) {

@@ -88,10 +88,16 @@ inline constexpr std::array kWords<MarkOutcome> = {
 };
 
 template <>
-inline constexpr std::array kWords<SettleOutcome> = {
-    Word<SettleOutcome>{SettleOutcome::settled, "Settled"},
-    Word<SettleOutcome>{SettleOutcome::superseded, "Superseded"},
-    Word<SettleOutcome>{SettleOutcome::lease_lost, "LeaseLost"},
+inline constexpr std::array kWords<SettleStatus> = {
+    Word<SettleStatus>{SettleStatus::settled, "Settled"},
+    Word<SettleStatus>{SettleStatus::superseded, "Superseded"},
+    Word<SettleStatus>{SettleStatus::lease_lost, "LeaseLost"},
+};
+
+template <>
+inline constexpr std::array kWords<SettledDeath> = {
+    Word<SettledDeath>{SettledDeath::failed, "Failed"},
+    Word<SettledDeath>{SettledDeath::attempts, "Attempts"},
 };
 
 template <>

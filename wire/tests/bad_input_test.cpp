@@ -118,7 +118,7 @@ TEST(BadInput, OfSettlements) {
           {R"({"items":[)" + item + R"("verdict":"Ack","error":"x"}]})",
            "items[0].error: only Abandon and Fail have an error"},
           {R"({"items":[)" + item + R"("verdict":"Fail","delaySeconds":1}]})",
-           "items[0].delaySeconds: only Abandon has a delay"},
+           "items[0].delaySeconds: only Abandon and Release have a delay"},
           {R"({"items":[)" + item + R"("verdict":"Abandon","delaySeconds":-1}]})",
            "items[0].delaySeconds: the number of seconds is negative or too large",
            ErrorCode::out_of_range},
@@ -208,11 +208,12 @@ TEST(BadInput, LongNamesAreCutInErrors) {
 }
 
 TEST(BadInput, OfAnAnswerIsAnErrorToo) {
-  expect_refused({{R"({"results":["Perhaps"]})",
-                   "results[0]: this word is not known; known are Settled, Superseded, LeaseLost"},
-                  {R"({"result":[]})", "results: this field is missing"},
-                  {"", "JSON was expected, but there is nothing"}},
-                 [](const std::string& json) { return read_settled(json); });
+  expect_refused(
+      {{R"({"results":[{"status":"Perhaps"}]})",
+        "results[0].status: this word is not known; known are Settled, Superseded, LeaseLost"},
+       {R"({"result":[]})", "results: this field is missing"},
+       {"", "JSON was expected, but there is nothing"}},
+      [](const std::string& json) { return read_settled(json); });
 }
 
 TEST(Numbers, SecondsAreKeptToTheMillisecond) {

@@ -193,9 +193,17 @@ TEST(SettleJson, EveryVerdictIsWrittenAndRead) {
       << json;
   EXPECT_EQ(read_settlements(json), items);
 
-  const std::vector<SettleOutcome> outcomes = {SettleOutcome::settled, SettleOutcome::superseded,
-                                               SettleOutcome::lease_lost};
-  EXPECT_EQ(write_settled(outcomes), R"({"results":["Settled","Superseded","LeaseLost"]})");
+  const TimePoint time = parse_rfc3339("2026-01-02T03:04:05.678Z");
+  const std::vector<SettleOutcome> outcomes = {{},
+                                               {SettleStatus::superseded, time},
+                                               {SettleStatus::lease_lost},
+                                               {.death = SettledDeath::attempts},
+                                               {.death = SettledDeath::failed}};
+  EXPECT_EQ(write_settled(outcomes),
+            R"({"results":[{"status":"Settled"},)"
+            R"({"status":"Superseded","againAt":"2026-01-02T03:04:05.678Z"},)"
+            R"({"status":"LeaseLost"},)"
+            R"({"status":"Settled","death":"Attempts"},{"status":"Settled","death":"Failed"}]})");
   EXPECT_EQ(read_settled(write_settled(outcomes)), outcomes);
 }
 

@@ -102,10 +102,10 @@ class Work(ProgramTest):
             script, *("--max-attempts 3 --retry-delay 1ms --max-retry-delay 1ms".split())
         )
         err = process.stderr
-        attempts = 0
-        while "for the last time" not in err.readline().decode():
-            attempts += 1
-        self.assertEqual(attempts, 2)
+        lines = []
+        while not lines or "for the last time" not in lines[-1]:
+            lines.append(err.readline().decode())
+        self.assertEqual(sum("handler failed store" in line for line in lines), 3)
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(PATIENCE_S), 0)
         record = self.record("1")

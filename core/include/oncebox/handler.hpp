@@ -33,6 +33,20 @@ class RetryAfter : public std::runtime_error {
   Duration delay_;
 };
 
+/// Thrown by a handler that did not try, because something that it needs is busy or away: the
+/// message is released, and comes back after the delay. Counts no attempt, so the message does not
+/// end by it; throw `RetryAfter` where it should.
+class NotNow : public std::runtime_error {
+ public:
+  /// The delay is brought into the range that stores accept: one millisecond to a year.
+  NotNow(Duration delay, const std::string& reason);
+
+  [[nodiscard]] Duration delay() const noexcept { return delay_; }
+
+ private:
+  Duration delay_;
+};
+
 /// What a handler can ask while it runs. Valid only during the call; safe to ask from any thread.
 class HandlerContext {
  public:
@@ -70,9 +84,9 @@ class HandlerContext {
 
 /// Handles the messages of one or more topics.
 ///
-/// Returning means that the message is done. `PermanentFailure` means that it is dead, `RetryAfter`
-/// and any other exception that it is tried again by the retry policy of its topic. The text of the
-/// exception is stored with the message and logged.
+/// Returning means that the message is done. `PermanentFailure` means that it is dead, `NotNow`
+/// that it was not tried, `RetryAfter` and any other exception that it is tried again by the retry
+/// policy of its topic. The text of a failure is stored with the message and logged.
 ///
 /// Called from several threads at once, but never for one message by two threads of a process. A
 /// message may come again after its handler has run, when the process dies before that is recorded:

@@ -69,7 +69,7 @@ enum class DeliveryNumber : std::uint64_t {};
 
 /// What has happened to a message so far.
 struct MessageHistory {
-  int attempt = 0;          ///< failed deliveries: +1 on each abandon, and only then (R-09)
+  int attempt = 0;          ///< failed deliveries: +1 on each abandon or fail, and only then (R-09)
   int deliveries = 0;       ///< +1 on each claim
   int lapses = 0;           ///< leases that ran out without a settlement
   int duplicates = 0;       ///< enqueues after the first; stops at the largest int

@@ -32,7 +32,8 @@ class Observer {
   virtual void on_delivery(const ClaimedMessage& /*claimed*/, Duration /*waited*/) noexcept {}
 
   /// One delivery was settled or not.
-  virtual void on_settle(const Settlement& /*settlement*/, SettleOutcome /*outcome*/) noexcept {}
+  virtual void on_settle(const Settlement& /*settlement*/,
+                         const SettleOutcome& /*outcome*/) noexcept {}
 
   /// A handler begins with a message, `waited` after it became claimable.
   virtual void on_handler_start(const ClaimedMessage& /*claimed*/, Duration /*waited*/) noexcept {}

@@ -10,6 +10,7 @@
 #include "oncebox/defaults.hpp"
 #include "oncebox/limits.hpp"
 #include "oncebox/message.hpp"
+#include "oncebox/retry_policy.hpp"
 #include "oncebox/topic_pattern.hpp"
 
 /// What goes into the calls of a `QueueStore` and what comes out of them.
@@ -141,10 +142,13 @@ struct Delivery {
 /// Handled: the message is done.
 struct Ack {};
 
-/// Failed for now: attempt + 1, claimable again after the delay.
+/// Failed for now: attempt + 1. The message can be claimed again after the delay; it is dead if
+/// this was its last attempt. The queue's policy says when and which, unless the worker has
+/// rules of its own; so attempts end whoever works, and through whatever handle.
 struct Abandon {
-  std::string error = {};              ///< empty: the last error is kept
-  std::optional<Duration> delay = {};  ///< positive; nothing: `default_backoff`
+  std::string error = {};                  ///< empty: the last error is kept
+  std::optional<Duration> delay = {};      ///< positive; nothing: as the policy says
+  std::optional<AttemptLimit> limit = {};  ///< nothing: as the policy says
 };
 
 /// Failed for good: the message is dead.
@@ -152,8 +156,11 @@ struct Fail {
   std::string error;
 };
 
-/// Not tried: claimable again at once, in its old place, without counting an attempt.
-struct Release {};
+/// Not tried: no attempt is counted. The message can be claimed again after the delay; without one
+/// at once, in its old place.
+struct Release {
+  std::optional<Duration> delay = {};  ///< positive
+};
 
 using Verdict = std::variant<Ack, Abandon, Fail, Release>;
 
@@ -162,14 +169,35 @@ struct Settlement {
   Verdict verdict = Ack{};
 };
 
-enum class SettleOutcome {
+enum class SettleStatus {
   settled,     ///< the verdict took effect
   superseded,  ///< new content came meanwhile: the lease ended and the message is ready again
                ///< (R-07)
   lease_lost,  ///< unknown key, not the holder, settled before, or claimed again: nothing changed
 };
 
-[[nodiscard]] std::string_view to_string(SettleOutcome outcome) noexcept;
+[[nodiscard]] std::string_view to_string(SettleStatus status) noexcept;
+
+/// Why a settlement made a message dead.
+enum class SettledDeath {
+  failed,    ///< the verdict was `Fail`
+  attempts,  ///< this was the last attempt
+};
+
+[[nodiscard]] std::string_view to_string(SettledDeath death) noexcept;
+
+/// What became of a delivery and, unless the lease was lost, of its message: it comes back at a
+/// time, it is dead, or with neither it is done.
+struct SettleOutcome {
+  SettleStatus status = SettleStatus::settled;
+  std::optional<TimePoint> again_at = {};  ///< when it can be claimed again
+  std::optional<SettledDeath> death = {};
+
+  friend bool operator==(const SettleOutcome&, const SettleOutcome&) = default;
+  friend bool operator==(const SettleOutcome& outcome, SettleStatus other) noexcept {
+    return outcome.status == other;
+  }
+};
 
 struct LeaseExtension {
   Delivery delivery;

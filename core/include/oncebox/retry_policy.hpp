@@ -37,6 +37,27 @@ enum class Jitter {
   full,   ///< between one millisecond and the delay
 };
 
+/// When the attempts at a message end.
+struct AttemptLimit {
+  int max_attempts = 10;
+  /// Gives up by age: a message is dead with the first failure at which it is as old as this and
+  /// has failed `max_attempts` times. Neither ends it alone, so no outage that is shorter than this
+  /// does, and what comes late to its first attempt has all of them: because nothing ran for days,
+  /// it waited behind others of its partition key, or it was revived. The age counts from when the
+  /// message was first seen, or from its due time if that is later.
+  std::optional<Duration> give_up_after = {};
+
+  /// Throws `out_of_range` unless there is an attempt, and the age is positive and at most a year.
+  void validate() const;
+
+  /// Whether a failure was the last one. `attempt` counts the failures, this one included.
+  [[nodiscard]] bool is_last(int attempt, Duration age) const noexcept {
+    return attempt >= max_attempts && (!give_up_after || age >= *give_up_after);
+  }
+
+  friend bool operator==(const AttemptLimit&, const AttemptLimit&) = default;
+};
+
 /// When a failed message is tried again, and when it is given up. The defaults are those of R-12
 /// and R-26: 2, 4, 8, 16, 32, 60, 60 … seconds, dead after ten failed deliveries. An outbox has its
 /// own, `outbox_retry_policy`.
@@ -45,12 +66,7 @@ struct RetryPolicy {
   Jitter jitter = Jitter::none;
   Duration max_delay = std::chrono::seconds{60};
   int max_attempts = 10;
-  /// Gives up by age: a message is dead with the first failure at which it is as old as this and
-  /// has failed `max_attempts` times. Neither ends it alone, so no outage that is shorter than this
-  /// does, and what comes late to its first attempt has all of them: because nothing ran for days,
-  /// it waited behind others of its partition key, or it was revived. The age counts from when the
-  /// message was first seen, or from its due time if that is later.
-  std::optional<Duration> give_up_after = {};
+  std::optional<Duration> give_up_after = {};  ///< see `AttemptLimit`
 
   /// Throws `out_of_range` unless every duration is positive and at most a year, the list is not
   /// empty, and `max_attempts` is at least 1.
@@ -61,15 +77,17 @@ struct RetryPolicy {
   /// The answer is at least one millisecond and at most `max_delay`.
   [[nodiscard]] Duration delay_after(int attempt, std::uint64_t entropy) const;
 
-  /// What follows when a delivery failed that came with `attempt` failures before it: the delay
-  /// until the next one, or nothing when the message is to be dead. The age counts only with
-  /// `give_up_after`.
-  [[nodiscard]] std::optional<Duration> after_failure(int attempt, Duration age,
-                                                      std::uint64_t entropy) const;
+  [[nodiscard]] AttemptLimit limit() const noexcept { return {max_attempts, give_up_after}; }
 };
 
-/// The delay that a store itself applies when an abandon names none: the default policy, no jitter.
-[[nodiscard]] Duration default_backoff(int attempt) noexcept;
+/// How messages of an outbox are repeated, unless somebody says otherwise. It waits for a broker
+/// that is away, and keeps the order meanwhile: the delays double from 2 s to 5 min, each between
+/// half of that and the whole; a message is given up when it is 3 days old and has failed 20 times.
+///
+///     RetryPolicy a_week = outbox_retry_policy();
+///     a_week.give_up_after = std::chrono::days{7};
+///     OutboxDispatcher dispatcher(store, publishers, {.retries = RetryPolicies(a_week)});
+[[nodiscard]] RetryPolicy outbox_retry_policy();
 
 /// A default policy and exceptions by topic pattern; an exact pattern wins over the longest stem.
 class RetryPolicies {

@@ -114,7 +114,7 @@ QueueMetrics::Fixed::Fixed(QueueMetrics& queue)
   }
   for (std::size_t verdict = 0; verdict < settled.size(); ++verdict) {
     for (std::size_t outcome = 0; outcome < kSettleOutcomes; ++outcome) {
-      const auto name = to_string(static_cast<SettleOutcome>(outcome));
+      const auto name = to_string(static_cast<SettleStatus>(outcome));
       settled[verdict][outcome] = &queue.counter(
           queue.families_.settled,
           {{"verdict", std::string(kVerdicts[verdict])}, {"outcome", std::string(name)}});
@@ -200,11 +200,15 @@ void QueueMetrics::on_delivery(const ClaimedMessage& claimed, Duration waited) n
   fixed().delivery_latency.Observe(std::max(0.0, seconds(waited)));
 }
 
-void QueueMetrics::on_settle(const Settlement& settlement, SettleOutcome outcome) noexcept {
-  fixed().settled[settlement.verdict.index()][static_cast<std::size_t>(outcome)]->Increment();
-  if (outcome != SettleOutcome::settled) return;
-  if (std::holds_alternative<Abandon>(settlement.verdict)) fixed().retries.Increment();
-  if (std::holds_alternative<Fail>(settlement.verdict)) fixed().dead_failed.Increment();
+void QueueMetrics::on_settle(const Settlement& settlement, const SettleOutcome& outcome) noexcept {
+  const auto status = static_cast<std::size_t>(outcome.status);
+  fixed().settled[settlement.verdict.index()][status]->Increment();
+  if (outcome != SettleStatus::settled) return;
+  if (outcome.death) {
+    fixed().dead_failed.Increment();
+  } else if (std::holds_alternative<Abandon>(settlement.verdict)) {
+    fixed().retries.Increment();
+  }
 }
 
 void QueueMetrics::on_reap(const ReapResult& result) noexcept {

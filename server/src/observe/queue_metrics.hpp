@@ -65,7 +65,7 @@ class QueueMetrics final : public Observer {
   void on_observe(const MessageKey& key, const ObserveOutcome& outcome) noexcept override;
   void on_claim(std::size_t messages, std::size_t limit) noexcept override;
   void on_delivery(const ClaimedMessage& claimed, Duration waited) noexcept override;
-  void on_settle(const Settlement& settlement, SettleOutcome outcome) noexcept override;
+  void on_settle(const Settlement& settlement, const SettleOutcome& outcome) noexcept override;
   void on_reap(const ReapResult& result) noexcept override;
   void on_store_call(std::string_view call, std::size_t items, std::chrono::nanoseconds took,
                      bool failed) noexcept override;

@@ -286,10 +286,13 @@ def message_calls():
         "The messages; none when there was none in time.")
     yield post(
         "/v1/messages/settle", "settleMessages", "Messages", "consume", "Settle deliveries",
-        "Says what became of claimed messages.",
+        "Says what became of claimed messages. What fails with Abandon comes back later; with its "
+        "last attempt it is dead: the tenth, unless the worker says otherwise.",
     ).takes(
         "Settlements", {"owner": OWNER, "items": [{**ORDER, "delivery": 1, "verdict": "Ack"}]}
-    ).answers("Settled", {"results": ["Settled"]}, "For each item, whether it took effect.")
+    ).answers(
+        "Settled", {"results": [{"status": "Settled"}]},
+        "For each item, whether it took effect, and what became of the message.")
     yield post(
         "/v1/messages/extend", "extendLeases", "Messages", "consume", "Extend leases",
     ).takes(

@@ -270,9 +270,24 @@ QUEUE_SCHEMAS = {
                 "Ack", "Abandon", "Fail", "Release",
                 description="Done; try again later; dead; not tried."),
             error=text("Why, for Abandon and Fail."),
-            delaySeconds=seconds("For Abandon: left out, a growing one.", exclusiveMinimum=0)),
+            delaySeconds=seconds(
+                "Left out: for Abandon as the queue's policy says, for Release at once.",
+                exclusiveMinimum=0),
+            maxAttempts=integer(
+                "For Abandon: the worker's own limit; left out, that of the queue's policy.",
+                minimum=1),
+            giveUpAfterSeconds=seconds(
+                "For Abandon, with maxAttempts: dead only when it is as old as this, too.",
+                exclusiveMinimum=0)),
         owner=uuid("Of the items that have none.")),
-    "Settled": results(words("Settled", "Superseded", "LeaseLost")),
+    "Settled": results(answer(
+        ["status"],
+        status=words("Settled", "Superseded", "LeaseLost"),
+        againAt=time("When the message can be claimed again; left out, it is done or dead."),
+        death=words(
+            "Failed", "Attempts",
+            description="The message is dead: the verdict was Fail, or this was its last attempt.")
+    )),
     "Extensions": items(
         request(["source", "messageId"], **DELIVERY,
                 leaseSeconds=seconds("From now on; never shortens a lease.", exclusiveMinimum=0,

@@ -218,7 +218,7 @@ TEST_P(ClaimConformance, InboxAndOutboxAreSeparateSpaces) {
   EXPECT_EQ(in[0].message.payload, Payload("in"));
   EXPECT_EQ(out[0].message.payload, Payload("out"));
 
-  EXPECT_EQ(both.inbox().settle({.delivery = delivery_of(in[0])}), SettleOutcome::settled);
+  EXPECT_EQ(both.inbox().settle({.delivery = delivery_of(in[0])}), SettleStatus::settled);
   EXPECT_EQ(both.outbox().find(key("a"))->status, Status::processing);
   EXPECT_EQ(both.inbox_operator().count({.statuses = {Status::done}}), 1U);
   EXPECT_EQ(both.outbox_operator().count({.statuses = {Status::done}}), 0U);

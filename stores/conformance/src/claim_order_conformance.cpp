@@ -125,7 +125,7 @@ TEST_P(ClaimOrderConformance, SupersededMessageStandsWhereItsDeliveryEnded) {
   advance(1s);
   enqueue(message("b"));
   advance(1s);
-  EXPECT_EQ(settle(claimed), SettleOutcome::superseded);
+  EXPECT_EQ(settle(claimed), SettleStatus::superseded);
   EXPECT_EQ(claim_ids(), (Ids{"b", "a"}));
 }
 

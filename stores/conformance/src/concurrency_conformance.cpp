@@ -178,7 +178,7 @@ class ConcurrencyConformance : public StoreConformance {
                                               : Verdict(Release{});
         const Settlement settlement{.delivery = delivery_of(claimed[i]), .verdict = verdict};
         const SettleOutcome outcome = repeating([&] { return queue.settle(settlement); });
-        if (outcome == SettleOutcome::settled) ledger.note_settlement(claimed[i], verdict);
+        if (outcome == SettleStatus::settled) ledger.note_settlement(claimed[i], verdict);
       }
       rounds.finish_round();
     }
@@ -259,7 +259,7 @@ TEST_P(ConcurrencyConformance, OfManySettlementsOfOneDeliveryOneTakesEffect) {
     for (const ClaimedMessage& one : claimed) {
       const Settlement abandon{.delivery = delivery_of(one), .verdict = Abandon{.delay = 1s}};
       const SettleOutcome outcome = repeating([&] { return queue.settle(abandon); });
-      if (outcome == SettleOutcome::settled) ++settled;
+      if (outcome == SettleStatus::settled) ++settled;
     }
   });
   EXPECT_EQ(settled, 20);

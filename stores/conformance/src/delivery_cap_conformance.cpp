@@ -126,7 +126,7 @@ TEST_P(DeliveryCapConformance, LastDeliveryMayStillBeSettledLate) {
   enqueue(message("a"));
   const ClaimedMessage claimed = claim_with_cap(1).at(0);
   advance(1h);
-  EXPECT_EQ(settle(claimed), SettleOutcome::settled);
+  EXPECT_EQ(settle(claimed), SettleStatus::settled);
   queue().reap({.max_deliveries = 1});
   EXPECT_EQ(record("a").status, Status::done);
 }

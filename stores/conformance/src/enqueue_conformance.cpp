@@ -143,7 +143,7 @@ TEST_P(EnqueueConformance, NewTopicCountsAsNewContent) {
 
   const ClaimedMessage claimed = claim_one();
   EXPECT_EQ(enqueue(message("a", {.topic = "order.paid"})), EnqueueStatus::superseding);
-  EXPECT_EQ(settle(claimed), SettleOutcome::superseded) << "the holder ran the wrong handler";
+  EXPECT_EQ(settle(claimed), SettleStatus::superseded) << "the holder ran the wrong handler";
   EXPECT_EQ(claim_one().message.topic, Topic("order.paid"));
 }
 
@@ -201,7 +201,7 @@ TEST_P(EnqueueConformance, LeasedMessageWithTheSameContentStaysWithItsHolder) {
   const ClaimedMessage claimed = claim_one();
   EXPECT_EQ(enqueue(message("a")), EnqueueStatus::duplicate);
   EXPECT_EQ(record("a").lease->owner, alice);
-  EXPECT_EQ(settle(claimed), SettleOutcome::settled);
+  EXPECT_EQ(settle(claimed), SettleStatus::settled);
   EXPECT_EQ(record("a").status, Status::done);
 }
 
@@ -217,14 +217,14 @@ TEST_P(EnqueueConformance, LeasedMessageWithOtherContentIsSuperseded) {
   EXPECT_TRUE(claim_ids().empty());
 
   advance(3s);
-  EXPECT_EQ(settle(claimed), SettleOutcome::superseded);
+  EXPECT_EQ(settle(claimed), SettleStatus::superseded);
   EXPECT_EQ(record("a").lease, std::nullopt);
   EXPECT_EQ(at(record("a").eligible_at), at(now()));
   const ClaimedMessage again = claim_one();
   EXPECT_EQ(again.message, other("a"));
   EXPECT_EQ(again.history.attempt, 0);
   EXPECT_EQ(again.history.deliveries, 2);
-  EXPECT_EQ(settle(again), SettleOutcome::settled);
+  EXPECT_EQ(settle(again), SettleStatus::settled);
 }
 
 TEST_P(EnqueueConformance, ContentThatComesWhileALapsedLeaseIsUnsettledSupersedesItToo) {
@@ -233,7 +233,7 @@ TEST_P(EnqueueConformance, ContentThatComesWhileALapsedLeaseIsUnsettledSupersede
   const ClaimedMessage claimed = claim_one();
   advance(defaults::kLease);
   EXPECT_EQ(enqueue(other("a")), EnqueueStatus::updated) << "it is not leased any more";
-  EXPECT_EQ(settle(claimed), SettleOutcome::superseded);
+  EXPECT_EQ(settle(claimed), SettleStatus::superseded);
   EXPECT_EQ(claim_one().message, other("a"));
 }
 
@@ -359,7 +359,7 @@ TEST_P(EnqueueConformance, TwoSourcesMayUseOneMessageId) {
 
   const std::vector<ClaimedMessage> claimed = claim();
   ASSERT_EQ(claimed.size(), 2U);
-  EXPECT_EQ(settle(claimed[0]), SettleOutcome::settled);
+  EXPECT_EQ(settle(claimed[0]), SettleStatus::settled);
   EXPECT_EQ(record("a", "stripe").status, Status::done);
   EXPECT_EQ(record("a", "paypal").status, Status::processing);
 }

@@ -77,7 +77,7 @@ TEST_P(ExpiryConformance, HolderMayStillSettleAMessageThatExpiresInItsHands) {
   advance(20s);
   EXPECT_EQ(queue().reap(), ReapResult{});
   EXPECT_EQ(record("a").status, Status::processing);
-  EXPECT_EQ(settle(claimed), SettleOutcome::settled);
+  EXPECT_EQ(settle(claimed), SettleStatus::settled);
   EXPECT_EQ(record("a").status, Status::done);
 }
 
@@ -90,7 +90,7 @@ TEST_P(ExpiryConformance, ExpiredMessageDiesWhenItsDeliveryEndsWithoutSuccess) {
     enqueue(message(id, {.expires_at = now() + 10s}));
     const ClaimedMessage claimed = claim_one();
     advance(10s);
-    EXPECT_EQ(settle(claimed, verdict), SettleOutcome::settled);
+    EXPECT_EQ(settle(claimed, verdict), SettleStatus::settled);
     EXPECT_TRUE(claim_ids().empty());
     expect_dead_of_expiry(id);
   }

@@ -59,7 +59,7 @@ class FidelityConformance : public StoreConformance {
     EXPECT_TRUE(same(page.records[0].message)) << "by list";
     const ClaimedMessage claimed = claim_one();
     EXPECT_TRUE(same(claimed.message)) << "by claim";
-    EXPECT_EQ(settle(claimed), SettleOutcome::settled);
+    EXPECT_EQ(settle(claimed), SettleStatus::settled);
   }
 };
 
@@ -86,7 +86,7 @@ TEST_P(FidelityConformance, NamesOf255CodePointsAreKeptInEveryScript) {
                                       .message_id = longest,
                                       .partition_key = longest}),
               1U);
-    EXPECT_EQ(settle(claimed[0]), SettleOutcome::settled);
+    EXPECT_EQ(settle(claimed[0]), SettleStatus::settled);
   }
 }
 

@@ -168,6 +168,12 @@ ClaimedMessage StoreConformance::claim_one(const OwnerToken& owner, Duration lea
                            testing::PrintToString(ids_of(claimed)));
 }
 
+std::vector<SettleStatus> statuses_of(const std::vector<SettleOutcome>& outcomes) {
+  std::vector<SettleStatus> statuses;
+  for (const SettleOutcome& outcome : outcomes) statuses.push_back(outcome.status);
+  return statuses;
+}
+
 SettleOutcome StoreConformance::settle(const ClaimedMessage& claimed, const Verdict& verdict) {
   return queue().settle({.delivery = delivery_of(claimed), .verdict = verdict});
 }

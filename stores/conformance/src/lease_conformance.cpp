@@ -48,7 +48,7 @@ TEST_P(LeaseConformance, LapsedLeaseCanBeExtendedWhileNobodyTookIt) {
   EXPECT_TRUE(claim({.owner = bob}).empty());
   EXPECT_EQ(queue().reap(), ReapResult{});
   EXPECT_EQ(record("a").history.lapses, 0);
-  EXPECT_EQ(settle(claimed), SettleOutcome::settled);
+  EXPECT_EQ(settle(claimed), SettleStatus::settled);
 }
 
 TEST_P(LeaseConformance, OwnerAloneExtendsWhateverDeliveryItHolds) {
@@ -167,7 +167,7 @@ TEST_P(LeaseConformance, SupersededContentIsHandedOutAfterALapse) {
   advance(defaults::kLease);
   const ClaimedMessage second = claim_one(bob);
   EXPECT_EQ(second.message.payload, Payload("newer"));
-  EXPECT_EQ(settle(second), SettleOutcome::settled);
+  EXPECT_EQ(settle(second), SettleStatus::settled);
   EXPECT_EQ(record("a").status, Status::done);
 }
 
@@ -179,7 +179,7 @@ TEST_P(LeaseConformance, LeaseSurvivesReopening) {
   reopen();
   EXPECT_EQ(record("a"), before);
   EXPECT_TRUE(claim({.owner = bob}).empty());
-  EXPECT_EQ(settle(claimed), SettleOutcome::settled);
+  EXPECT_EQ(settle(claimed), SettleStatus::settled);
 }
 
 }  // namespace oncebox::conformance

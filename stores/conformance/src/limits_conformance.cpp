@@ -215,7 +215,7 @@ TEST_P(LimitsConformance, BatchAtTheLimitIsOneCall) {
   settlements.reserve(claimed.size());
   for (const ClaimedMessage& one : claimed) settlements.push_back({.delivery = delivery_of(one)});
   const std::vector<SettleOutcome> outcomes = queue().settle(settlements);
-  EXPECT_EQ(std::count(outcomes.begin(), outcomes.end(), SettleOutcome::settled),
+  EXPECT_EQ(std::count(outcomes.begin(), outcomes.end(), SettleStatus::settled),
             std::ptrdiff_t{limits::kMaxBatchItems});
   EXPECT_EQ(queue_operator().stats().total().done, limits::kMaxBatchItems);
 }

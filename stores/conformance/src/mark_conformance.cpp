@@ -147,7 +147,7 @@ TEST_P(MarkConformance, EveryMarkEndsTheLease) {
     EXPECT_EQ(mark(id, as), MarkOutcome::marked);
     const MessageRecord marked = record(id);
     EXPECT_EQ(marked.lease, std::nullopt);
-    EXPECT_EQ(settle(claimed), SettleOutcome::lease_lost);
+    EXPECT_EQ(settle(claimed), SettleStatus::lease_lost);
     EXPECT_EQ(queue().extend({.delivery = delivery_of(claimed)}), ExtendOutcome{});
     EXPECT_EQ(record(id), marked);
     mark(id, MarkAs::processed);  // out of the next one's way

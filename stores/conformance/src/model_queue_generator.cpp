@@ -126,8 +126,11 @@ Values<QueueOperation> settles() {
            set(&SettlementDraft::verdict, one_of<VerdictKind>({ack, ack, abandon, abandon, abandon,
                                                                abandon, release, release, fail})),
            set(&SettlementDraft::error, errors()),
-           set(&SettlementDraft::delay,
-               one_of<FromNow>({std::nullopt, std::nullopt, 1ms, 1s, 3s}))})))});
+           set(&SettlementDraft::delay, one_of<FromNow>({std::nullopt, std::nullopt, 1ms, 1s, 3s})),
+           set(&SettlementDraft::limit,
+               one_of<std::optional<AttemptLimit>>({std::nullopt, std::nullopt, std::nullopt,
+                                                    AttemptLimit{1}, AttemptLimit{2, 3s},
+                                                    AttemptLimit{3}}))})))});
 }
 
 Values<QueueOperation> extends() {

@@ -84,8 +84,9 @@ enum class VerdictKind { ack, abandon, fail, release };
 struct SettlementDraft {
   DeliveryRef delivery;
   VerdictKind verdict = VerdictKind::ack;
-  std::size_t error = 0;  ///< for abandon and fail
-  FromNow delay;          ///< for abandon
+  std::size_t error = 0;                   ///< for abandon and fail
+  FromNow delay;                           ///< for abandon and release
+  std::optional<AttemptLimit> limit = {};  ///< for abandon
 };
 
 struct SettleStep {

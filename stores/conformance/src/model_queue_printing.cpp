@@ -64,6 +64,17 @@ std::string shown(const MarkDraft& draft) {
          " error " + shown_error(draft.error);
 }
 
+std::string shown_delay(const FromNow& delay) {
+  return delay ? " delay " + shown_duration(*delay) : "";
+}
+
+std::string shown_limit(const std::optional<AttemptLimit>& limit) {
+  if (!limit) return "";
+  const std::string attempts = " at most " + std::to_string(limit->max_attempts) + " attempts";
+  if (!limit->give_up_after) return attempts;
+  return attempts + " and " + shown_duration(*limit->give_up_after);
+}
+
 std::string shown(const SettlementDraft& draft) {
   const std::string delivery = shown(draft.delivery);
   switch (draft.verdict) {
@@ -71,11 +82,11 @@ std::string shown(const SettlementDraft& draft) {
       return "ack " + delivery;
     case VerdictKind::abandon:
       return "abandon " + delivery + " error " + shown_error(draft.error) +
-             (draft.delay ? " delay " + shown_duration(*draft.delay) : "");
+             shown_delay(draft.delay) + shown_limit(draft.limit);
     case VerdictKind::fail:
       return "fail " + delivery + " error " + shown_error(draft.error);
     case VerdictKind::release:
-      return "release " + delivery;
+      return "release " + delivery + shown_delay(draft.delay);
   }
   return delivery;
 }

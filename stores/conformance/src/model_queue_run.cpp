@@ -76,11 +76,12 @@ Verdict verdict_of(const SettlementDraft& draft) {
     case VerdictKind::ack:
       return Ack{};
     case VerdictKind::abandon:
-      return Abandon{.error = vocabulary::error(draft.error), .delay = draft.delay};
+      return Abandon{
+          .error = vocabulary::error(draft.error), .delay = draft.delay, .limit = draft.limit};
     case VerdictKind::fail:
       return Fail{.error = vocabulary::error(draft.error)};
     case VerdictKind::release:
-      return Release{};
+      return Release{draft.delay};
   }
   return Ack{};
 }

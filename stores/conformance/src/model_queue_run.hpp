@@ -31,7 +31,7 @@ class QueueRun {
  private:
   struct Side {
     QueueKind name;
-    NaiveQueue model = {};
+    NaiveQueue model{name};
     std::vector<Delivery> claims = {};  ///< in the order in which they were made
     std::vector<MessageKey> quarantined = {};
   };

@@ -412,31 +412,45 @@ std::vector<SettleOutcome> NaiveQueue::settle(std::span<const Settlement> settle
 
 SettleOutcome NaiveQueue::settle_one(const Settlement& settlement, TimePoint now) {
   NaiveRow* row = holder(settlement.delivery);
-  if (row == nullptr) return SettleOutcome::lease_lost;
+  if (row == nullptr) return {SettleStatus::lease_lost};
   MessageRecord& record = row->record;
-  if (std::holds_alternative<Release>(settlement.verdict)) {
-    record.lease.reset();
-    return SettleOutcome::settled;
+  const MessageLease lease = *record.lease;
+  record.lease.reset();
+  const auto wait = [&](Duration delay) {
+    row->backoff_until = now + delay;
+    row->ready_at = later(row->backoff_until, record.message->due_at);
+  };
+  if (const auto* release = std::get_if<Release>(&settlement.verdict)) {
+    if (release->delay) wait(*release->delay);
+    return {.again_at = row->ready_at};
   }
   if (row->leased_version < record.history.content_version) {
-    record.lease.reset();
     row->ready_at = later(now, record.message->due_at);
-    return SettleOutcome::superseded;
+    return {SettleStatus::superseded, row->ready_at};
   }
   if (std::holds_alternative<Ack>(settlement.verdict)) {
     finish(record, Status::done, now);
-  } else if (const auto* fail = std::get_if<Fail>(&settlement.verdict)) {
+    return {};
+  }
+  ++record.history.attempt;
+  if (const auto* fail = std::get_if<Fail>(&settlement.verdict)) {
     finish(record, Status::dead, now);
     note_error(record, fail->error);
-  } else {
-    const Abandon& abandon = std::get<Abandon>(settlement.verdict);
-    ++record.history.attempt;
-    note_error(record, abandon.error);
-    record.lease.reset();
-    row->backoff_until = now + abandon.delay.value_or(default_backoff(record.history.attempt));
-    row->ready_at = later(row->backoff_until, record.message->due_at);
+    return {.death = SettledDeath::failed};
   }
-  return SettleOutcome::settled;
+  const Abandon& abandon = std::get<Abandon>(settlement.verdict);
+  note_error(record, abandon.error);
+  const AttemptLimit limit = abandon.limit.value_or(policy_.limit());
+  TimePoint since = later(record.history.first_seen_at, record.message->due_at);
+  since = later(since, record.revivals.last_at);
+  const bool is_old = !limit.give_up_after || now - since >= *limit.give_up_after;
+  if (record.history.attempt >= limit.max_attempts && is_old) {
+    finish(record, Status::dead, now);
+    return {.death = SettledDeath::attempts};
+  }
+  const std::uint64_t chance = retry_chance(lease.delivery);
+  wait(abandon.delay.value_or(policy_.delay_after(record.history.attempt, chance)));
+  return {.again_at = row->ready_at};
 }
 
 std::vector<ExtendOutcome> NaiveQueue::extend(std::span<const LeaseExtension> extensions,

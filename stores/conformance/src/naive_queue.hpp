@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "oncebox/driver/message_state.hpp"
 #include "oncebox/message.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_types.hpp"
@@ -51,6 +52,8 @@ struct NaiveRow {
 /// fills in what the store answered by `adopt_deliveries`.
 class NaiveQueue {
  public:
+  explicit NaiveQueue(QueueKind kind) : policy_(default_retry_policy(kind)) {}
+
   std::vector<EnqueueOutcome> enqueue(std::span<const Message> messages,
                                       const EnqueueOptions& options, TimePoint now);
   std::vector<ObserveOutcome> observe(std::span<const Observation> observations, TimePoint now);
@@ -106,6 +109,7 @@ class NaiveQueue {
   [[nodiscard]] bool claimable(const NaiveRow& row, const TopicSelection& topics,
                                TimePoint now) const;
 
+  RetryPolicy policy_;
   std::vector<NaiveRow> rows_;  // in the order in which the keys were first stored
   std::uint64_t enqueues_ = 0;
   DeliveryNumber last_delivery_{};  // the greatest number given so far

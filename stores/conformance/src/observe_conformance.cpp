@@ -154,7 +154,7 @@ TEST_P(ObserveConformance, ObservationLeavesALeaseToItsHolder) {
   enqueue(message("a"));
   const ClaimedMessage claimed = claim_one();
   EXPECT_EQ(observe("a").state, ObservedState::leased);
-  EXPECT_EQ(settle(claimed), SettleOutcome::settled);
+  EXPECT_EQ(settle(claimed), SettleStatus::settled);
 }
 
 }  // namespace oncebox::conformance

@@ -49,7 +49,7 @@ TEST_P(OperatorEditConformance, EditedMessageIsHandedOutWithItsNewPayloadAndItsO
   EXPECT_EQ(record("a"), expected);
   const ClaimedMessage claimed = claim_one();
   EXPECT_EQ(claimed.message, *expected.message);
-  EXPECT_EQ(settle(claimed), SettleOutcome::settled);
+  EXPECT_EQ(settle(claimed), SettleStatus::settled);
 }
 
 TEST_P(OperatorEditConformance, WhatWasReplacedIsKeptWithWhoWhenAndWhy) {

@@ -28,7 +28,7 @@ TEST_P(OperatorReviveConformance, RevivedMessageBeginsAnewAndRemembersItsError) 
   advance(defaults::kLease);
   settle(claim_one(), Fail{.error = "broken"});
   MessageRecord expected = record("a");
-  ASSERT_EQ(expected.history.attempt, 1);
+  ASSERT_EQ(expected.history.attempt, 2);
   ASSERT_EQ(expected.history.deliveries, 3);
   ASSERT_EQ(expected.history.lapses, 1);
   advance(1h);
@@ -44,7 +44,7 @@ TEST_P(OperatorReviveConformance, RevivedMessageBeginsAnewAndRemembersItsError) 
   const ClaimedMessage claimed = claim_one();
   EXPECT_EQ(claimed.message, message("a"));
   EXPECT_EQ(claimed.history.last_error, "broken");
-  EXPECT_EQ(settle(claimed), SettleOutcome::settled);
+  EXPECT_EQ(settle(claimed), SettleStatus::settled);
 }
 
 TEST_P(OperatorReviveConformance, DelayPostponesTheNextDelivery) {

@@ -220,7 +220,7 @@ TEST_P(PartitionConformance, EnqueuedAgainItKeepsItsPlace) {
   const ClaimedMessage head = claim_one();
   EXPECT_EQ(head.message.key, key("a"));
   enqueue(message("a", {.payload = "newest", .partition = "p"}));
-  EXPECT_EQ(settle(head), SettleOutcome::superseded);
+  EXPECT_EQ(settle(head), SettleStatus::superseded);
   EXPECT_EQ(claim_ids(), Ids{"a"});
 }
 

@@ -43,7 +43,12 @@ void PrintTo(ObservedState state, std::ostream* out) { *out << to_string(state);
 
 void PrintTo(MarkOutcome outcome, std::ostream* out) { *out << to_string(outcome); }
 
-void PrintTo(SettleOutcome outcome, std::ostream* out) { *out << to_string(outcome); }
+void PrintTo(SettleStatus status, std::ostream* out) { *out << to_string(status); }
+void PrintTo(const SettleOutcome& outcome, std::ostream* out) {
+  *out << to_string(outcome.status);
+  if (outcome.again_at) *out << ", again at " << shown_time(outcome.again_at);
+  if (outcome.death) *out << ", dead: " << to_string(*outcome.death);
+}
 
 void PrintTo(HealthStatus status, std::ostream* out) { *out << to_string(status); }
 

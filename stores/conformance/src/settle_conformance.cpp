@@ -26,7 +26,7 @@ TEST_P(SettleConformance, AckMakesTheMessageDone) {
   const ClaimedMessage claimed = claim_one();
   advance(5s);
   MessageRecord expected = record("a");
-  EXPECT_EQ(settle(claimed, Ack{}), SettleOutcome::settled);
+  EXPECT_EQ(settle(claimed, Ack{}), SettleStatus::settled);
   expected.status = Status::done;
   expected.lease.reset();
   expected.finished_at = now();
@@ -42,7 +42,7 @@ TEST_P(SettleConformance, AbandonCountsAnAttemptAndSchedulesTheNext) {
   const ClaimedMessage claimed = claim_one();
   advance(5s);
   MessageRecord expected = record("a");
-  EXPECT_EQ(settle(claimed, Abandon{.error = "no route", .delay = 7s}), SettleOutcome::settled);
+  EXPECT_EQ(settle(claimed, Abandon{.error = "no route", .delay = 7s}), SettleStatus::settled);
   expected.lease.reset();
   expected.history.attempt = 1;
   expected.history.last_error = "no route";
@@ -57,12 +57,18 @@ TEST_P(SettleConformance, AbandonCountsAnAttemptAndSchedulesTheNext) {
   EXPECT_EQ(again.history.last_error, "no route");
 }
 
-TEST_P(SettleConformance, AbandonWithoutADelayBacksOffExponentiallyUpToAMinute) {
-  proves("IBX-052", "R-12");
+TEST_P(SettleConformance, AbandonWithoutADelayBacksOffAsTheQueuesPolicySays) {
+  proves("IBX-052", "R-12", "R-31");
+  const bool is_outbox = GetParam().queue == QueueKind::outbox;
   enqueue(message("a"));
-  for (const Duration delay : {2s, 4s, 8s, 16s, 32s, 60s, 60s, 60s}) {
-    settle(claim_one(), Abandon{});
-    ASSERT_EQ(at(record("a").eligible_at), at(now() + delay));
+  Duration doubled = 1s;
+  for (int attempt = 1; attempt < defaults::kMaxAttempts; ++attempt) {
+    doubled = std::min<Duration>(2 * doubled, is_outbox ? 5min : 1min);
+    const SettleOutcome outcome = settle(claim_one(), Abandon{});
+    ASSERT_EQ(record("a").eligible_at, outcome.again_at);
+    const Duration delay = outcome.again_at.value() - now();
+    EXPECT_LE(delay, doubled);
+    EXPECT_GE(delay, is_outbox ? doubled / 2 : doubled) << "an outbox has jitter";
     advance(delay);
   }
 }
@@ -97,12 +103,13 @@ TEST_P(SettleConformance, FailMakesTheMessageDeadWithItsError) {
   const ClaimedMessage claimed = claim_one();
   advance(5s);
   MessageRecord expected = record("a");
-  EXPECT_EQ(settle(claimed, Fail{.error = "schema invalid"}), SettleOutcome::settled);
+  EXPECT_EQ(settle(claimed, Fail{.error = "schema invalid"}), SettleStatus::settled);
   expected.status = Status::dead;
   expected.lease.reset();
+  expected.history.attempt = 1;
   expected.history.last_error = "schema invalid";
   expected.finished_at = now();
-  EXPECT_EQ(record("a"), expected) << "attempt grows on an abandon only";
+  EXPECT_EQ(record("a"), expected) << "a failure for good is one, too";
   advance(24h);
   EXPECT_TRUE(claim_ids().empty());
   EXPECT_EQ(queue().reap(), ReapResult{});
@@ -115,7 +122,7 @@ TEST_P(SettleConformance, ReleaseGivesTheMessageBackAtOnceAndCountsNothing) {
   advance(1s);
   const ClaimedMessage claimed = claim_one();
   advance(5s);
-  EXPECT_EQ(settle(claimed, Release{}), SettleOutcome::settled);
+  EXPECT_EQ(settle(claimed, Release{}), SettleStatus::settled);
   expected.history.deliveries = 1;
   EXPECT_EQ(record("a"), expected);
   EXPECT_EQ(claim_one().history.attempt, 0);
@@ -143,10 +150,10 @@ TEST_P(SettleConformance, VerdictsMixInOneBatchAndAreAnsweredInOrder) {
       {.delivery = delivery_of(claimed[0]), .verdict = Ack{}},
       {.delivery = delivery_of(claimed[2]), .verdict = Fail{.error = "broken"}},
       {.delivery = delivery_of(claimed[1]), .verdict = Abandon{.delay = 1s}}};
-  EXPECT_EQ(queue().settle(batch),
-            (std::vector<SettleOutcome>{SettleOutcome::settled, SettleOutcome::lease_lost,
-                                        SettleOutcome::settled, SettleOutcome::settled,
-                                        SettleOutcome::settled}));
+  EXPECT_EQ(statuses_of(queue().settle(batch)),
+            (std::vector<SettleStatus>{SettleStatus::settled, SettleStatus::lease_lost,
+                                       SettleStatus::settled, SettleStatus::settled,
+                                       SettleStatus::settled}));
   EXPECT_EQ(record("a").status, Status::done);
   EXPECT_EQ(record("b").history.attempt, 1);
   EXPECT_EQ(record("c").status, Status::dead);
@@ -173,13 +180,13 @@ TEST_P(SettleConformance, SupersededVerdictEndsTheLeaseAndNothingElse) {
     enqueue(message(id, {.payload = "newer"}));
     MessageRecord expected = record(id);
     advance(1s);
-    EXPECT_EQ(settle(claimed, verdict), SettleOutcome::superseded);
+    EXPECT_EQ(settle(claimed, verdict), SettleStatus::superseded);
     expected.lease.reset();
     expected.eligible_at = now();
     EXPECT_EQ(record(id), expected);
     const ClaimedMessage again = claim_one();
     EXPECT_EQ(again.message.payload, Payload("newer"));
-    EXPECT_EQ(settle(again), SettleOutcome::settled);
+    EXPECT_EQ(settle(again), SettleStatus::settled);
   }
 }
 
@@ -189,7 +196,7 @@ TEST_P(SettleConformance, SupersededMessageStillWaitsForItsDueTime) {
   const ClaimedMessage claimed = claim_one();
   const TimePoint due_at = now() + 100s;
   enqueue(message("a", {.payload = "newer", .due_at = due_at}));
-  EXPECT_EQ(settle(claimed), SettleOutcome::superseded);
+  EXPECT_EQ(settle(claimed), SettleStatus::superseded);
   EXPECT_EQ(at(record("a").eligible_at), at(due_at));
 }
 
@@ -198,7 +205,7 @@ TEST_P(SettleConformance, ReleaseOfASupersededDeliveryIsSimplySettled) {
   enqueue(message("a"));
   const ClaimedMessage claimed = claim_one();
   enqueue(message("a", {.payload = "newer"}));
-  EXPECT_EQ(settle(claimed, Release{}), SettleOutcome::settled);
+  EXPECT_EQ(settle(claimed, Release{}), SettleStatus::settled);
   EXPECT_EQ(claim_one().message.payload, Payload("newer"));
 }
 
@@ -229,28 +236,112 @@ TEST_P(SettleConformance, ErrorBytesThatAreNoTextAreReplaced) {
   EXPECT_EQ(record("a").history.last_error, "bad \uFFFD byte, NUL \uFFFD too");
 }
 
-TEST_P(SettleConformance, PolicyMakesAMessageDeadAfterExactlySoManyFailedDeliveries) {
-  proves("R-11", "R-12", "IBX-080", "IBX-081", "IBX-083", "IBX-084");
-  for (const int max_attempts : {1, 3, defaults::kMaxAttempts}) {
+TEST_P(SettleConformance, AttemptsEndByTheQueuesPolicyWhoeverFails) {
+  proves("R-11", "R-31", "IBX-083", "IBX-084");
+  const RetryPolicy policy =
+      GetParam().queue == QueueKind::outbox ? outbox_retry_policy() : RetryPolicy{};
+  enqueue(message("a"));
+  for (int attempt = 1; attempt < policy.max_attempts; ++attempt) {
+    const Abandon abandon{.error = "boom", .delay = 1s};
+    ASSERT_EQ(settle(claim_one(attempt % 2 == 0 ? alice : bob), abandon),
+              (SettleOutcome{.again_at = now() + 1s}));
+    advance(1s);
+  }
+  if (policy.give_up_after) {
+    EXPECT_EQ(settle(claim_one(), Abandon{.delay = 1s}), (SettleOutcome{.again_at = now() + 1s}))
+        << "it is not old enough";
+    advance(*policy.give_up_after);
+  }
+  const int attempts = record("a").history.attempt + 1;
+  EXPECT_EQ(settle(claim_one(), Abandon{.error = "the last"}),
+            (SettleOutcome{.death = SettledDeath::attempts}));
+  const MessageRecord dead = record("a");
+  EXPECT_EQ(dead.status, Status::dead);
+  EXPECT_EQ(dead.history.attempt, attempts);
+  EXPECT_EQ(dead.history.last_error, "the last");
+  EXPECT_EQ(dead.finished_at, now());
+  advance(24h);
+  EXPECT_TRUE(claim_ids().empty());
+}
+
+TEST_P(SettleConformance, TheLimitOfAWorkerEndsWhatFailedWithIt) {
+  proves("R-11", "R-12", "R-31", "IBX-080", "IBX-081", "IBX-083", "IBX-084");
+  for (const int max_attempts : {1, 3, 2 * outbox_retry_policy().max_attempts}) {
     SCOPED_TRACE(max_attempts);
-    const RetryPolicy policy{.max_attempts = max_attempts};
     const std::string id = "a" + std::to_string(max_attempts);
     enqueue(message(id));
     int failed_deliveries = 0;
     while (record(id).status == Status::processing && failed_deliveries <= max_attempts) {
-      const ClaimedMessage claimed = claim_one();
       ++failed_deliveries;
-      const std::optional<Duration> delay = policy.after_failure(claimed.history.attempt, 0ms, 0);
-      const Verdict verdict = delay ? Verdict(Abandon{.error = "boom", .delay = delay})
-                                    : Verdict(Fail{.error = "boom"});
-      EXPECT_EQ(settle(claimed, verdict), SettleOutcome::settled);
-      advance(delay.value_or(0ms));
+      EXPECT_EQ(settle(claim_one(),
+                       Abandon{.error = "boom", .delay = 1s, .limit = AttemptLimit{max_attempts}}),
+                SettleStatus::settled);
+      advance(1s);
     }
     EXPECT_EQ(failed_deliveries, max_attempts);
     EXPECT_EQ(record(id).status, Status::dead);
     EXPECT_EQ(record(id).history.deliveries, max_attempts);
+    EXPECT_EQ(record(id).history.attempt, max_attempts);
     EXPECT_EQ(record(id).history.last_error, "boom");
   }
+}
+
+TEST_P(SettleConformance, TwoWorkersOfDifferentLimitsApplyEachItsOwn) {
+  proves("R-31");
+  enqueue(message("a"));
+  const Abandon patient{.error = "boom", .delay = 1s, .limit = AttemptLimit{5}};
+  const Abandon hasty{.error = "boom", .delay = 1s, .limit = AttemptLimit{2}};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(settle(claim_one(bob), patient), (SettleOutcome{.again_at = now() + 1s}));
+    advance(1s);
+  }
+  EXPECT_EQ(settle(claim_one(alice), hasty), (SettleOutcome{.death = SettledDeath::attempts}));
+  EXPECT_EQ(record("a").history.attempt, 4);
+}
+
+TEST_P(SettleConformance, AgeCountsFromTheDueTimeAndFromTheLastRevival) {
+  proves("R-11", "R-31", "R-24");
+  const Abandon by_age{
+      .error = "boom", .delay = 1s, .limit = AttemptLimit{.max_attempts = 1, .give_up_after = 10s}};
+  enqueue(message("a", {.due_at = now() + 100s}));
+  advance(100s);
+  EXPECT_TRUE(settle(claim_one(), by_age).again_at) << "due just now";
+  advance(10s);
+  EXPECT_EQ(settle(claim_one(), by_age), (SettleOutcome{.death = SettledDeath::attempts}));
+  advance(1s);
+  (void)queue_operator().revive(std::vector{key("a")});
+  EXPECT_TRUE(settle(claim_one(), by_age).again_at) << "revived just now";
+  advance(10s);
+  EXPECT_EQ(settle(claim_one(), by_age), (SettleOutcome{.death = SettledDeath::attempts}));
+}
+
+TEST_P(SettleConformance, ReleaseMayNameADelayAndCountsNothing) {
+  proves("R-35");
+  enqueue(message("a"));
+  EXPECT_EQ(settle(claim_one(), Release{.delay = 30s}), (SettleOutcome{.again_at = now() + 30s}));
+  EXPECT_EQ(record("a").eligible_at, now() + 30s);
+  EXPECT_EQ(record("a").history.attempt, 0);
+  advance(30s - 1ms);
+  EXPECT_TRUE(claim_ids().empty());
+  enqueue(message("a"));  // a duplicate does not shorten it
+  EXPECT_TRUE(claim_ids().empty());
+  advance(1ms);
+  EXPECT_EQ(claim_one().history.attempt, 0);
+}
+
+TEST_P(SettleConformance, AnswersTellWhatBecameOfTheMessage) {
+  proves("R-07", "R-31");
+  enqueue_ids({"done", "failed", "released"});
+  const TimePoint enqueued_at = now();
+  advance(1s);
+  const std::vector<ClaimedMessage> claimed = claim();
+  EXPECT_EQ(settle(claimed[0], Ack{}), SettleOutcome{});
+  EXPECT_EQ(settle(claimed[1], Fail{"no"}), (SettleOutcome{.death = SettledDeath::failed}));
+  EXPECT_EQ(settle(claimed[2], Release{}), (SettleOutcome{.again_at = enqueued_at}));
+  EXPECT_EQ(settle(claimed[0], Ack{}), (SettleOutcome{SettleStatus::lease_lost}));
+  const ClaimedMessage superseded = claim_one();
+  enqueue(message("released", {.payload = "other"}));
+  EXPECT_EQ(settle(superseded, Ack{}), (SettleOutcome{SettleStatus::superseded, now()}));
 }
 
 }  // namespace oncebox::conformance

@@ -24,7 +24,7 @@ class SettleFencingConformance : public StoreConformance {
     const QueueDump before = dump();
     for (const Verdict& verdict : every_verdict()) {
       SCOPED_TRACE(verdict.index());
-      EXPECT_EQ(settle_as(delivery, verdict), SettleOutcome::lease_lost);
+      EXPECT_EQ(settle_as(delivery, verdict), SettleStatus::lease_lost);
       EXPECT_TRUE(unchanged(before, dump()));
     }
     EXPECT_EQ(queue().extend({.delivery = delivery}), ExtendOutcome{});
@@ -40,7 +40,7 @@ class SettleFencingConformance : public StoreConformance {
       SCOPED_TRACE(id);
       enqueue(message(id));
       const ClaimedMessage claimed = claim_one(alice);
-      EXPECT_EQ(settle_as(name_delivery(claimed), verdict), SettleOutcome::settled);
+      EXPECT_EQ(settle_as(name_delivery(claimed), verdict), SettleStatus::settled);
       EXPECT_EQ(record(id).lease, std::nullopt);
       queue().mark({.key = key(id), .as = MarkAs::processed});  // out of the next one's way
     }
@@ -63,7 +63,7 @@ TEST_P(SettleFencingConformance, ForeignOwnerChangesNothing) {
   const ClaimedMessage claimed = claim_one(alice);
   expect_lost({.key = key("a"), .owner = bob});
   expect_lost({.key = key("a"), .owner = bob, .number = claimed.delivery});
-  EXPECT_EQ(settle(claimed), SettleOutcome::settled);
+  EXPECT_EQ(settle(claimed), SettleStatus::settled);
 }
 
 TEST_P(SettleFencingConformance, ForeignOwnerChangesNothingAfterTheLeaseLapsedEither) {
@@ -113,7 +113,7 @@ TEST_P(SettleFencingConformance, SettlingLateCountsNoLapse) {
   proves("R-14", "R-10");
   put(Situation::lapsed, "a");
   const Delivery delivery{.key = key("a"), .owner = alice};
-  EXPECT_EQ(settle_as(delivery, Abandon{.delay = 1s}), SettleOutcome::settled);
+  EXPECT_EQ(settle_as(delivery, Abandon{.delay = 1s}), SettleStatus::settled);
   EXPECT_EQ(record("a").history.lapses, 0);
   EXPECT_EQ(record("a").history.attempt, 1);
 }
@@ -126,7 +126,7 @@ TEST_P(SettleFencingConformance, DeliveryIsLostOnceSomebodyElseClaimed) {
   const ClaimedMessage second = claim_one(bob);
   expect_lost(delivery_of(first));
   expect_lost({.key = key("a"), .owner = alice});
-  EXPECT_EQ(settle(second), SettleOutcome::settled);
+  EXPECT_EQ(settle(second), SettleStatus::settled);
 }
 
 TEST_P(SettleFencingConformance, StaleNumberOfTheSameOwnerIsLost) {
@@ -136,7 +136,7 @@ TEST_P(SettleFencingConformance, StaleNumberOfTheSameOwnerIsLost) {
   advance(defaults::kLease);
   const ClaimedMessage second = claim_one(alice);
   expect_lost(delivery_of(first));
-  EXPECT_EQ(settle(second), SettleOutcome::settled);
+  EXPECT_EQ(settle(second), SettleStatus::settled);
 }
 
 TEST_P(SettleFencingConformance, StaleNumberAmongCurrentOnesIsLostAlone) {
@@ -149,10 +149,10 @@ TEST_P(SettleFencingConformance, StaleNumberAmongCurrentOnesIsLostAlone) {
   const ClaimedMessage other = claim_one(alice);
   const std::vector<Settlement> settlements{{.delivery = delivery_of(stale), .verdict = Ack{}},
                                             {.delivery = delivery_of(other), .verdict = Ack{}}};
-  EXPECT_EQ(queue().settle(settlements),
-            (std::vector{SettleOutcome::lease_lost, SettleOutcome::settled}));
+  EXPECT_EQ(statuses_of(queue().settle(settlements)),
+            (std::vector{SettleStatus::lease_lost, SettleStatus::settled}));
   EXPECT_EQ(record("b").status, Status::done);
-  EXPECT_EQ(settle(current), SettleOutcome::settled);
+  EXPECT_EQ(settle(current), SettleStatus::settled);
 }
 
 TEST_P(SettleFencingConformance, EachOwnerOfACallSettlesOnlyItsOwn) {
@@ -167,9 +167,8 @@ TEST_P(SettleFencingConformance, EachOwnerOfACallSettlesOnlyItsOwn) {
   const std::vector<Settlement> settlements{{.delivery = delivery_of(of_alice), .verdict = Ack{}},
                                             {.delivery = delivery_of(of_bob), .verdict = Ack{}},
                                             {.delivery = claimed_by_bob, .verdict = Ack{}}};
-  EXPECT_EQ(
-      queue().settle(settlements),
-      (std::vector{SettleOutcome::settled, SettleOutcome::settled, SettleOutcome::lease_lost}));
+  EXPECT_EQ(statuses_of(queue().settle(settlements)),
+            (std::vector{SettleStatus::settled, SettleStatus::settled, SettleStatus::lease_lost}));
 }
 
 TEST_P(SettleFencingConformance, OwnerAloneMeansWhateverDeliveryItHolds) {
@@ -178,7 +177,7 @@ TEST_P(SettleFencingConformance, OwnerAloneMeansWhateverDeliveryItHolds) {
   claim_one(alice);
   advance(defaults::kLease);
   claim_one(alice);
-  EXPECT_EQ(settle_as({.key = key("a"), .owner = alice}, Ack{}), SettleOutcome::settled);
+  EXPECT_EQ(settle_as({.key = key("a"), .owner = alice}, Ack{}), SettleStatus::settled);
   EXPECT_EQ(record("a").status, Status::done);
 }
 
@@ -208,7 +207,7 @@ TEST_P(SettleFencingConformance, SecondSettlementIsLost) {
     SCOPED_TRACE(id);
     enqueue(message(id));
     const ClaimedMessage claimed = claim_one(alice);
-    EXPECT_EQ(settle(claimed, verdict), SettleOutcome::settled);
+    EXPECT_EQ(settle(claimed, verdict), SettleStatus::settled);
     expect_lost(delivery_of(claimed));
     expect_lost({.key = key(id), .owner = alice});
     queue().mark({.key = key(id), .as = MarkAs::processed});  // out of the next one's way
@@ -226,12 +225,14 @@ TEST_P(SettleFencingConformance, OfTwoSettlementsInOneBatchTheFirstCounts) {
       const Delivery delivery = delivery_of(claim_one(alice));
       const std::vector<Settlement> batch{{.delivery = delivery, .verdict = first},
                                           {.delivery = delivery, .verdict = second}};
-      EXPECT_EQ(queue().settle(batch),
-                (std::vector{SettleOutcome::settled, SettleOutcome::lease_lost}));
+      EXPECT_EQ(statuses_of(queue().settle(batch)),
+                (std::vector{SettleStatus::settled, SettleStatus::lease_lost}));
       const MessageRecord settled = record(id);
       EXPECT_EQ(settled.status == Status::done, std::holds_alternative<Ack>(first));
       EXPECT_EQ(settled.status == Status::dead, std::holds_alternative<Fail>(first));
-      EXPECT_EQ(settled.history.attempt, std::holds_alternative<Abandon>(first) ? 1 : 0);
+      const bool has_failed =
+          std::holds_alternative<Abandon>(first) || std::holds_alternative<Fail>(first);
+      EXPECT_EQ(settled.history.attempt, has_failed ? 1 : 0);
       queue().mark({.key = key(id), .as = MarkAs::processed});  // out of the next one's way
     }
   }
@@ -246,15 +247,15 @@ TEST_P(SettleFencingConformance, DeliveryFromBeforeARemovalIsLost) {
   queue_operator().purge(purged);
   enqueue(message("purged"));
   const ClaimedMessage after_purge = claim_one();
-  EXPECT_EQ(settle(before_purge), SettleOutcome::lease_lost);
-  EXPECT_EQ(settle(after_purge), SettleOutcome::settled);
+  EXPECT_EQ(settle(before_purge), SettleStatus::lease_lost);
+  EXPECT_EQ(settle(after_purge), SettleStatus::settled);
 
   queue_operator().cleanup({.done_retention = 0s});
   ASSERT_FALSE(is_stored("purged"));
   enqueue(message("purged"));
   const ClaimedMessage after_cleanup = claim_one();
-  EXPECT_EQ(settle(after_purge), SettleOutcome::lease_lost);
-  EXPECT_EQ(settle(after_cleanup), SettleOutcome::settled);
+  EXPECT_EQ(settle(after_purge), SettleStatus::lease_lost);
+  EXPECT_EQ(settle(after_cleanup), SettleStatus::settled);
 }
 
 TEST_P(SettleFencingConformance, DeliveryFromBeforeARevivalIsLost) {
@@ -267,7 +268,7 @@ TEST_P(SettleFencingConformance, DeliveryFromBeforeARevivalIsLost) {
   expect_lost(delivery_of(before));
   const ClaimedMessage after = claim_one(alice);
   expect_lost(delivery_of(before));
-  EXPECT_EQ(settle(after), SettleOutcome::settled);
+  EXPECT_EQ(settle(after), SettleStatus::settled);
 }
 
 }  // namespace oncebox::conformance

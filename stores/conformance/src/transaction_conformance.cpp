@@ -88,7 +88,7 @@ TEST_P(TransactionConformance, RowsMessagesAndTheAcknowledgementAreCommittedToge
     EXPECT_EQ(effects(), 0) << "seen before the commit";
     EXPECT_FALSE(is_in_outbox("receipt")) << "seen before the commit";
   });
-  EXPECT_EQ(outcome, SettleOutcome::settled);
+  EXPECT_EQ(outcome, SettleStatus::settled);
   EXPECT_EQ(effects(), 2);
   EXPECT_EQ(status("order"), Status::done);
   EXPECT_TRUE(is_in_outbox("receipt"));
@@ -108,7 +108,7 @@ TEST_P(TransactionConformance, WhatThrowsLeavesNothingBehind) {
   EXPECT_EQ(effects(), 0);
   EXPECT_FALSE(is_in_outbox("receipt"));
   EXPECT_EQ(inbox().settle({.delivery = delivery_of(order), .verdict = Abandon{"no stock", 1s}}),
-            SettleOutcome::settled)
+            SettleStatus::settled)
       << "the delivery was to be as before";
 }
 
@@ -119,9 +119,9 @@ TEST_P(TransactionConformance, ALostLeaseTakesEverythingBack) {
   const ClaimedMessage second = claim_one();
   const SettleOutcome outcome = handle(
       first, [&](Transaction& transaction) { harness_->run(transaction, count_effect("order")); });
-  EXPECT_EQ(outcome, SettleOutcome::lease_lost);
+  EXPECT_EQ(outcome, SettleStatus::lease_lost);
   EXPECT_EQ(effects(), 0);
-  EXPECT_EQ(inbox().settle({.delivery = delivery_of(second)}), SettleOutcome::settled);
+  EXPECT_EQ(inbox().settle({.delivery = delivery_of(second)}), SettleStatus::settled);
 }
 
 TEST_P(TransactionConformance, OlderContentHasNoEffect) {
@@ -129,7 +129,7 @@ TEST_P(TransactionConformance, OlderContentHasNoEffect) {
   EXPECT_EQ(inbox().enqueue(message("order", "new")).status, EnqueueStatus::superseding);
   const SettleOutcome outcome = handle(
       older, [&](Transaction& transaction) { harness_->run(transaction, count_effect("order")); });
-  EXPECT_NE(outcome, SettleOutcome::settled);
+  EXPECT_NE(outcome, SettleStatus::settled);
   EXPECT_EQ(effects(), 0);
   inbox().settle({.delivery = delivery_of(older), .verdict = Release{}});
   EXPECT_EQ(claim_one().message.payload, Payload("new"));
@@ -143,7 +143,7 @@ TEST_P(TransactionConformance, ARefusedMessageLeavesTheTransactionAsItWas) {
     EXPECT_THROW(transaction.enqueue(QueueKind::outbox, message("receipt", too_large)), Error);
     transaction.enqueue(QueueKind::outbox, message("other"));
   });
-  EXPECT_EQ(outcome, SettleOutcome::settled);
+  EXPECT_EQ(outcome, SettleStatus::settled);
   EXPECT_EQ(effects(), 1);
   EXPECT_TRUE(is_in_outbox("other"));
 }
@@ -158,7 +158,7 @@ TEST_P(TransactionConformance, TheNextOfAPartitionWaitsForTheCommit) {
   EXPECT_THROW((void)handle(head, [](Transaction&) { throw std::runtime_error("not now"); }),
                std::runtime_error);
   EXPECT_TRUE(inbox().claim({.owner = owner_}).empty());
-  EXPECT_EQ(handle(head, [](Transaction&) {}), SettleOutcome::settled);
+  EXPECT_EQ(handle(head, [](Transaction&) {}), SettleStatus::settled);
   EXPECT_EQ(claim_one().message.key.message_id, MessageId("2"));
 }
 
@@ -186,9 +186,9 @@ TEST_P(TransactionConformance, MessagesOfOneClaimAreHandledAtTheSameTime) {
   class Count final : public Observer {
    public:
     explicit Count(std::function<void()> on_done) : on_done_(std::move(on_done)) {}
-    void on_settle(const Settlement& settlement, SettleOutcome outcome) noexcept override {
+    void on_settle(const Settlement& settlement, const SettleOutcome& outcome) noexcept override {
       const bool is_done = std::holds_alternative<Ack>(settlement.verdict);
-      if (is_done && outcome == SettleOutcome::settled) on_done_();
+      if (is_done && outcome == SettleStatus::settled) on_done_();
     }
 
    private:
@@ -294,7 +294,7 @@ TEST_P(TransactionConformance, WhatAHandlerSendsWakesTheWorkerOfTheOutbox) {
                      [&](Transaction& transaction) {
                        transaction.enqueue(QueueKind::outbox, message(std::to_string(i)));
                      }),
-              SettleOutcome::settled);
+              SettleStatus::settled);
     EXPECT_TRUE(published.try_acquire_for(30s)) << "nobody was woken by commit " << i;
   }
 }

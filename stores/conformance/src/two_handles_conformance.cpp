@@ -40,11 +40,11 @@ TEST_P(TwoHandlesConformance, DeliveryIsSettledThroughEitherHandle) {
   proves("IBX-105", "R-15");
   enqueue_ids({"a", "b"});
   const std::vector<ClaimedMessage> claimed = claim();
-  EXPECT_EQ(other_queue().settle({.delivery = delivery_of(claimed.at(0))}), SettleOutcome::settled);
-  EXPECT_EQ(settle(claimed.at(0)), SettleOutcome::lease_lost);
+  EXPECT_EQ(other_queue().settle({.delivery = delivery_of(claimed.at(0))}), SettleStatus::settled);
+  EXPECT_EQ(settle(claimed.at(0)), SettleStatus::lease_lost);
   EXPECT_EQ(other_queue().extend({.delivery = delivery_of(claimed.at(1)), .lease = 1h}),
             ExtendOutcome{now() + 1h});
-  EXPECT_EQ(settle(claimed.at(1)), SettleOutcome::settled);
+  EXPECT_EQ(settle(claimed.at(1)), SettleStatus::settled);
 }
 
 TEST_P(TwoHandlesConformance, FencingHoldsAcrossHandles) {
@@ -55,8 +55,8 @@ TEST_P(TwoHandlesConformance, FencingHoldsAcrossHandles) {
   const std::vector<ClaimedMessage> taken_over = other_queue().claim({.owner = alice});
   ASSERT_EQ(taken_over.size(), 1U);
   EXPECT_GT(taken_over[0].delivery, stale.delivery);
-  EXPECT_EQ(settle(stale), SettleOutcome::lease_lost);
-  EXPECT_EQ(other_queue().settle({.delivery = delivery_of(taken_over[0])}), SettleOutcome::settled);
+  EXPECT_EQ(settle(stale), SettleStatus::lease_lost);
+  EXPECT_EQ(other_queue().settle({.delivery = delivery_of(taken_over[0])}), SettleStatus::settled);
 }
 
 TEST_P(TwoHandlesConformance, ReaperOfOneFreesWhatADeadWorkerOfTheOtherHeld) {
@@ -74,7 +74,7 @@ TEST_P(TwoHandlesConformance, NewContentThroughOneSupersedesADeliveryOfTheOther)
   const ClaimedMessage claimed = claim_one(alice);
   EXPECT_EQ(other_queue().enqueue(message("a", {.payload = "newer"})).status,
             EnqueueStatus::superseding);
-  EXPECT_EQ(settle(claimed), SettleOutcome::superseded);
+  EXPECT_EQ(settle(claimed), SettleStatus::superseded);
 }
 
 TEST_P(TwoHandlesConformance, OperatorOfOneWorksOnWhatTheOtherBuried) {
@@ -96,7 +96,7 @@ TEST_P(TwoHandlesConformance, ClosingOneHandleLeavesTheOtherAtWork) {
   other_.reset();
   EXPECT_EQ(record("a").lease.value().owner, bob) << "its leases run on";
   EXPECT_EQ(claim_ids(), Ids{"b"});
-  EXPECT_EQ(settle(held.at(0)), SettleOutcome::settled);
+  EXPECT_EQ(settle(held.at(0)), SettleStatus::settled);
 }
 
 TEST_P(TwoHandlesConformance, WorkGoesOnAfterEveryHandleWasClosed) {
@@ -107,7 +107,7 @@ TEST_P(TwoHandlesConformance, WorkGoesOnAfterEveryHandleWasClosed) {
   reopen();
   EXPECT_TRUE(unchanged(before, dump()));
   const Delivery held{.key = key("leased"), .owner = alice};
-  EXPECT_EQ(queue().settle({.delivery = held}), SettleOutcome::settled);
+  EXPECT_EQ(queue().settle({.delivery = held}), SettleStatus::settled);
   EXPECT_EQ(enqueue(message("done")), EnqueueStatus::duplicate_done);
 }
 

@@ -8,6 +8,7 @@
 
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
+#include "oncebox/driver/message_state.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_store.hpp"
@@ -19,7 +20,8 @@ namespace oncebox::memory {
 /// through a batch undoes what the batch had done.
 class MemoryQueue final : public QueueStore, public QueueOperator {
  public:
-  MemoryQueue(const Clock& clock, const Options& options) : clock_(clock), options_(options) {}
+  MemoryQueue(QueueKind kind, const Clock& clock, const Options& options)
+      : policy_(default_retry_policy(kind)), clock_(clock), options_(options) {}
 
  private:
   class IntakeBatch;
@@ -86,6 +88,7 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   [[nodiscard]] std::vector<Row*> dead_matching(const MessageFilter& filter, std::size_t limit)
       ONCEBOX_REQUIRES(mutex_);
 
+  const RetryPolicy policy_;
   const Clock& clock_;
   const Options options_;
   detail::Mutex mutex_;

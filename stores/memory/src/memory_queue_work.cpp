@@ -236,10 +236,10 @@ std::vector<SettleOutcome> MemoryQueue::do_settle(std::span<const Settlement> se
 
 SettleOutcome MemoryQueue::settle_one(Row* row, const Verdict& verdict, std::string error,
                                       TimePoint now) noexcept {
-  if (row == nullptr) return SettleOutcome::lease_lost;
+  if (row == nullptr) return {SettleStatus::lease_lost};
   SettleOutcome outcome{};
   rows_.index.edit(*row, now, [&]() noexcept {
-    outcome = apply_verdict(row->state, verdict, std::move(error), now);
+    outcome = apply_verdict(row->state, verdict, std::move(error), policy_, now);
   });
   return outcome;
 }

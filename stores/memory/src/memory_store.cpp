@@ -9,8 +9,8 @@ namespace oncebox::memory {
 struct MemoryStore::Impl {
   Impl(const Clock& clock, const Options& store_options)
       : options(store_options),
-        inbox(clock, store_options),
-        outbox(clock, store_options),
+        inbox(QueueKind::inbox, clock, store_options),
+        outbox(QueueKind::outbox, clock, store_options),
         keys(clock, store_options),
         audit(clock, store_options.max_audit_entries) {}
 

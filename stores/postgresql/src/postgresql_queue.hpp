@@ -185,6 +185,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
 
   const StoreParts parts_;
   const QueueKind kind_;
+  const RetryPolicy policy_;
   PostgresqlQueue* sibling_ = nullptr;
   const std::string name_;
   const QueueSql sql_;

@@ -145,7 +145,7 @@ class PostgresqlQueue::Settling {
       return lost();  // we have forgotten what we were given
     }
     rows.write(std::nullopt);
-    for (const std::size_t i : in_runs_) outcomes_[i] = SettleOutcome::settled;
+    for (const std::size_t i : in_runs_) outcomes_[i] = {};
     return outcomes_;
   }
   void committed() {
@@ -222,7 +222,7 @@ class PostgresqlQueue::Settling {
     for (const auto& [first_id, acknowledgement] : runs_) {
       queue_.handouts_.replace_run(acknowledgement.run, acknowledgement.rest());
     }
-    for (const std::size_t i : in_runs_) outcomes_[i] = SettleOutcome::settled;
+    for (const std::size_t i : in_runs_) outcomes_[i] = {};
   }
 
   // From now on each of them is looked at, which takes it out of its run.
@@ -253,7 +253,7 @@ class PostgresqlQueue::Settling {
   }
 
   [[nodiscard]] std::vector<SettleOutcome> lost() const {
-    return std::vector<SettleOutcome>(settlements_.size(), SettleOutcome::lease_lost);
+    return std::vector<SettleOutcome>(settlements_.size(), {SettleStatus::lease_lost});
   }
 
   [[nodiscard]] std::int64_t delivery_number(std::size_t place) const {
@@ -278,7 +278,7 @@ class PostgresqlQueue::Settling {
   bool acknowledge_alone() {
     const Result acknowledged = run_alone(queue_.parts_.pool, queue_.sql_.acknowledge,
                                           plain_parameters(), Exchange::commits);
-    outcomes_.front() = SettleOutcome::settled;
+    outcomes_.front() = {};
     return !acknowledged.empty();
   }
 
@@ -289,7 +289,7 @@ class PostgresqlQueue::Settling {
       deliveries.emplace(acknowledged.int64(row, 0), acknowledged.int64(row, 1));
     }
     for (const std::size_t i : plain_) {
-      outcomes_[i] = SettleOutcome::settled;
+      outcomes_[i] = {};
       const auto found = deliveries.find(handouts_[i]->id);
       if (found == deliveries.end()) {
         rest.push_back(i);
@@ -308,11 +308,11 @@ class PostgresqlQueue::Settling {
       const Settlement& settlement = settlements_[i];
       RowBatch::Row* const row = rows.find(settlement.delivery.key);
       if (row == nullptr || !is_held_by(row->state, settlement.delivery)) {
-        outcomes_[i] = SettleOutcome::lease_lost;
+        outcomes_[i] = {SettleStatus::lease_lost};
         continue;
       }
-      outcomes_[i] =
-          apply_verdict(row->state, settlement.verdict, error_text(settlement.verdict), rows.now());
+      outcomes_[i] = apply_verdict(row->state, settlement.verdict, error_text(settlement.verdict),
+                                   queue_.policy_, rows.now());
       RowBatch::save(*row);
       may_be_claimable_ = true;
     }
@@ -386,13 +386,13 @@ SettleOutcome PostgresqlQueue::acknowledge_with(const Delivery& delivery, const 
     transaction.run(work);
     Settling settling(*this, {&settlement, 1});
     const SettleOutcome settled = settling.run_in(transaction.own()).front();
-    if (settled != SettleOutcome::settled) return settled;
+    if (settled != SettleStatus::settled) return settled;
     transaction.commit();
     settling.committed();
     if (settling.may_be_claimable()) brought_work.insert(this);
     return settled;
   });
-  if (outcome != SettleOutcome::settled) return outcome;
+  if (outcome != SettleStatus::settled) return outcome;
   handouts_.forget({&settlement, 1});
   for (PostgresqlQueue* queue : brought_work) queue->announce_committed();
   return outcome;

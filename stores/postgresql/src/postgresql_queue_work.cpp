@@ -38,6 +38,7 @@ std::size_t payload_bytes(std::span<const StoredMessage> messages) {
 PostgresqlQueue::PostgresqlQueue(const StoreParts& parts, QueueKind kind)
     : parts_(parts),
       kind_(kind),
+      policy_(default_retry_policy(kind)),
       name_(to_string(kind)),
       sql_(parts.names, name_, parts.pool.options().flush_claims),
       floors_(parts.schedules),

@@ -72,10 +72,10 @@ void work(QueueStore& queue, testing::FakeClock& clock) {
       EXPECT_TRUE(queue.extend({.delivery = delivery_of(one), .lease = 40s}).locked_until);
     }
   }
-  for (const SettleOutcome outcome : queue.settle(settlements)) {
-    EXPECT_EQ(outcome, SettleOutcome::settled);
+  for (const SettleOutcome& outcome : queue.settle(settlements)) {
+    EXPECT_EQ(outcome, SettleStatus::settled);
   }
-  EXPECT_EQ(queue.settle(settlements.front()), SettleOutcome::lease_lost);
+  EXPECT_EQ(queue.settle(settlements.front()), SettleStatus::lease_lost);
 
   clock.advance(41s);
   EXPECT_EQ(queue.claim({.owner = owner, .limit = 1, .topics = {.only = {"order.*"}}}).size(), 1U);

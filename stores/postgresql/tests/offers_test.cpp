@@ -94,7 +94,7 @@ TEST_F(OffersTest, NewMessageIsAcceptedAndLeasedToTheOneWhoOffers) {
   EXPECT_EQ(record.lease, (MessageLease{owner_, got.delivery, got.locked_until}));
   EXPECT_TRUE(queue().claim(request()).empty());
   EXPECT_EQ(listener->told, told) << "nobody has anything to claim";
-  EXPECT_EQ(settle(got), SettleOutcome::settled);
+  EXPECT_EQ(settle(got), SettleStatus::settled);
   EXPECT_EQ(find("a").status, Status::done);
 }
 
@@ -194,8 +194,8 @@ TEST_F(OffersTest, BatchIsHandedOverWholeAndInRuns) {
   for (const ClaimedMessage& one : made->handed_over) {
     acknowledgements.push_back({.delivery = delivery_of(one)});
   }
-  for (const SettleOutcome outcome : queue().settle(acknowledgements)) {
-    EXPECT_EQ(outcome, SettleOutcome::settled);
+  for (const SettleOutcome& outcome : queue().settle(acknowledgements)) {
+    EXPECT_EQ(outcome, SettleStatus::settled);
   }
   EXPECT_EQ(rows("run"), 0);
   EXPECT_EQ(store_.inbox_operator().stats().total().done, 200U);
@@ -274,8 +274,8 @@ TEST_F(OffersTest, WhatIsNotSettledLapsesAndFencesTheFirstHolder) {
   EXPECT_GT(second[0].delivery, first.delivery);
   EXPECT_EQ(second[0].history.deliveries, 2);
   EXPECT_EQ(second[0].history.lapses, 1);
-  EXPECT_EQ(settle(first), SettleOutcome::lease_lost);
-  EXPECT_EQ(settle(second[0]), SettleOutcome::settled);
+  EXPECT_EQ(settle(first), SettleStatus::lease_lost);
+  EXPECT_EQ(settle(second[0]), SettleStatus::settled);
 }
 
 TEST_F(OffersTest, HandingOverCountsAsADelivery) {
@@ -322,7 +322,7 @@ TEST_F(OffersTest, NewContentWhileItIsHandedOverSupersedesTheDelivery) {
   Message other = message("a");
   other.payload = "other";
   EXPECT_EQ(queue().enqueue(other).status, EnqueueStatus::superseding);
-  EXPECT_EQ(settle(made->handed_over.at(0)), SettleOutcome::superseded);
+  EXPECT_EQ(settle(made->handed_over.at(0)), SettleStatus::superseded);
   EXPECT_EQ(queue().claim(request()).at(0).message, other);
 }
 

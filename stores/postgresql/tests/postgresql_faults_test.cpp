@@ -105,9 +105,9 @@ TEST_F(PostgresqlFaultsTest, SettlementWhoseCommitWasNotAnsweredHasHappenedOnce)
       {.delivery = delivery_of(claimed[2]), .verdict = Abandon{"later", 1s}}};
   expect_outcome_unknown([&] { store.inbox().settle(alone); });
   expect_outcome_unknown([&] { store.inbox().settle(batch); });
-  EXPECT_EQ(store.inbox().settle(alone), SettleOutcome::lease_lost);
-  for (const SettleOutcome outcome : store.inbox().settle(batch)) {
-    EXPECT_EQ(outcome, SettleOutcome::lease_lost);
+  EXPECT_EQ(store.inbox().settle(alone), SettleStatus::lease_lost);
+  for (const SettleOutcome& outcome : store.inbox().settle(batch)) {
+    EXPECT_EQ(outcome, SettleStatus::lease_lost);
   }
   EXPECT_EQ(store.inbox().find(key("a"))->status, Status::done);
   EXPECT_EQ(store.inbox().find(key("b"))->status, Status::done);
@@ -157,8 +157,8 @@ TEST_F(PostgresqlHandlerFaultsTest, CommitThatWasNotAnsweredHasHappenedAndARelea
   expect_outcome_unknown([&] { (void)handle(); });
   expect_effects(1);
   const Settlement release{.delivery = delivery_of(claimed_[0]), .verdict = Release{}};
-  EXPECT_EQ(store_.inbox().settle(release), SettleOutcome::lease_lost);
-  EXPECT_EQ(handle(), SettleOutcome::lease_lost);
+  EXPECT_EQ(store_.inbox().settle(release), SettleStatus::lease_lost);
+  EXPECT_EQ(handle(), SettleStatus::lease_lost);
   expect_effects(1);
   clock_.advance(1h);
   EXPECT_TRUE(claim(store_, 1).empty());
@@ -171,7 +171,7 @@ TEST_F(PostgresqlHandlerFaultsTest, ConnectionThatIsCutAtAnyStepLeavesNothingAnd
     proxy_.cut_before(step);
     std::optional<ErrorCode> code;
     try {
-      EXPECT_EQ(handle(), SettleOutcome::settled);
+      EXPECT_EQ(handle(), SettleStatus::settled);
     } catch (const Error& error) {
       code = error.code();
     }

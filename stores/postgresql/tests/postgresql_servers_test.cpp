@@ -140,8 +140,7 @@ TEST(PostgresqlPgBouncer, StoreWorksBehindItInTransactionMode) {
             mine.inbox().enqueue({.key = {"shop", MessageId(id)}, .topic = "order.created"});
             EXPECT_TRUE(mine.keys().begin({.key = IdempotencyKey(id)}).lease_id);
             for (const ClaimedMessage& one : mine.inbox().claim({.owner = owner, .limit = 2})) {
-              EXPECT_EQ(mine.inbox().settle({.delivery = delivery_of(one)}),
-                        SettleOutcome::settled);
+              EXPECT_EQ(mine.inbox().settle({.delivery = delivery_of(one)}), SettleStatus::settled);
             }
           }
         } catch (const Error& error) {
@@ -152,7 +151,7 @@ TEST(PostgresqlPgBouncer, StoreWorksBehindItInTransactionMode) {
   }
   const OwnerToken owner = OwnerToken::generate();
   for (const ClaimedMessage& one : store.inbox().claim({.owner = owner, .limit = 1'000})) {
-    EXPECT_EQ(store.inbox().settle({.delivery = delivery_of(one)}), SettleOutcome::settled);
+    EXPECT_EQ(store.inbox().settle({.delivery = delivery_of(one)}), SettleStatus::settled);
   }
   const TopicStats total = store.inbox_operator().stats().total();
   EXPECT_EQ(total.ready + total.leased, 0U);

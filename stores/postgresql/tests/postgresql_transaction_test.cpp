@@ -146,7 +146,7 @@ TEST_F(PostgresqlTransactionTest, AHandlerHasThePlannersOwnSettingsAndLeavesOurs
                                          Message{.key = {"shop", "1"}, .topic = "t"});
                      EXPECT_EQ(setting(connection_of(transaction)), "onauto");
                    }),
-            SettleOutcome::settled);
+            SettleStatus::settled);
   EXPECT_EQ(status(), Status::done);
 }
 
@@ -162,7 +162,7 @@ TEST_F(PostgresqlTransactionTest, AHandlerThatEndsTheTransactionIsFoundOut) {
     EXPECT_EQ(error.code(), ErrorCode::conflict);
   }
   EXPECT_EQ(status(), Status::processing);
-  EXPECT_EQ(handle(order, [](PublicTransaction&) {}), SettleOutcome::settled)
+  EXPECT_EQ(handle(order, [](PublicTransaction&) {}), SettleStatus::settled)
       << "the store must go on with another connection";
 }
 
@@ -189,7 +189,7 @@ TEST_F(PostgresqlTransactionTest, AConnectionLostInAHandlerIsNoVerdict) {
                             }),
                Error);
   EXPECT_EQ(status(), Status::processing);
-  EXPECT_EQ(handle(order, [](PublicTransaction&) {}), SettleOutcome::settled);
+  EXPECT_EQ(handle(order, [](PublicTransaction&) {}), SettleStatus::settled);
 }
 
 TEST_F(PostgresqlTransactionTest, WhatIsCommittedLateIsClaimedAtOnce) {
@@ -206,7 +206,7 @@ TEST_F(PostgresqlTransactionTest, WhatIsCommittedLateIsClaimedAtOnce) {
                        EXPECT_EQ(store_.inbox().claim({.owner = owner}).size(), 1U);
                      }
                    }),
-            SettleOutcome::settled);
+            SettleStatus::settled);
   EXPECT_EQ(store_.inbox().claim({.owner = OwnerToken::generate()}).size(), 1U);
 }
 
@@ -226,7 +226,7 @@ TEST_F(PostgresqlTransactionTest, AHandlerThatBeginsAnotherTransactionIsFoundOut
     PGconn* const connection = connection_of(transaction);
     run_with_libpq(connection, "SAVEPOINT mine; SELECT 1; ROLLBACK TO mine; RELEASE mine");
   };
-  EXPECT_EQ(handle(order, uses_a_savepoint), SettleOutcome::settled);
+  EXPECT_EQ(handle(order, uses_a_savepoint), SettleStatus::settled);
 }
 
 TEST_F(PostgresqlTransactionTest, WhereAPoolerMayStandBetweenItIsFoundOutAsWell) {
@@ -240,7 +240,7 @@ TEST_F(PostgresqlTransactionTest, WhereAPoolerMayStandBetweenItIsFoundOutAsWell)
         [&](PublicTransaction& transaction) { run_with_libpq(connection_of(transaction), sql); });
   };
   EXPECT_EQ(error_of([&] { (void)handle_with("COMMIT; BEGIN"); }).code(), ErrorCode::conflict);
-  EXPECT_EQ(handle_with("SELECT 1"), SettleOutcome::settled);
+  EXPECT_EQ(handle_with("SELECT 1"), SettleStatus::settled);
 }
 
 TEST_F(PostgresqlTransactionTest, WhatAHandlerIsToldAndPassesOverIsSaidAgain) {
@@ -266,7 +266,7 @@ TEST_F(PostgresqlTransactionTest, WhatAHandlerIsToldAndPassesOverIsSaidAgain) {
   });
   EXPECT_EQ(lost.code(), ErrorCode::unavailable) << lost.what();
   EXPECT_EQ(status(), Status::processing);
-  EXPECT_EQ(handle(order, [](PublicTransaction&) {}), SettleOutcome::settled);
+  EXPECT_EQ(handle(order, [](PublicTransaction&) {}), SettleStatus::settled);
 }
 
 TEST_F(PostgresqlTransactionTest, WhatIsRefusedAtTheCommitIsAFailureOfTheHandler) {
@@ -283,7 +283,7 @@ TEST_F(PostgresqlTransactionTest, WhatIsRefusedAtTheCommitIsAFailureOfTheHandler
   EXPECT_EQ(error.code(), ErrorCode::conflict) << error.what();
   EXPECT_EQ(runs, 1) << "it would be refused each time";
   EXPECT_EQ(status(), Status::processing);
-  EXPECT_EQ(handle(order, [](PublicTransaction&) {}), SettleOutcome::settled);
+  EXPECT_EQ(handle(order, [](PublicTransaction&) {}), SettleStatus::settled);
 }
 
 TEST_F(PostgresqlTransactionTest, AMessageThatIsRefusedAtEachCommitEndsDead) {
@@ -531,7 +531,7 @@ TEST_F(PostgresqlTransactionTest, CallersOfOnePartitionAreHandledInTheOrderOfThe
     }
     handled.push_back(messages.front().message.key.message_id.str());
     EXPECT_EQ(store_.inbox().settle({.delivery = delivery_of(messages.front())}),
-              SettleOutcome::settled);
+              SettleStatus::settled);
   }
   callers.clear();
   EXPECT_TRUE(store_.inbox().claim({.owner = owner}).empty());

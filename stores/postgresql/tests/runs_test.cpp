@@ -38,10 +38,10 @@ class RunsTest : public ::testing::Test {
   }
 
   void acknowledge(const std::vector<ClaimedMessage>& claimed,
-                   SettleOutcome expected = SettleOutcome::settled) {
+                   SettleStatus expected = SettleStatus::settled) {
     std::vector<Settlement> settlements;
     for (const ClaimedMessage& one : claimed) settlements.push_back({.delivery = delivery_of(one)});
-    for (const SettleOutcome outcome : queue().settle(settlements)) EXPECT_EQ(outcome, expected);
+    for (const SettleOutcome& outcome : queue().settle(settlements)) EXPECT_EQ(outcome, expected);
   }
 
   // A transaction that has locked the first ready run, until this is destroyed.
@@ -142,7 +142,7 @@ TEST_F(RunsTest, AcknowledgementsInAnyOrderLeaveTheOthersLeased) {
   EXPECT_EQ(stats().done, 35U);
   EXPECT_EQ(stats().leased, 35U);
   expect_sound();
-  acknowledge(odd, SettleOutcome::lease_lost);
+  acknowledge(odd, SettleStatus::lease_lost);
   std::reverse(even.begin(), even.end());
   for (const ClaimedMessage& one : even) acknowledge({one});
   EXPECT_EQ(stats().done, 70U);
@@ -159,8 +159,8 @@ TEST_F(RunsTest, VerdictsOfAllKindsInOneCall) {
   settlements[3].verdict = Abandon{.error = "later", .delay = 1min};
   settlements[5].verdict = Fail{.error = "never"};
   settlements[7].verdict = Release{};
-  for (const SettleOutcome outcome : queue().settle(settlements)) {
-    EXPECT_EQ(outcome, SettleOutcome::settled);
+  for (const SettleOutcome& outcome : queue().settle(settlements)) {
+    EXPECT_EQ(outcome, SettleStatus::settled);
   }
   const TopicStats total = stats();
   EXPECT_EQ(total.done, 7U);
@@ -239,7 +239,7 @@ TEST_F(RunsTest, LapsedRunIsHandedOutAgain) {
     EXPECT_EQ(second[i].message.key, first[i].message.key);
     EXPECT_GT(second[i].delivery, first[i].delivery);
   }
-  acknowledge(first, SettleOutcome::lease_lost);
+  acknowledge(first, SettleStatus::lease_lost);
   acknowledge(second);
   EXPECT_EQ(stats().done, 100U);
   expect_sound();
@@ -379,8 +379,8 @@ TEST_F(RunsTest, SettlementsThatMeetInTheSameRunsGetThrough) {
           std::vector<Settlement> pair{{.delivery = delivery_of(claimed[i])},
                                        {.delivery = delivery_of(claimed[claimed.size() - 1 - i])}};
           if (i % 8 < kThreads) pair[i % 2].verdict = Release{};
-          for (const SettleOutcome outcome : queue().settle(pair)) {
-            EXPECT_EQ(outcome, SettleOutcome::settled);
+          for (const SettleOutcome& outcome : queue().settle(pair)) {
+            EXPECT_EQ(outcome, SettleStatus::settled);
           }
         }
       });

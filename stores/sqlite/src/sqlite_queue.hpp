@@ -112,6 +112,7 @@ class SqliteQueue final : public QueueStore, public QueueOperator, public Transa
 
   StoreParts parts_;
   const QueueKind kind_;
+  const RetryPolicy policy_;
   SqliteQueue* sibling_ = nullptr;
   const std::string name_;
   const std::size_t max_payload_bytes_;

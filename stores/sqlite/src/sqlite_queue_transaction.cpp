@@ -51,7 +51,7 @@ SettleOutcome SqliteQueue::acknowledge_with(const Delivery& delivery, const Work
       const SettleOutcome outcome =
           settle_in_order({&settlement, 1}, parts_.clock.now(), may_be_claimable).front();
       table_.end_call();
-      if (outcome != SettleOutcome::settled) throw NotAcknowledged{outcome};
+      if (outcome != SettleStatus::settled) throw NotAcknowledged{outcome};
       StoreTransaction transaction(parts_.connection, enqueue);
       parts_.writer.run_caller([&] { work(transaction); });
       return true;
@@ -61,7 +61,7 @@ SettleOutcome SqliteQueue::acknowledge_with(const Delivery& delivery, const Work
   }
   if (may_be_claimable) listeners_.notify();
   for (const SqliteQueue* queue : brought_work) queue->notify();
-  return SettleOutcome::settled;
+  return {};
 }
 
 }  // namespace oncebox::sqlite

@@ -13,6 +13,7 @@ namespace oncebox::sqlite {
 SqliteQueue::SqliteQueue(const StoreParts& parts, QueueKind kind, const Options& options)
     : parts_(parts),
       kind_(kind),
+      policy_(default_retry_policy(kind)),
       name_(to_string(kind)),
       max_payload_bytes_(options.max_payload_bytes),
       table_(parts.connection, name_, parts.topics, options.keys_per_segment) {
@@ -122,7 +123,7 @@ class SqliteQueue::Settling {
         queue_.table_.acknowledge(handouts_, gathered_.front()->delivery.owner, now_);
     for (std::size_t i = 0; i < gathered_.size(); ++i) {
       if (acknowledged.contains(handouts_[i].id)) {
-        outcomes_.push_back(SettleOutcome::settled);
+        outcomes_.emplace_back();
       } else {
         settle_alone(*gathered_[i]);
       }
@@ -134,7 +135,7 @@ class SqliteQueue::Settling {
 
   void settle_alone(const Settlement& settlement) {
     outcomes_.push_back(queue_.settle_one(settlement, now_));
-    if (outcomes_.back() != SettleOutcome::lease_lost) may_be_claimable_ = true;
+    if (outcomes_.back() != SettleStatus::lease_lost) may_be_claimable_ = true;
   }
 
   SqliteQueue& queue_;
@@ -166,9 +167,9 @@ std::vector<SettleOutcome> SqliteQueue::do_settle(std::span<const Settlement> se
 
 SettleOutcome SqliteQueue::settle_one(const Settlement& settlement, TimePoint now) {
   std::optional<QueueRow> row = table_.find(settlement.delivery.key);
-  if (!row || !is_held_by(row->state, settlement.delivery)) return SettleOutcome::lease_lost;
+  if (!row || !is_held_by(row->state, settlement.delivery)) return {SettleStatus::lease_lost};
   const SettleOutcome outcome =
-      apply_verdict(row->state, settlement.verdict, error_text(settlement.verdict), now);
+      apply_verdict(row->state, settlement.verdict, error_text(settlement.verdict), policy_, now);
   table_.save(*row);
   return outcome;
 }

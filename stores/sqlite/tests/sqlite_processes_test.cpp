@@ -51,8 +51,7 @@ TEST(SqliteProcesses, StoreWorksWhileAnotherProcessKeepsTakingTheLock) {
       store.inbox().enqueue({.key = {"shop", std::to_string(i)}, .topic = "order.created"});
       const std::vector<ClaimedMessage> claimed = store.inbox().claim({.owner = owner});
       ASSERT_EQ(claimed.size(), 1U);
-      EXPECT_EQ(store.inbox().settle({.delivery = delivery_of(claimed[0])}),
-                SettleOutcome::settled);
+      EXPECT_EQ(store.inbox().settle({.delivery = delivery_of(claimed[0])}), SettleStatus::settled);
     }
   }
   EXPECT_EQ(peer.finish(), 0);

@@ -178,7 +178,7 @@ TEST_F(SqliteStoreTest, FileOfVersion1IsBroughtUpToDateWithWhatIsInIt) {
     ASSERT_EQ(claimed.size(), 1U) << "one of a partition at a time";
     EXPECT_EQ(claimed.front().message.key, expected.key);
     EXPECT_EQ(store.inbox().settle({.delivery = delivery_of(claimed.front())}),
-              SettleOutcome::settled);
+              SettleStatus::settled);
   }
 }
 

@@ -89,7 +89,7 @@ class SqliteTransactionTest : public ::testing::Test {
     try {
       return store_.inbox().transactional()->acknowledge_with(delivery, work);
     } catch (...) {
-      EXPECT_EQ(store_.inbox().settle({delivery, Release{}}), SettleOutcome::settled);
+      EXPECT_EQ(store_.inbox().settle({delivery, Release{}}), SettleStatus::settled);
       throw;
     }
   }
@@ -125,7 +125,7 @@ TEST_F(SqliteTransactionTest, AHandlerCannotEndTheTransactionNorUnmakeItsGuarant
     database.execute("CREATE TABLE b (x)");
     transaction.enqueue(QueueKind::outbox, Message{.key = {"shop", "1"}, .topic = "t"});
   });
-  EXPECT_EQ(outcome, SettleOutcome::settled);
+  EXPECT_EQ(outcome, SettleStatus::settled);
   Connection reader({.path = folder_.file("oncebox.db")});
   EXPECT_EQ(reader.query_integer("SELECT count(*) FROM sqlite_schema WHERE name IN ('a', 'b')"), 1);
   EXPECT_TRUE(is_done());
@@ -141,7 +141,7 @@ TEST_F(SqliteTransactionTest, AHandlerThatCallsItsStoreIsToldInsteadOfWaitingFor
     }
     EXPECT_TRUE(store_.inbox().find(MessageKey{"shop", "order"})) << "reading waits for nobody";
   });
-  EXPECT_EQ(outcome, SettleOutcome::settled);
+  EXPECT_EQ(outcome, SettleStatus::settled);
 }
 
 // What a savepoint of the handler takes back, the store must not remember.
@@ -159,7 +159,7 @@ TEST_F(SqliteTransactionTest, ATopicThatAHandlerTookBackGetsANumberOfItsOwnLater
               }
               transaction.enqueue(QueueKind::outbox, message_to("fourth", "in the handler"));
             }),
-            SettleOutcome::settled);
+            SettleStatus::settled);
   store_.outbox().enqueue(message_to("second", "1"));
   store_.outbox().enqueue(message_to("fifth", "2"));
   store_.outbox().enqueue(message_to("first", "3"));
@@ -225,7 +225,7 @@ TEST_F(SqliteTransactionTest, WhatFollowsAStatementThatEndedTheTransactionHasNoE
   EXPECT_EQ(handle([](Transaction& transaction) {
               transaction.enqueue(QueueKind::outbox, message_to("receipt", "1"));
             }),
-            SettleOutcome::settled);
+            SettleStatus::settled);
   EXPECT_TRUE(is_done());
 }
 
@@ -318,7 +318,7 @@ TEST_F(SqliteTransactionTest, AMessageWithoutTheTransactionIsRefusedEvenWhileOth
               outbox.enqueue({.topic = "receipt", .id = "1"}, transaction);
               inbox.enqueue(message, transaction);
             }),
-            SettleOutcome::settled);
+            SettleStatus::settled);
   outbox.stop();
   inbox.stop();
   EXPECT_TRUE(outbox.find(MessageId("1")));

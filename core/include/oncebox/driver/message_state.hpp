@@ -6,6 +6,8 @@
 
 #include "oncebox/message.hpp"
 #include "oncebox/queue_types.hpp"
+#include "oncebox/retry_policy.hpp"
+#include "oncebox/transaction.hpp"
 
 /// What happens to a message in each situation (decision 0004), as plain functions on its state,
 /// for the stores that read a row, decide, and write it back. Nothing here throws or looks at a
@@ -63,6 +65,13 @@ void reschedule(MessageState& state, TimePoint now) noexcept;
 
 // Work ------------------------------------------------------------------------------------------
 
+/// What holds for the failures in a queue unless a worker says otherwise.
+[[nodiscard]] RetryPolicy default_retry_policy(QueueKind queue);
+
+/// The chance for the jitter of the delay after a failure: messages that fail together have numbers
+/// that follow each other, and must not come back together.
+[[nodiscard]] std::uint64_t retry_chance(DeliveryNumber failed) noexcept;
+
 /// What is kept of an error text: cut to its limit, valid UTF-8.
 [[nodiscard]] std::string error_text(const std::string& text);
 [[nodiscard]] std::string error_text(const Verdict& verdict);
@@ -73,9 +82,10 @@ void reschedule(MessageState& state, TimePoint now) noexcept;
 /// Gives the message to an owner.
 void hand_out(MessageState& state, const MessageLease& lease) noexcept;
 
-/// Ends the delivery that holds the message; `error` is the verdict's `error_text`.
+/// Ends the delivery that holds the message. `error` is the verdict's `error_text`; `policy` is the
+/// queue's for the message's topic, and decides where the verdict does not.
 SettleOutcome apply_verdict(MessageState& state, const Verdict& verdict, std::string error,
-                            TimePoint now) noexcept;
+                            const RetryPolicy& policy, TimePoint now) noexcept;
 
 /// `error` is the mark's `error_text`.
 MarkOutcome apply_mark(MessageState& state, MarkAs as, std::string error, TimePoint now) noexcept;

@@ -53,7 +53,7 @@ class ObservedQueueStore final : public QueueStore, private TransactionalQueue {
   void do_require_outside_transaction() const override { below_.require_outside_transaction(); }
 
   void observe_enqueue(std::span<const Message> messages, std::span<const EnqueueOutcome> outcomes);
-  void observe_settlement(const Settlement& settlement, SettleOutcome outcome);
+  void observe_settlement(const Settlement& settlement, const SettleOutcome& outcome);
   void observe_claim(std::span<const ClaimedMessage> claimed, const ClaimRequest& request);
 
   template <class Call>

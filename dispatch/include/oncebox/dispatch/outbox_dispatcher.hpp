@@ -49,15 +49,6 @@ class Publishers {
   Handlers handlers_;
 };
 
-/// How an `OutboxDispatcher` repeats what fails, unless it is told otherwise. It waits for a broker
-/// that is away, and keeps the order meanwhile: the delays double from 2 s to 5 min, each between
-/// half of that and the whole; a message is given up when it is 3 days old and has failed 20 times.
-///
-///     RetryPolicy a_week = outbox_retry_policy();
-///     a_week.give_up_after = std::chrono::days{7};
-///     OutboxDispatcher dispatcher(store, publishers, {.retries = RetryPolicies(a_week)});
-[[nodiscard]] RetryPolicy outbox_retry_policy();
-
 /// Publishes the messages of an outbox: a `Dispatcher` whose handlers are publishers. What that
 /// promises holds here, in these words:
 ///

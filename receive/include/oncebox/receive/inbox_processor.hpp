@@ -36,9 +36,8 @@ struct InboxProcessorOptions {
   FallbackKey fallback_key = FallbackKey::message;
 
   /// When a dispatcher brings a message again whose key was busy: after this delay, doubled with
-  /// each attempt that the message has behind it, up to the other one. It counts as an attempt; ten
-  /// of them, the dispatcher's default, span more than an hour, so a duplicate outlasts an original
-  /// that takes as long.
+  /// each delivery that the message has behind it, up to the other one. It counts no attempt
+  /// (`NotNow`), so a duplicate outlasts its original however long that takes.
   Duration busy_delay = std::chrono::seconds{10};
   Duration longest_busy_delay = std::chrono::minutes{30};
 
@@ -51,7 +50,7 @@ namespace detail {
 /// The stored names of keys, without the receiver's prefix: see `InboxProcessor`.
 [[nodiscard]] std::string name_of_message(const MessageKey& key);
 [[nodiscard]] std::string scope_of_source(const Source& source);
-[[nodiscard]] Duration busy_delay(const InboxProcessorOptions& options, int attempt) noexcept;
+[[nodiscard]] Duration busy_delay(const InboxProcessorOptions& options, int deliveries) noexcept;
 void tell_unrecorded(const InboxProcessorOptions& options,
                      const UnrecordedSuccess& success) noexcept;
 /// What a dispatcher is to do about a message that was not handled. Returns when nothing.
@@ -120,7 +119,7 @@ class InboxProcessor {
         receive(message.message, context.stop_token(), UnrecordedPolicy::answer);
     if (answer.unrecorded) detail::tell_unrecorded(options_, *answer.unrecorded);
     detail::require_done(answer.status, answer.original, answer.error,
-                         detail::busy_delay(options_, message.history.attempt));
+                         detail::busy_delay(options_, message.history.deliveries));
   }
 
   /// For `Handlers::on`. Borrows this object.

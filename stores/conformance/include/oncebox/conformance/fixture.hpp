@@ -75,6 +75,9 @@ struct QueueDump {
 /// Whether two dumps are equal; if not, it says what differs and leaves out the rest.
 [[nodiscard]] testing::AssertionResult unchanged(const QueueDump& before, const QueueDump& after);
 
+/// What a call of settle answers, without what became of the messages.
+[[nodiscard]] std::vector<SettleStatus> statuses_of(const std::vector<SettleOutcome>& outcomes);
+
 /// The error code with which `call` fails; nothing when it does not.
 [[nodiscard]] std::optional<ErrorCode> error_of(const std::function<void()>& call);
 
