@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <new>
 #include <typeinfo>
 
 #include "oncebox/limits.hpp"
@@ -20,17 +21,17 @@ std::string current_exception_type() {
   return name != nullptr ? name.get() : type->name();
 }
 
-std::string current_exception_text() {
-  std::string text;
+std::string current_exception_text() noexcept try {
   try {
     throw;
   } catch (const std::exception& error) {
-    text = clip_text(error.what(), limits::kMaxErrorBytes);
-    if (text.empty()) text = current_exception_type();
+    std::string text = clip_text(error.what(), limits::kMaxErrorBytes);
+    return text.empty() ? current_exception_type() : text;
   } catch (...) {
-    text = "an exception that is not a std::exception";
+    return "an exception that is not a std::exception";
   }
-  return text;
+} catch (const std::bad_alloc&) {
+  return "no memory";  // short enough to need none
 }
 
 }  // namespace oncebox::detail

@@ -96,14 +96,19 @@ class StoreCalls::Impl final : private CallPlan::Chooser {
   }
 
   void stop() {
+    const detail::Lock joining(joining_);  // whoever comes second waits, too
+    Threads all;
     {
       const detail::Lock lock(mutex_);
       is_stopped_ = true;
       plan_.stop();
       // Without threads the calls that wait are made here.
-      if (threads_.empty()) run_all(spare_);
+      while (threads_.empty() && plan_.begin_next(spare_, clock_.steady())) run(spare_);
+      all.splice(all.end(), threads_);
+      all.splice(all.end(), ended_);
     }
-    join();
+    time_.notify_all();
+    work_.notify_all();
   }
 
   void drop() noexcept {
@@ -124,24 +129,10 @@ class StoreCalls::Impl final : private CallPlan::Chooser {
         take_out_if_gone(lane, gone);
       }
     }
-    // One after the other: there may be more than could be destroyed one within the other.
+    // One call after the other: the chain may be longer than the stack is deep.
     while (dropped) dropped = std::move(dropped->next_);
     time_.notify_all();
     work_.notify_all();
-  }
-
-  /// After a stop or a drop.
-  void join() {
-    time_.notify_all();
-    work_.notify_all();
-    const detail::Lock joining(joining_);  // whoever comes second waits, too
-    Threads all;
-    {
-      const detail::Lock lock(mutex_);
-      all.splice(all.end(), threads_);
-      all.splice(all.end(), ended_);
-    }
-    all.clear();
   }
 
   bool run_next() {
@@ -184,7 +175,6 @@ class StoreCalls::Impl final : private CallPlan::Chooser {
   [[nodiscard]] CallPlan& plan() ONCEBOX_REQUIRES(mutex_) { return plan_; }
 
   void work(Threads::iterator self, CallPlan::Slot& slot) ONCEBOX_EXCLUDES(mutex_);
-  void run_all(CallPlan::Slot& slot) ONCEBOX_REQUIRES(mutex_);
   void run(CallPlan::Slot& slot) ONCEBOX_REQUIRES(mutex_);
   [[nodiscard]] CallEnded run(const LaneState& lane, CallKind kind) const noexcept;
 
@@ -203,7 +193,7 @@ class StoreCalls::Impl final : private CallPlan::Chooser {
   CallPlan plan_ ONCEBOX_GUARDED_BY(mutex_);
   std::list<LaneState> lanes_ ONCEBOX_GUARDED_BY(mutex_);
   bool is_stopped_ ONCEBOX_GUARDED_BY(mutex_) = false;
-  CallPlan::Slot spare_ ONCEBOX_GUARDED_BY(mutex_);  // for `stop`
+  CallPlan::Slot spare_ ONCEBOX_GUARDED_BY(joining_);  // for `stop`
 
   // Of the threads that have no call one keeps the time, and the others wait for work.
   detail::TimedCondition time_;
@@ -243,10 +233,6 @@ void StoreCalls::Impl::work(Threads::iterator self, CallPlan::Slot& slot) {
   ended_.splice(ended_.end(), threads_, self);
 }
 
-void StoreCalls::Impl::run_all(CallPlan::Slot& slot) {
-  while (plan_.begin_next(slot, clock_.steady())) run(slot);
-}
-
 void StoreCalls::Impl::run(CallPlan::Slot& slot) {
   auto& lane = static_cast<LaneState&>(slot.lane());
   std::unique_ptr<Call> posted = slot.is_posted() ? lane.take() : nullptr;
@@ -264,6 +250,7 @@ void StoreCalls::Impl::run(CallPlan::Slot& slot) {
   std::list<LaneState> gone;
   take_out_if_gone(lane, gone);
   if (gone.empty()) return;
+  hand_on();  // the place of this call is free for another one, however long that takes
   mutex_.unlock();
   gone.clear();  // that may close the store
   mutex_.lock();
@@ -349,7 +336,7 @@ StoreCalls::StoreCalls(const Options& options, const Clock& clock)
 
 StoreCalls::~StoreCalls() {
   impl_->drop();
-  impl_->join();
+  impl_->stop();
 }
 
 StoreCalls::Lane StoreCalls::add(Store store) { return {impl_, impl_->add(std::move(store))}; }

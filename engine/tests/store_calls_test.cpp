@@ -463,6 +463,27 @@ TEST_F(StoreCallsTest, WhatALaneHoldsIsLetGoAfterItsLastCallOutsideOfTheLock) {
   EXPECT_EQ(gate.calls(), 1) << "nothing begins after it has left";
 }
 
+TEST_F(StoreCallsTest, AStoreThatTakesLongToCloseHoldsUpNoOther) {
+  Gate gate;
+  StoreCalls calls(options(1), clock_);
+  const StoreCalls::Lane other = calls.add({"server", count()});
+  auto closing = std::shared_ptr<int>(new int, [this](const int* last) {
+    EXPECT_TRUE(wait_for_runs(1)) << "the other one waits for the end of this";
+    delete last;
+  });
+  StoreCalls::Lane lane = calls.add({"server", [&gate, closing](CallKind) {
+                                       gate.pass();
+                                       return CallEnded{};
+                                     }});
+  closing.reset();
+  lane.want();
+  EXPECT_TRUE(gate.wait_for(1));
+  other.want();
+  lane = {};
+  gate.open();
+  EXPECT_TRUE(wait_for_runs(1));
+}
+
 TEST_F(StoreCallsTest, ALaneThatLeavesHasItsPostedCallsMade) {
   Gate gate;
   StoreCalls calls(options(1), clock_);

@@ -137,7 +137,7 @@ class CallPlan {
   void unwant(Lane& lane, CallKind kind) noexcept;
   /// One more call of the kind `call`, beside those that are wanted. False after a stop.
   bool post(Lane& lane) noexcept;
-  /// Those that were posted and have not begun do not.
+  /// Calls that were posted and have not begun never will.
   void unpost(Lane& lane) noexcept;
 
   /// While the chooser chooses: whether it may choose this one.

@@ -17,8 +17,7 @@ namespace oncebox::engine {
 ///       ...                                  // ask `next_due` if the step says so, then claim
 ///       cycle.found({...}, later);           // or `failed`
 ///     } else {
-///       ...                                  // sleep until `step.until`, or until something
-///       happens
+///       ...                                  // sleep until `step.until`, or until news comes
 ///     }
 ///
 /// **Nothing is forgotten.** It waits only after a claim that asked for the next due time first,

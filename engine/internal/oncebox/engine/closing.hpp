@@ -14,10 +14,10 @@
 
 namespace oncebox::engine {
 
-/// Closes things on threads of its own. The last holder of a store closes it, and an inbox commits
-/// what it has taken: both may hang as long as the database does, which must not hold up whoever
-/// only wants to be rid of them, nor the things of other database servers. One of the threads is
-/// always there. Safe from any thread, but for the destructor.
+/// Closes stores and inboxes on threads of its own. The last holder of a store closes it, and an
+/// inbox commits the messages it has taken: both may hang as long as the database does, which must
+/// hold up neither the thread that lets go of them, nor those of other database servers. One of the
+/// threads is always there. Safe from any thread, but for the destructor.
 ///
 /// `server` stands for the database server that a thing belongs to.
 class Closing {
