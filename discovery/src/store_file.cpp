@@ -9,8 +9,8 @@
 #include <system_error>
 #include <utility>
 
-#include "descriptor.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/internal/descriptor.hpp"
 #include "store_file_impl.hpp"
 #include "store_list.hpp"
 
@@ -22,7 +22,7 @@ namespace {
                                                   std::generic_category().message(error)));
 }
 
-std::string read_all(const Descriptor& file, const std::filesystem::path& path) {
+std::string read_all(const detail::Descriptor& file, const std::filesystem::path& path) {
   std::string text;
   constexpr std::size_t kPart = std::size_t{64} << 10;
   for (;;) {
@@ -52,7 +52,7 @@ const std::filesystem::path& StoreFile::path() const noexcept { return impl_->pa
 std::vector<StoreLocation> StoreFile::read() const {
   const std::filesystem::path& path = impl_->path;
   // Else a pipe in its place would be waited for.
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const detail::Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   const int open_error = errno;
   struct stat status{};
   const bool is_open = file.is_open() && fstat(file.get(), &status) == 0;

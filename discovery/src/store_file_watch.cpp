@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "descriptor.hpp"
+#include "oncebox/internal/descriptor.hpp"
 #include "oncebox/store_file.hpp"
 #include "store_file_impl.hpp"
 
@@ -71,7 +71,7 @@ class StoreFileWatch::Impl {
   }
 
   void watch_folder() {
-    Descriptor events(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    detail::Descriptor events(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     if (!events.is_open()) return;
     if (inotify_add_watch(events.get(), folder_.c_str(), kChanges | kFolderIsGone) < 0) return;
     events_ = std::move(events);
@@ -128,15 +128,15 @@ class StoreFileWatch::Impl {
         at += sizeof event + event.len;
       }
     }
-    if (is_lost) events_ = Descriptor();
+    if (is_lost) events_ = detail::Descriptor();
   }
 
   StoreFile::Impl& file_;
   StoreSet& stores_;
   const std::string folder_;
   const std::string name_;
-  const Descriptor stop_;
-  Descriptor events_;
+  const detail::Descriptor stop_;
+  detail::Descriptor events_;
   FileState seen_;           ///< before the last refresh
   bool is_touched_ = false;  ///< since then
   std::jthread thread_;      // last: it uses the members above

@@ -1,5 +1,6 @@
 #include "oncebox/receive/inbox_processor.hpp"
 
+#include "oncebox/internal/backoff.hpp"
 #include "oncebox/receive/inbox_processor_router.hpp"
 #include "oncebox/receive/received.hpp"
 
@@ -36,12 +37,10 @@ std::string scope_of_source(const Source& source) {
 }
 
 Duration busy_delay(const InboxProcessorOptions& options, int deliveries) noexcept {
-  Duration delay = options.busy_delay;
-  if (delay <= Duration::zero()) return delay;
-  for (; deliveries > 1 && delay < options.longest_busy_delay; --deliveries) {
-    delay = delay > options.longest_busy_delay / 2 ? options.longest_busy_delay : 2 * delay;
-  }
-  return delay;
+  if (options.busy_delay <= Duration::zero()) return options.busy_delay;
+  Backoff delay({.first = options.busy_delay, .longest = options.longest_busy_delay});
+  for (; deliveries > 1 && delay.pause() < options.longest_busy_delay; --deliveries) delay.grow();
+  return delay.pause();
 }
 
 void tell_unrecorded(const InboxProcessorOptions& options,

@@ -42,7 +42,7 @@ void KeyLeases::add(Held& held) {
     thread_ = std::jthread([this] { run(); });  // one that has ended is joined here
     running_ = true;
   } catch (const std::exception& error) {  // not passed on: the holder must get to `remove`
-    logger_.log(LogLevel::warning, "no thread to extend leases of keys",
+    logger_.log(LogLevel::warning, "leases of keys are not extended: no thread can be started",
                 {{"receiver", name_}, {"error", error.what()}});
   }
 }

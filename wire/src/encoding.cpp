@@ -1,6 +1,7 @@
 #include "oncebox/wire/encoding.hpp"
 
-#include <array>
+#include <openssl/evp.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -8,25 +9,8 @@ namespace oncebox::wire {
 
 namespace {
 
-constexpr std::string_view kBase64Alphabet =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr std::string_view kHexDigits = "0123456789ABCDEF";
 constexpr std::uint8_t kNoDigit = 0xff;
-
-constexpr std::array<std::uint8_t, 256> digit_values(std::string_view alphabet) {
-  std::array<std::uint8_t, 256> values{};
-  values.fill(kNoDigit);
-  for (std::size_t digit = 0; digit < alphabet.size(); ++digit) {
-    values[static_cast<unsigned char>(alphabet[digit])] = static_cast<std::uint8_t>(digit);
-  }
-  return values;
-}
-
-constexpr std::array<std::uint8_t, 256> kBase64Values = digit_values(kBase64Alphabet);
-
-std::uint8_t base64_value(char character) {
-  return kBase64Values[static_cast<unsigned char>(character)];
-}
 
 std::uint8_t hex_value(char character) {
   if (character >= '0' && character <= '9') return static_cast<std::uint8_t>(character - '0');
@@ -41,59 +25,31 @@ bool is_unreserved(char character) {
          character == '_' || character == '~';
 }
 
-std::uint32_t byte_at(std::string_view bytes, std::size_t place) {
-  return static_cast<unsigned char>(bytes[place]);
+unsigned char* bytes_of(std::string& text) noexcept {
+  return reinterpret_cast<unsigned char*>(text.data());
+}
+const unsigned char* bytes_of(std::string_view text) noexcept {
+  return reinterpret_cast<const unsigned char*>(text.data());
 }
 
 }  // namespace
 
 std::string to_base64(std::string_view bytes) {
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  const auto append = [&text](std::uint32_t bits, int digits) {
-    for (int digit = 0; digit < digits; ++digit) {
-      text += kBase64Alphabet[(bits >> (18 - 6 * digit)) & 0x3f];
-    }
-  };
-  std::size_t place = 0;
-  for (; place + 3 <= bytes.size(); place += 3) {
-    append(byte_at(bytes, place) << 16 | byte_at(bytes, place + 1) << 8 | byte_at(bytes, place + 2),
-           4);
-  }
-  const std::size_t rest = bytes.size() - place;
-  if (rest == 1) {
-    append(byte_at(bytes, place) << 16, 2);
-    text += "==";
-  } else if (rest == 2) {
-    append(byte_at(bytes, place) << 16 | byte_at(bytes, place + 1) << 8, 3);
-    text += '=';
-  }
+  std::string text((bytes.size() + 2) / 3 * 4, '=');
+  EVP_EncodeBlock(bytes_of(text), bytes_of(bytes), static_cast<int>(bytes.size()));
   return text;
 }
 
 std::optional<std::string> from_base64(std::string_view text) {
   if (text.size() % 4 != 0) return std::nullopt;
-  std::size_t padding = 0;
-  while (padding < 2 && padding < text.size() && text[text.size() - 1 - padding] == '=') ++padding;
-  const std::string_view digits = text.substr(0, text.size() - padding);
-
-  std::string bytes;
-  bytes.reserve(text.size() / 4 * 3);
-  std::uint32_t bits = 0;
-  unsigned bit_count = 0;
-  for (const char character : digits) {
-    const std::uint8_t value = base64_value(character);
-    if (value == kNoDigit) return std::nullopt;
-    bits = bits << 6 | value;
-    bit_count += 6;
-    if (bit_count >= 8) {
-      bit_count -= 8;
-      bytes += static_cast<char>(bits >> bit_count & 0xff);
-    }
+  std::string bytes(text.size() / 4 * 3, '\0');
+  if (EVP_DecodeBlock(bytes_of(bytes), bytes_of(text), static_cast<int>(text.size())) < 0) {
+    return std::nullopt;
   }
+  // It counts the padding as bytes.
+  if (text.ends_with('=')) bytes.resize(bytes.size() - (text.ends_with("==") ? 2 : 1));
   // Of two texts for the same bytes only the one that to_base64 makes is good.
-  const std::uint32_t unused = bits & ((std::uint32_t{1} << bit_count) - 1);
-  if (unused != 0) return std::nullopt;
+  if (to_base64(bytes) != text) return std::nullopt;
   return bytes;
 }
 

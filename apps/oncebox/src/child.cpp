@@ -20,10 +20,12 @@
 #include <utility>
 
 #include "oncebox/error.hpp"
+#include "oncebox/internal/descriptor.hpp"
 
 namespace oncebox::app {
 namespace {
 
+using detail::Descriptor;
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxLineBytes = 2'048;
@@ -31,29 +33,6 @@ constexpr std::size_t kMaxLineBytes = 2'048;
 [[noreturn]] void refuse_start(std::string_view what, int error) {
   throw Error(ErrorCode::unavailable, fmt::format("{}: {}", what, std::strerror(error)));
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int value = -1) : value_(value) {}
-  ~Descriptor() { reset(); }
-  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    if (this != &other) {
-      reset();
-      value_ = std::exchange(other.value_, -1);
-    }
-    return *this;
-  }
-
-  [[nodiscard]] int get() const noexcept { return value_; }
-  [[nodiscard]] bool is_open() const noexcept { return value_ >= 0; }
-  void reset() noexcept {
-    if (value_ >= 0) close(std::exchange(value_, -1));
-  }
-
- private:
-  int value_;
-};
 
 struct Pipe {
   Descriptor reading;

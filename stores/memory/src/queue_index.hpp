@@ -53,7 +53,6 @@ class QueueIndex {
   /// Finds or makes the place of a topic or partition key. A place that stays unused must be
   /// dropped.
   Lane& lane(std::string_view topic);
-  Lane& lane_of_unenqueued() noexcept { return *unenqueued_; }
   Partition& partition(const PartitionKey& key);
   void drop_if_unused(Lane& lane) noexcept;
   void drop_if_unused(Partition& partition) noexcept;

@@ -11,6 +11,7 @@
 #include "connection.hpp"
 #include "connection_pool.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/internal/backoff.hpp"
 
 namespace oncebox::postgresql {
 
@@ -51,7 +52,7 @@ void Listener::tell_all() const {
 }
 
 void Listener::run(const std::stop_token& stop) {
-  auto wait = kFirstPause;
+  detail::Backoff pause({.first = kFirstPause, .longest = kLongestPause});
   while (!stop.stop_requested()) {
     const SteadyTime began = clock_.steady();
     try {
@@ -59,9 +60,8 @@ void Listener::run(const std::stop_token& stop) {
     } catch (...) {
       // Lost, or not yet there: workers poll meanwhile.
     }
-    if (clock_.steady() - began > kLongestPause) wait = kFirstPause;
-    pause_.wait(stop, wait);
-    wait = std::min(2 * wait, kLongestPause);
+    if (clock_.steady() - began > kLongestPause) pause.reset();
+    pause_.wait(stop, pause.take());
   }
 }
 

@@ -10,12 +10,14 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <new>
 #include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "oncebox/detail/mutex.hpp"
+#include "oncebox/internal/descriptor.hpp"
 
 namespace oncebox::sqlite {
 
@@ -25,24 +27,7 @@ struct FileWatch::Target {
   std::function<void()> on_write ONCEBOX_GUARDED_BY(mutex);
 };
 
-namespace {
-
-/// A file descriptor that closes itself.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  [[nodiscard]] int get() const noexcept { return number_; }
-
- private:
-  int number_;
-};
-
-}  // namespace
+using detail::Descriptor;
 
 /// The thread and the instance that watches share.
 class FileWatcher {
@@ -100,9 +85,13 @@ class FileWatcher {
     constexpr int kForever = -1;
     constexpr int kPauseMs = 1;
     while (wait(kForever)) {
-      for (const TargetPtr& target : targets_of(read_events())) {
-        const detail::Lock calling(target->mutex);
-        if (target->on_write) target->on_write();
+      try {
+        for (const TargetPtr& target : targets_of(read_events())) {
+          const detail::Lock calling(target->mutex);
+          if (target->on_write) target->on_write();
+        }
+      } catch (const std::bad_alloc&) {
+        // The next poll of those that wait finds the work.
       }
       // A busy writer makes an event for each page; one wake-up for a burst is enough.
       if (!wait(kPauseMs)) return;

@@ -22,14 +22,10 @@
 #define ONCEBOX_EXCLUDES(...) ONCEBOX_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 #define ONCEBOX_ACQUIRE(...) ONCEBOX_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
 #define ONCEBOX_RELEASE(...) ONCEBOX_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
-#define ONCEBOX_REQUIRES_SHARED(...) \
-  ONCEBOX_THREAD_ANNOTATION(requires_shared_capability(__VA_ARGS__))
 #define ONCEBOX_ACQUIRE_SHARED(...) \
   ONCEBOX_THREAD_ANNOTATION(acquire_shared_capability(__VA_ARGS__))
 #define ONCEBOX_RELEASE_SHARED(...) \
   ONCEBOX_THREAD_ANNOTATION(release_shared_capability(__VA_ARGS__))
-#define ONCEBOX_TRY_ACQUIRE(...) ONCEBOX_THREAD_ANNOTATION(try_acquire_capability(__VA_ARGS__))
-#define ONCEBOX_RETURN_CAPABILITY(x) ONCEBOX_THREAD_ANNOTATION(lock_returned(x))
 #define ONCEBOX_CAPABILITY(x) ONCEBOX_THREAD_ANNOTATION(capability(x))
 #define ONCEBOX_SCOPED_CAPABILITY ONCEBOX_THREAD_ANNOTATION(scoped_lockable)
 /// The last resort, with a comment that says why clang cannot see it.
@@ -45,7 +41,6 @@ class ONCEBOX_CAPABILITY("mutex") Mutex {
 
   void lock() ONCEBOX_ACQUIRE() { mutex_.lock(); }
   void unlock() ONCEBOX_RELEASE() { mutex_.unlock(); }
-  [[nodiscard]] bool try_lock() ONCEBOX_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
 
  private:
   friend class Condition;

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace oncebox {
+namespace oncebox::detail {
 
 /// A file descriptor that closes itself.
 class Descriptor {
@@ -15,15 +15,16 @@ class Descriptor {
     std::swap(number_, other.number_);
     return *this;
   }
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
+  ~Descriptor() { reset(); }
 
   [[nodiscard]] int get() const noexcept { return number_; }
   [[nodiscard]] bool is_open() const noexcept { return number_ >= 0; }
+  void reset() noexcept {
+    if (number_ >= 0) close(std::exchange(number_, -1));
+  }
 
  private:
   int number_;
 };
 
-}  // namespace oncebox
+}  // namespace oncebox::detail
