@@ -24,7 +24,7 @@ ClaimGate::Room ClaimGate::room() const noexcept {
 }
 
 WakeSignal::Reasons ClaimGate::wait_for_room() {
-  // Announced before looking: whoever makes room after the look sees the wish.
+  // Announced before looking: a worker that makes room after the look sees the wish.
   wants_room_ = true;
   WakeSignal::Reasons woken = 0;
   while (room().messages == 0 && (woken & ClaimReasons::kUrgent) == 0) {

@@ -4,8 +4,8 @@
 
 #include "oncebox/clock.hpp"
 
-/// What those who handle and settle messages tell those who claim them. All calls may come from any
-/// thread, and return at once.
+/// What workers and settlers tell the claiming thread. All calls may come from any thread, and
+/// return at once.
 namespace oncebox::dispatcher {
 
 /// About the buffer and the limits.

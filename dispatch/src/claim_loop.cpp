@@ -6,8 +6,8 @@
 
 namespace oncebox::dispatcher {
 
-/// Whoever answers it takes the messages in, so that they need not wait for this thread to wake.
-/// The loop outlives the answer.
+/// The enqueuing thread that answers it also takes the messages in, so that they need not wait for
+/// the claiming thread to wake. The loop outlives the answer.
 class ClaimLoop::Offer final : public ClaimOffer {
  public:
   Offer(ClaimLoop& loop, ClaimRequest request, std::uint64_t works)
@@ -35,7 +35,7 @@ class ClaimLoop::Offer final : public ClaimOffer {
   ClaimLoop& loop_;
   const std::shared_ptr<ClaimSignal> signal_;
   const std::uint64_t works_;
-  TimePoint lease_until_{};  // of the one who has taken it
+  TimePoint lease_until_{};  // of the messages that it was answered with
   std::atomic<bool> is_answered_ = false;
 };
 
@@ -172,7 +172,7 @@ void ClaimLoop::make_offer() noexcept try {
                     {{"store", parts_.store_name}, {"reason", failure.what()}});
 }
 
-// Somebody who has taken the offer is not waited for: he may be waiting for the database.
+// An enqueuing thread that has taken the offer is not waited for: it may wait for the database.
 void ClaimLoop::recall_offer() {
   if (!offer_) return;
   const bool is_over = offer_->withdraw() || offer_->is_answered();

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "in_flight.hpp"
 
 namespace oncebox::dispatcher {
 
-FairReadyQueue::FairReadyQueue(std::size_t capacity) { heap_.reserve(capacity); }
+FairReadyQueue::FairReadyQueue(std::size_t capacity) {
+  heap_.reserve(capacity);
+  rest_.reserve(capacity);
+}
 
 bool FairReadyQueue::is_behind(const Waiting& a, const Waiting& b) noexcept {
   return a.place != b.place ? a.place > b.place : a.arrival > b.arrival;
@@ -21,6 +25,7 @@ bool FairReadyQueue::push(std::span<InFlight* const> messages) {
     try {
       const std::size_t needed = heap_.size() + messages.size();
       if (needed > heap_.capacity()) heap_.reserve(2 * needed);
+      rest_.reserve(heap_.capacity());
     } catch (const std::bad_alloc&) {
       return false;
     }
@@ -78,16 +83,12 @@ std::vector<InFlight*> FairReadyQueue::extract(const std::function<bool(const In
   return extracted;
 }
 
-std::vector<InFlight*> FairReadyQueue::close() {
-  std::vector<InFlight*> rest;
-  {
-    const detail::Lock lock(mutex_);
-    closed_ = true;
-    rest.reserve(heap_.size());
-    while (InFlight* message = pop_locked()) rest.push_back(message);
-  }
+std::vector<InFlight*> FairReadyQueue::close() noexcept {
+  const detail::Lock lock(mutex_);
+  closed_ = true;
+  while (InFlight* message = pop_locked()) rest_.push_back(message);
   filled_.notify_all();
-  return rest;
+  return std::exchange(rest_, {});
 }
 
 }  // namespace oncebox::dispatcher

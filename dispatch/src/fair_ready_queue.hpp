@@ -24,7 +24,7 @@ class FairReadyQueue final : public ReadyMessages {
   InFlight* try_pop() noexcept override;
   InFlight* pop(const std::function<void()>& on_wait) override;
   std::vector<InFlight*> extract(const std::function<bool(const InFlight&)>& chosen) override;
-  std::vector<InFlight*> close() override;
+  std::vector<InFlight*> close() noexcept override;
 
   /// The place of the one that was taken last; never goes back.
   [[nodiscard]] double served() const noexcept { return served_.load(); }
@@ -40,7 +40,8 @@ class FairReadyQueue final : public ReadyMessages {
 
   detail::Mutex mutex_;
   detail::Condition filled_;
-  std::vector<Waiting> heap_ ONCEBOX_GUARDED_BY(mutex_);  // the first in line on top
+  std::vector<Waiting> heap_ ONCEBOX_GUARDED_BY(mutex_);    // the first in line on top
+  std::vector<InFlight*> rest_ ONCEBOX_GUARDED_BY(mutex_);  // room for all of them, for `close`
   std::uint64_t arrivals_ ONCEBOX_GUARDED_BY(mutex_) = 0;
   std::size_t waiting_workers_ ONCEBOX_GUARDED_BY(mutex_) = 0;
   bool closed_ ONCEBOX_GUARDED_BY(mutex_) = false;

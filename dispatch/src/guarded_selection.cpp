@@ -4,6 +4,8 @@
 #include <exception>
 #include <utility>
 
+#include "oncebox/engine/exception_text.hpp"
+
 namespace oncebox::dispatcher {
 
 GuardedSelection::GuardedSelection(std::unique_ptr<StoreSelection> below, Logger& logger)
@@ -39,17 +41,8 @@ double GuardedSelection::place(std::string_view store, double served) {
 
 void GuardedSelection::note_failure() const noexcept {
   if (std::exchange(has_failed_, true)) return;
-  const auto tell = [this](std::string_view reason) {
-    logger_.log(LogLevel::error, "the selection of stores failed, they take turns meanwhile",
-                {{"reason", reason}});
-  };
-  try {
-    throw;
-  } catch (const std::exception& failure) {
-    tell(failure.what());
-  } catch (...) {
-    tell("an unknown exception");
-  }
+  logger_.log(LogLevel::error, "the selection of stores failed, they take turns meanwhile",
+              {{"reason", detail::current_exception_text()}});
 }
 
 }  // namespace oncebox::dispatcher

@@ -9,8 +9,8 @@ namespace oncebox::dispatcher {
 
 struct InFlight;
 
-/// What was claimed and waits for a worker. Those who put messages in see to it that there is room.
-/// Safe from any thread.
+/// The messages that were claimed and wait for a worker. The caller of `push` has seen to it that
+/// there is room. Safe from any thread.
 class ReadyMessages {
  public:
   virtual ~ReadyMessages() = default;
@@ -30,7 +30,7 @@ class ReadyMessages {
   virtual std::vector<InFlight*> extract(const std::function<bool(const InFlight&)>& chosen) = 0;
 
   /// Takes everything out and wakes every worker. Nothing can be put in any more.
-  virtual std::vector<InFlight*> close() = 0;
+  virtual std::vector<InFlight*> close() noexcept = 0;
 };
 
 }  // namespace oncebox::dispatcher

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace oncebox::dispatcher {
 
-ReadyQueue::ReadyQueue(std::size_t capacity) : slots_(std::bit_ceil(capacity)) {}
+ReadyQueue::ReadyQueue(std::size_t capacity) : slots_(std::bit_ceil(capacity)) {
+  rest_.reserve(slots_.size());
+}
 
 std::size_t ReadyQueue::size() const noexcept {
   const std::uint64_t head = head_.load();  // first: it never passes the tail read after it
@@ -69,14 +72,12 @@ std::vector<InFlight*> ReadyQueue::extract(const std::function<bool(const InFlig
   return extracted;
 }
 
-std::vector<InFlight*> ReadyQueue::close() {
-  std::vector<InFlight*> rest;
-  rest.reserve(slots_.size());
+std::vector<InFlight*> ReadyQueue::close() noexcept {
   const detail::Lock lock(mutex_);
   closed_ = true;
-  while (InFlight* message = try_pop()) rest.push_back(message);
+  while (InFlight* message = try_pop()) rest_.push_back(message);
   filled_.notify_all();
-  return rest;
+  return std::exchange(rest_, {});
 }
 
 }  // namespace oncebox::dispatcher

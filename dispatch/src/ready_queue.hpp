@@ -26,7 +26,7 @@ class ReadyQueue final : public ReadyMessages {
   InFlight* try_pop() noexcept override;
   InFlight* pop(const std::function<void()>& on_wait) override;
   std::vector<InFlight*> extract(const std::function<bool(const InFlight&)>& chosen) override;
-  std::vector<InFlight*> close() override;
+  std::vector<InFlight*> close() noexcept override;
 
   /// How many workers wait in `pop` and have nothing to wake up for yet.
   [[nodiscard]] std::size_t idle() const;
@@ -38,6 +38,7 @@ class ReadyQueue final : public ReadyMessages {
   detail::Condition filled_;
   std::size_t waiting_ ONCEBOX_GUARDED_BY(mutex_) = 0;
   bool closed_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  std::vector<InFlight*> rest_ ONCEBOX_GUARDED_BY(mutex_);  // room for all of them, for `close`
   // Read without the lock, written under it. Positions grow for ever. A slot is written again only
   // after `head_` has passed it, so a reader that was too slow fails to move `head_` and never uses
   // what it read.

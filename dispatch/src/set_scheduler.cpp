@@ -99,19 +99,15 @@ void SetScheduler::on_opened(const MemberStorePtr& member) noexcept try {
     log_put_off(*member);
   }
 } catch (const std::exception& failure) {
-  parts_.logger.log(LogLevel::error, "store cannot be worked on",
+  parts_.logger.log(LogLevel::error,
+                    "no message is claimed from the store until it is opened again",
                     {{"store", member->name()}, {"reason", failure.what()}});
 }
 
 // Called while an exception is handled, which may be that there is no memory.
 void SetScheduler::log_put_off(const MemberStore& member) const noexcept {
-  constexpr std::string_view kText = "store cannot be worked on, will be tried again";
-  try {
-    parts_.logger.log(LogLevel::error, kText,
-                      {{"store", member.name()}, {"reason", detail::current_exception_text()}});
-  } catch (const std::exception&) {
-    parts_.logger.log(LogLevel::error, kText, {{"store", member.name()}});
-  }
+  parts_.logger.log(LogLevel::error, "no message is claimed from the store; it will be tried again",
+                    {{"store", member.name()}, {"reason", detail::current_exception_text()}});
 }
 
 SetScheduler::CallEnded SetScheduler::try_put_off() {
@@ -197,7 +193,7 @@ void SetScheduler::on_removed(const MemberStorePtr& member) noexcept try {
   drop_if_finished(*lane);
   calls_.reconsider();  // it may have been the one whose turn it was
 } catch (const std::exception& failure) {
-  parts_.logger.log(LogLevel::error, "store not let go",
+  parts_.logger.log(LogLevel::error, "a removed store stays open until the dispatcher stops",
                     {{"store", member->name()}, {"reason", failure.what()}});
 }
 
@@ -255,7 +251,7 @@ void SetScheduler::on_limit_eased() noexcept {
 void SetScheduler::wake() noexcept {
   const auto change = [](StoreLane& lane) {
     lane.cycle.on_look();
-    lane.settle_at = SteadyTime{};
+    lane.settle_at = SteadyTime::min();
   };
   change_all(change, [](const Plan& plan) {
     follow(plan);
@@ -326,9 +322,12 @@ SetScheduler::CallEnded SetScheduler::settle(StoreLane& lane) const {
     return {.store = CallEnded::Store::unknown, .again = at};
   }
   if (lane.gives_up_at.load() <= now) lane.settler().stop_repeating();
+  SteadyTime nothing_said{};
+  lane.settle_at = nothing_said;
   const SteadyTime next = lane.settler().step();
   const bool has_to_wait = next != Settler::kNothingLeft && next > parts_.clock.steady();
-  lane.settle_at = has_to_wait ? next : SteadyTime{};
+  // Unless `wake` has said meanwhile that the next step does not wait.
+  if (has_to_wait) lane.settle_at.compare_exchange_strong(nothing_said, next);
   return {.store = has_to_wait ? CallEnded::Store::failed : CallEnded::Store::is_well,
           .again = next};
 }
@@ -393,7 +392,7 @@ void SetScheduler::stop() {
   (void)wait_quiet_until(SteadyTime::max());
   calls_.drop();
   calls_.stop();
-  // Let go of outside of the lock: a store that is closed waits for those who tell of work.
+  // Let go of outside of the lock: closing a store waits for its calls to listeners of work.
   std::map<std::uint64_t, LanePtr> lanes;
   std::vector<MemberStorePtr> without_lane;
   const detail::Lock lock(mutex_);

@@ -160,7 +160,10 @@ class SetScheduler final : public RoomHints,
   [[nodiscard]] std::size_t free_places() const;
   void prepare_claim(StoreLane& lane, std::size_t messages) const ONCEBOX_REQUIRES(mutex_);
   [[nodiscard]] LaneRoom room_for(const StoreLane& lane, std::size_t places) const
-      ONCEBOX_REQUIRES(mutex_);
+      ONCEBOX_REQUIRES(mutex_, selection_mutex_);
+  [[nodiscard]] StoreSelection& selection() const ONCEBOX_REQUIRES(selection_mutex_) {
+    return parts_.selection;
+  }
   [[nodiscard]] std::size_t bytes_of_claim() const ONCEBOX_REQUIRES(mutex_);
   void make_hungry(std::uint64_t lane) noexcept ONCEBOX_EXCLUDES(mutex_);
   void satisfy(StoreLane& lane) noexcept ONCEBOX_REQUIRES(mutex_);
@@ -201,7 +204,7 @@ class SetScheduler final : public RoomHints,
   detail::Mutex making_mutex_;    // a user's function makes observers, on one thread at a time
   detail::Mutex planning_mutex_;  // a plan and its reservation are one step
   bool limited_first_ ONCEBOX_GUARDED_BY(planning_mutex_) = false;
-  detail::Mutex selection_mutex_;  // guards the selection, with or without `mutex_`
+  detail::Mutex selection_mutex_;  // taken after `mutex_`, or without it
   std::atomic<std::uint64_t> last_number_ = 0;
   std::atomic<std::size_t> bytes_held_ = 0;
   std::atomic<bool> wants_room_ = false;

@@ -11,7 +11,7 @@ namespace oncebox::dispatcher {
 
 SetScheduler::LaneRoom SetScheduler::room_for(const StoreLane& lane, std::size_t places) const {
   const DispatcherOptions& options = parts_.options.dispatcher;
-  const std::size_t share = parts_.selection.share(*options.max_buffered, hungry_.size());
+  const std::size_t share = selection().share(*options.max_buffered, hungry_.size());
   const std::size_t left = share - std::min<std::size_t>(share, lane.origin().waiting);
   // Whole batches, or half of what it may have, so that claims do not crumble.
   const std::size_t whole = share == *options.max_buffered ? share : (share + 1) / 2;
@@ -22,7 +22,8 @@ SetScheduler::LaneRoom SetScheduler::room_for(const StoreLane& lane, std::size_t
   return {.messages = lane.table().free() < wanted ? 0 : wanted};
 }
 
-// All that can be under way at a time fill the other half of the buffer. Whoever asks has a server.
+// All claims that can be under way at a time fill the other half of the buffer. The lane that asks
+// has a server, so there is at least one.
 std::size_t SetScheduler::bytes_of_claim() const {
   const std::size_t claims = parts_.options.calls_per_server * lanes_on_.size();
   return std::max<std::size_t>(parts_.options.dispatcher.buffer_bytes / (2 * claims), 1);
@@ -61,6 +62,7 @@ std::size_t SetScheduler::free_places() const {
 }
 
 StoreLane* SetScheduler::first_lane(const StoreCalls::Candidates& candidates) {
+  const detail::Lock selecting(selection_mutex_);
   const std::size_t places = free_places();
   for (StoreLane* lane : hungry_) {
     if (!candidates.has(*lane->calls)) continue;
@@ -108,7 +110,7 @@ StoreLane* SetScheduler::choose_lane(const StoreCalls::Candidates& candidates) {
     wake_at_size_ = std::max(buffered - shortfall, wanted_before);
     return nullptr;
   }
-  const auto chosen = parts_.selection.choose(candidates_);
+  const auto chosen = selection().choose(candidates_);
   if (!chosen || *chosen >= candidates_.size() || !candidates_[*chosen].is_free) return nullptr;
   StoreLane* const lane = candidate_lanes_[*chosen];
   prepare_claim(*lane, room_for(*lane, places).messages);
@@ -183,11 +185,7 @@ SetScheduler::Found SetScheduler::claim(StoreLane& lane, ClaimCycle::Do what) {
     }
   } catch (...) {
     found.has_failed = true;
-    try {
-      found.failure = detail::current_exception_text();
-    } catch (const std::exception&) {
-      found.failure = "no memory";  // short enough to need none
-    }
+    found.failure = detail::current_exception_text();
   }
   return found;
 }
@@ -218,7 +216,7 @@ void SetScheduler::claim(StoreLane& lane, const ClaimPlan& plan, Found& found) {
                                                                   : ClaimCycle::Claimed::some);
   admission_->take_in(lane.table(), lane.origin(), std::move(claimed), lease_until, [this, &lane] {
     const detail::Lock selecting(selection_mutex_);
-    return parts_.selection.place(lane.name(), parts_.ready.served());
+    return selection().place(lane.name(), parts_.ready.served());
   });
 }
 

@@ -91,7 +91,11 @@ SteadyTime Settler::step() {
     return parts_.clock.steady() + pause_.take();  // no memory
   }
   next_step_ = {};
-  if (!pending_.empty()) settle_next();
+  try {
+    if (!pending_.empty()) settle_next();
+  } catch (const std::exception&) {
+    return parts_.clock.steady() + pause_.take();  // no memory
+  }
   return pending_.empty() ? kNothingLeft : next_step_;
 }
 

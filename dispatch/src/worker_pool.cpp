@@ -1,6 +1,7 @@
 #include "worker_pool.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 #include <variant>
 
@@ -94,7 +95,14 @@ HandlerCalls::Answer WorkerPool::call(const InFlight& message, HandlerContext& c
 std::optional<std::stop_token> WorkerPool::begin(Worker& worker, InFlight& message) {
   const detail::Lock lock(worker.mutex);
   if (interrupted_ || message.lease_lost) return std::nullopt;
-  if (std::exchange(worker.stop_is_spent, false)) worker.stop = std::stop_source();
+  if (worker.stop_is_spent) {
+    try {
+      worker.stop = std::stop_source();
+    } catch (const std::bad_alloc&) {
+      return std::nullopt;  // the message is given back
+    }
+    worker.stop_is_spent = false;
+  }
   worker.current = &message;
   message.stage = Stage::running;
   return worker.stop.get_token();

@@ -170,7 +170,8 @@ TEST_F(SetDispatcherTest, AStoreThatCannotBeWorkedOnIsTriedAgain) {
       clock_);
   const Ending ending(*this);
   dispatcher_->start();
-  ASSERT_TRUE(logger_.wait_for("error store cannot be worked on, will be tried again store=a"));
+  ASSERT_TRUE(logger_.wait_for(
+      "error no message is claimed from the store; it will be tried again store=a"));
   ASSERT_TRUE(wait_for_handled(1));
   EXPECT_EQ(handled(), "b");
   is_refused = false;
@@ -214,7 +215,8 @@ TEST_F(SetDispatcherTest, AStoreThatCannotBeWorkedOnMayLeave) {
       [&](const std::string&) -> Observer& { throw 42; }, clock_);
   const Ending ending(*this);
   dispatcher_->start();
-  ASSERT_TRUE(logger_.wait_for("error store cannot be worked on, will be tried again store=a"));
+  ASSERT_TRUE(logger_.wait_for(
+      "error no message is claimed from the store; it will be tried again store=a"));
   list({});
   EXPECT_TRUE(closed_.wait([](const auto& urls) { return urls.contains("1"); }));
 }

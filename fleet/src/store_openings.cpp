@@ -15,18 +15,16 @@ namespace {
 /// Files and stores in memory have no server in common that could be silent.
 bool names_a_host(const std::string& server) { return server.find("://") != std::string::npos; }
 
-bool may_be_silence(ErrorCode code) {
-  return code == ErrorCode::unavailable || code == ErrorCode::timeout;
-}
-
-/// The text, or less of it: this also tells that there is no memory.
-template <class Text>
-std::string text_of(Text make) noexcept {
+std::string copy_of(const std::string& text) noexcept {
   try {
-    return make();
-  } catch (...) {
+    return text;
+  } catch (const std::bad_alloc&) {
     return "no memory";  // short enough to need none
   }
+}
+
+bool may_be_silence(ErrorCode code) {
+  return code == ErrorCode::unavailable || code == ErrorCode::timeout;
 }
 
 }  // namespace
@@ -124,18 +122,18 @@ void StoreOpenings::attempt(const Opening& opening) {
     opened.store = open_(opening.location);
     if (!opened.store) opened.failure = "the function that opens stores returned none";
   } catch (const Error& error) {
-    opened.failure = text_of([&] { return std::string(error.what()); });
+    opened.failure = detail::current_exception_text();
     is_silent = may_be_silence(error.code()) && names_a_host(opening.server) &&
                 clock_.steady() - began >= options_.slow_open;
   } catch (...) {
-    opened.failure = text_of([] { return detail::current_exception_text(); });
+    opened.failure = detail::current_exception_text();
   }
-  const std::string failure = text_of([&] { return opened.failure; });
+  const std::string failure = copy_of(opened.failure);
   // Before anybody hears of it: what is asked for then is not answered by this attempt.
   const std::list<Opening> failed = conclude(opening.server, is_silent);
   on_end_(opening, std::move(opened));
   for (const Opening& same : failed) {
-    on_end_(same, {.failure = text_of([&] { return failure; }), .was_tried = false});
+    on_end_(same, {.failure = copy_of(failure), .was_tried = false});
   }
 }
 
@@ -144,7 +142,6 @@ std::list<Opening> StoreOpenings::conclude(const std::string& name, bool is_sile
   const detail::Lock lock(mutex_);
   const auto found = servers_.find(name);
   Server& server = found->second;
-  server.is_silent = is_silent;
   server.lane.set_width(is_silent ? 1 : options_.threads);
   if (is_silent) failed.swap(server.waiting);
   if (--server.attempts == 0 && !is_silent && server.waiting.empty()) servers_.erase(found);

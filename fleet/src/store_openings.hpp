@@ -20,7 +20,7 @@ namespace oncebox {
 struct Opening {
   StoreLocation location;
   std::string server;    ///< see `database_server`
-  std::uint64_t id = 0;  ///< for who asked
+  std::uint64_t id = 0;  ///< given back with the answer
 };
 
 /// How that ended: a store, or why there is none.
@@ -64,7 +64,6 @@ class StoreOpenings {
   /// There while stores of it wait or are tried, or it is silent.
   struct Server {
     std::list<Opening> waiting = {};
-    bool is_silent = false;  ///< the last attempt found that it does not answer
     std::size_t attempts = 0;
     engine::StoreCalls::Lane lane = {};
   };

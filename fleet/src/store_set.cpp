@@ -272,7 +272,7 @@ class StoreSet::Impl {
       } catch (const std::exception& failure) {
         // What discovery throws is logged there; this is the machine's memory, or its threads.
         if (is_retry) {
-          logger_.log(LogLevel::error, "stores cannot be tried again now",
+          logger_.log(LogLevel::error, "stores that could not be opened are tried again later",
                       {{"reason", failure.what()}});
         }
       }

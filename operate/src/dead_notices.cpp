@@ -188,7 +188,7 @@ class DeadNotices::Impl {
 
   void on_removed(const std::string& store) {
     const detail::Lock lock(mutex_);
-    for (const char* queue : {"inbox", "outbox"}) queues_.erase({store, queue});
+    std::erase_if(queues_, [&](const auto& known) { return known.first.first == store; });
   }
 
  private:

@@ -149,7 +149,7 @@ class Housekeeping::Impl {
            .audit = store.audit(),
            .keep_alive = member});
     } catch (const std::exception& failure) {
-      logger_.log(LogLevel::error, "a store is not kept clean",
+      logger_.log(LogLevel::error, "nothing is removed from the store until it is opened again",
                   {{"store", member->name()}, {"reason", failure.what()}});
     }
   }

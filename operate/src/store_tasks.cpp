@@ -111,15 +111,11 @@ class StoreTasks::TasksOfStore {
 
   // Called while an exception is handled, which may be that there is no memory.
   void log_failure(std::string_view task, Duration pause) const noexcept {
-    try {
-      all_.logger_.log(LogLevel::warning, fmt::format("{} failed, will be tried again", all_.what_),
-                       {{"store", store_},
-                        {"job", task},
-                        {"pause_ms", pause},
-                        {"reason", detail::current_exception_text()}});
-    } catch (const std::exception&) {
-      all_.logger_.log(LogLevel::warning, all_.what_, {{"store", store_}, {"job", task}});
-    }
+    all_.logger_.log(LogLevel::warning, all_.failed_,
+                     {{"store", store_},
+                      {"job", task},
+                      {"pause_ms", pause},
+                      {"reason", detail::current_exception_text()}});
   }
 
   StoreTasks& all_;
@@ -132,7 +128,7 @@ class StoreTasks::TasksOfStore {
 
 StoreTasks::StoreTasks(std::string_view what, std::size_t steps, Logger& logger, const Clock& clock,
                        Duration hangs_after)
-    : what_(what),
+    : failed_(fmt::format("{} failed, will be tried again", what)),
       logger_(logger),
       clock_(clock),
       calls_({.limits = {.per_server = steps, .in_all = steps, .hangs_after = hangs_after},

@@ -92,7 +92,7 @@ class StoreTasks {
   class TasksOfStore;
   using Lanes = std::map<std::string, engine::StoreCalls::Lane, std::less<>>;
 
-  const std::string_view what_;
+  const std::string failed_;  ///< the line of a failure
   Logger& logger_;
   const Clock& clock_;
   detail::Mutex mutex_;

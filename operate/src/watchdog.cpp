@@ -188,7 +188,7 @@ class Watchdog::Impl {
            .store = member->store(),
            .keep_alive = member});
     } catch (const std::exception& failure) {
-      logger_.log(LogLevel::error, "a store is not watched",
+      logger_.log(LogLevel::error, "the store is not watched until it is opened again",
                   {{"store", member->name()}, {"reason", failure.what()}});
     }
   }
@@ -299,7 +299,7 @@ class Watchdog::Impl {
     for (const auto& [finding, appeared] : changes) {
       const std::string_view topic = finding.topic ? finding.topic->str() : std::string_view();
       logger_.log(appeared ? LogLevel::warning : LogLevel::info,
-                  appeared ? "watchdog: something is wrong" : "watchdog: the problem is gone",
+                  appeared ? "watchdog: needs attention" : "watchdog: has recovered",
                   {{"store", finding.store},
                    {"queue", finding.queue},
                    {"topic", topic},

@@ -297,8 +297,8 @@ TEST_F(WatchdogTest, AFindingIsLoggedOnceAndMakesHealthDegradedUntilItIsOver) {
   }
   EXPECT_TRUE(eventually([&] { return watchdog.report().status == HealthStatus::healthy; }));
   watchdog.stop();
-  EXPECT_EQ(times_in(log_.str(), "something is wrong"), 1U) << log_.str();
-  EXPECT_EQ(times_in(log_.str(), "the problem is gone"), 1U);
+  EXPECT_EQ(times_in(log_.str(), "needs attention"), 1U) << log_.str();
+  EXPECT_EQ(times_in(log_.str(), "has recovered"), 1U);
 }
 
 TEST_F(WatchdogTest, AStoreThatFailsTwiceLagsAndItsHealthIsTold) {
