@@ -7,21 +7,21 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "api/call_pool.hpp"
-#include "api/timer_queue.hpp"
+#include "api/timers.hpp"
 #include "api_fixture.hpp"
 #include "faulty_store.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/testing/manual_clock.hpp"
 
 namespace oncebox::server {
 
 namespace {
-
-using std::chrono::steady_clock;
 
 TEST(CallPoolTest, RunsCallsInTheirOrder) {
   std::vector<int> order;
@@ -397,58 +397,73 @@ TEST(CallPoolOfTheApi, WhatWaitsForAStoreThatHangsDoesNotHoldUpTheEnd) {
   EXPECT_EQ(stuck.store().inbox().find(MessageKey{"s", "m"}), std::nullopt);
 }
 
-TEST(TimerQueueTest, CallsBackInTheOrderOfTheTimes) {
-  std::promise<void> all_are_set;
-  std::promise<void> last;
+TEST(TimersTest, CallBackInTheOrderOfTheirTimes) {
+  testing::ManualClock clock;
   std::vector<int> order;
-  TimerQueue timers(SystemClock::shared());
-  // One callback at a time: none of the others is called before all of them are set.
-  timers.at(steady_clock::now(), [gate = all_are_set.get_future().share()] { gate.wait(); });
-  const SteadyTime now = steady_clock::now();
-  timers.at(now + Duration{30}, [&] {
+  std::promise<void> last;
+  Timers timers(clock);
+  const Timers::Timer third = timers.add([&] {
     order.push_back(3);
     last.set_value();
   });
-  timers.at(now + Duration{10}, [&] { order.push_back(1); });
-  timers.at(now + Duration{20}, [&] { order.push_back(2); });
-  timers.at(now - Duration{10}, [&] { order.push_back(0); });
-  all_are_set.set_value();
+  const Timers::Timer first = timers.add([&] { order.push_back(1); });
+  const Timers::Timer second = timers.add([&] { order.push_back(2); });
+  third.want_at(clock.steady() + Duration{30});
+  first.want_at(clock.steady() + Duration{10});
+  second.want_at(clock.steady() + Duration{20});
+  clock.advance(Duration{30});
   last.get_future().wait();
-  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3}));
-  EXPECT_GE(steady_clock::now(), now + Duration{30});
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
 }
 
-TEST(TimerQueueTest, ACancelledTimerIsNotCalled) {
-  std::promise<void> may_go_on;
+TEST(TimersTest, OneThatIsCancelledDoesNotCallBack) {
+  testing::ManualClock clock;
   std::promise<void> later;
   bool called = false;
-  TimerQueue timers(SystemClock::shared());
-  // One callback at a time: while this one waits no other is called, however long it takes.
-  timers.at(steady_clock::now(), [&, gate = may_go_on.get_future().share()] { gate.wait(); });
-  const SteadyTime due = steady_clock::now();
-  const TimerQueue::Timer timer = timers.at(due, [&] { called = true; });
-  timers.at(due + Duration{1}, [&] { later.set_value(); });
-  timers.cancel(timer);
-  may_go_on.set_value();
+  Timers timers(clock);
+  const Timers::Timer timer = timers.add([&] { called = true; });
+  const Timers::Timer next = timers.add([&] { later.set_value(); });
+  timer.want_at(clock.steady() + Duration{1});
+  next.want_at(clock.steady() + Duration{2});
+  timer.unwant();
+  clock.advance(Duration{2});
   later.get_future().wait();
   EXPECT_FALSE(called);
 }
 
-TEST(TimerQueueTest, StoppingDropsWhatWaits) {
-  std::atomic<bool> called = false;
-  TimerQueue timers(SystemClock::shared());
-  timers.at(steady_clock::now() + std::chrono::hours{1}, [&] { called = true; });
+TEST(TimersTest, AfterAStopNoneCallsBack) {
+  testing::ManualClock clock;
+  bool called = false;
+  Timers timers(clock);
+  const Timers::Timer timer = timers.add([&] { called = true; });
+  timer.want_at(clock.steady() + Duration{1});
   timers.stop();
-  EXPECT_EQ(timers.at(steady_clock::now(), [&] { called = true; }).id, 0U);
+  clock.advance(Duration{2});
+  timer.want();
   EXPECT_FALSE(called);
 }
 
-TEST(TimerQueueTest, ACallbackMaySetAnotherTimer) {
-  std::promise<void> done;
-  TimerQueue timers(SystemClock::shared());
-  timers.at(steady_clock::now(),
-            [&] { timers.at(steady_clock::now(), [&] { done.set_value(); }); });
-  done.get_future().wait();
+TEST(TimersTest, OneThatThrowsCallsBackAgain) {
+  testing::ManualClock clock;
+  std::promise<void> thrown;
+  std::promise<void> again;
+  int calls = 0;
+  Timers timers(clock);
+  const Timers::Timer timer = timers.add([&] {
+    if (++calls == 1) {
+      thrown.set_value();
+      throw std::bad_alloc();
+    }
+    again.set_value();
+  });
+  timer.want();
+  thrown.get_future().wait();
+  const auto repeated = again.get_future();
+  while (repeated.wait_for(std::chrono::seconds{0}) != std::future_status::ready) {
+    clock.advance(std::chrono::seconds{1});
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(calls, 2);
 }
 
 }  // namespace

@@ -185,7 +185,7 @@ TEST_P(HealthRouteTest, DeadMessagesAreLoggedByTheirGroup) {
   EXPECT_TRUE(eventually([&] { return health().at("stores").as_array().size() == 2; }));
   enqueue("m", "mail");
   store_->inbox().mark(Mark{.key = {"shop", "m"}, .as = MarkAs::dead, .error = "no such address"});
-  EXPECT_TRUE(under_test_.logger().wait_for("messages die"));
+  EXPECT_TRUE(under_test_.logger().wait_for("messages are dead"));
 }
 
 }  // namespace

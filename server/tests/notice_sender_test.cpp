@@ -117,7 +117,8 @@ TEST_F(NoticeSenderTest, ARefusalIsNotTriedAgain) {
   sender.on_notice(notice_of());
   EXPECT_TRUE(counted("failed"));
   EXPECT_TRUE(received().empty());
-  EXPECT_THAT(logger_.lines.wait(0), HasSubstr("messages die store=main"));
+  EXPECT_THAT(logger_.lines.wait(0),
+              HasSubstr("messages are dead; oncebox dead groups shows them store=main"));
   EXPECT_THAT(logger_.lines.wait(1), HasSubstr("was not taken store=main"));
 }
 

@@ -113,7 +113,7 @@ class WebhooksTest : public ::testing::Test {
   Metrics metrics_;
   ServerOptions server_options_;
   CallPool calls_{1, 64};
-  TimerQueue timers_{clock_};
+  Timers timers_{clock_};
   const ApiParts parts_{server_options_, calls_, timers_, metrics_, logger_, clock_};
   std::unique_ptr<StoreSet> stores_;
   std::map<std::string, ServedStorePtr> served_;

@@ -8,6 +8,8 @@ namespace oncebox::server {
 
 namespace {
 
+/// A thread that has made no call for so long ends.
+constexpr Duration kCallThreadRest = std::chrono::seconds{10};
 constexpr Duration kReadinessInterval = std::chrono::seconds{1};
 /// Shorter than any probe waits for its answer.
 constexpr Duration kReadinessPatience{900};
@@ -17,7 +19,7 @@ constexpr Duration kReadinessPatience{900};
 Api::Api(const ServerOptions& options, StoreSet& stores, Metrics& metrics, Logger& logger,
          const Clock& clock)
     : options_(options),
-      calls_(options_.call_threads, options_.max_queued_calls),
+      calls_(options_.call_threads, options_.max_queued_calls, kCallThreadRest, clock),
       timers_(clock),
       parts_{options_, calls_, timers_, metrics, logger, clock},
       stores_(stores, parts_),

@@ -8,7 +8,7 @@
 #include "api/readiness.hpp"
 #include "api/recovery.hpp"
 #include "api/served_stores.hpp"
-#include "api/timer_queue.hpp"
+#include "api/timers.hpp"
 #include "http/router.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
@@ -48,7 +48,7 @@ class Api {
  private:
   const ServerOptions options_;
   CallPool calls_;
-  TimerQueue timers_;
+  Timers timers_;
   const ApiParts parts_;
   ServedStores stores_;
   EventStreams events_;

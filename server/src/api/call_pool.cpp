@@ -22,7 +22,7 @@ constexpr const char* kNoServer = "no server";
 }  // namespace
 
 // Every call counts until it ends, also one that hangs: there are as many threads as calls.
-CallPool::CallPool(std::size_t threads, std::size_t max_queued, Duration rest)
+CallPool::CallPool(std::size_t threads, std::size_t max_queued, Duration rest, const Clock& clock)
     : threads_at_most_(std::max(kThreadsAtMost, 2 * threads)),
       max_queued_(max_queued),
       calls_({.limits = {.per_server = threads,
@@ -32,7 +32,7 @@ CallPool::CallPool(std::size_t threads, std::size_t max_queued, Duration rest)
               .threads = threads_at_most_,
               .threads_kept = 1,
               .rest = rest},
-             clock_),
+             clock),
       own_lane_(make_lane(kNoServer)) {}
 
 CallPool::~CallPool() { stop(); }
@@ -40,6 +40,13 @@ CallPool::~CallPool() { stop(); }
 CallPool::Lane CallPool::make_lane(const std::string& server) {
   return {calls_.add({.server = server, .width = std::numeric_limits<std::size_t>::max()}),
           std::make_shared<Count>(0)};
+}
+
+engine::StoreCalls::Lane CallPool::make_task(const std::string& server, std::function<void()> run) {
+  return calls_.add({.server = server, .run = [run = std::move(run)](engine::CallKind) {
+                       run();
+                       return engine::CallEnded{.store = engine::CallEnded::Store::unknown};
+                     }});
 }
 
 // Work of the server's own is not what keeps a client from the last places.

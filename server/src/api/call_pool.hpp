@@ -3,6 +3,7 @@
 #include <atomic>
 #include <concepts>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -28,8 +29,10 @@ namespace oncebox::server {
 /// that have no call under way. See `engine::CallPlan`.
 class CallPool {
  public:
-  /// `threads` is the budget of a server. A thread that had nothing to do for `rest` ends.
-  CallPool(std::size_t threads, std::size_t max_queued, Duration rest = std::chrono::seconds{10});
+  /// `threads` is the budget of a server. A thread that had nothing to do for `rest` ends. The
+  /// clock is borrowed.
+  CallPool(std::size_t threads, std::size_t max_queued, Duration rest = std::chrono::seconds{10},
+           const Clock& clock = SystemClock::shared());
   CallPool(const CallPool&) = delete;
   CallPool& operator=(const CallPool&) = delete;
   /// Stops, as `stop` does.
@@ -104,6 +107,8 @@ class CallPool {
   };
 
   [[nodiscard]] Lane make_lane(const std::string& server);
+  [[nodiscard]] engine::StoreCalls::Lane make_task(const std::string& server,
+                                                   std::function<void()> run);
   /// Throws `overloaded`.
   [[nodiscard]] Place take_place(const Lane& lane);
   /// Throws `unavailable` after a stop.
@@ -124,8 +129,7 @@ class CallPool {
 
   const std::size_t threads_at_most_;
   const std::size_t max_queued_;
-  const SystemClock clock_;  // only for the rest of threads
-  Count queued_ = 0;         // calls of clients, in all lanes
+  Count queued_ = 0;  // calls of clients, in all lanes
   engine::StoreCalls calls_;
   const Lane own_lane_;
 };
@@ -134,8 +138,8 @@ class CallPool {
 class CallLane {
  public:
   /// `server` stands for the database server that the store lives on.
-  CallLane(CallPool& pool, const std::string& server)
-      : pool_(pool), lane_(pool.make_lane(server)) {}
+  CallLane(CallPool& pool, std::string server)
+      : pool_(pool), server_(std::move(server)), lane_(pool.make_lane(server_)) {}
 
   /// Runs `call()`, which must not throw. Throws `overloaded` when too many wait already, and
   /// `unavailable` after the pool has stopped.
@@ -151,6 +155,12 @@ class CallLane {
     pool_.push(lane_, std::move(call), CallPool::Bound::none);
   }
 
+  /// Work of the server's own that comes again and again, one at a time, when `want` or `want_at`
+  /// asks for it; they need no memory. When `run` throws it comes again a second later.
+  [[nodiscard]] engine::StoreCalls::Lane add_task(std::function<void()> run) {
+    return pool_.make_task(server_, std::move(run));
+  }
+
   /// Sends what `make(const Request&)` returns, or the problem that it throws.
   template <std::invocable<const Request&> Make>
   void answer(const ExchangePtr& exchange, Make make) {
@@ -159,6 +169,7 @@ class CallLane {
 
  private:
   CallPool& pool_;
+  const std::string server_;
   CallPool::Lane lane_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <new>
 #include <utility>
 
 #include "observe/metrics.hpp"
@@ -55,12 +56,17 @@ class EventStreams::WorkWatch final : public WorkListener,
       : streams_(streams),
         event_(server_sent("work", write_work_event(queue.store.name(), to_string(queue.kind)))) {}
 
+  /// To be called before it listens.
+  void arm() {
+    timer_ = streams_.parts_.timers.add([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->tell();
+    });
+  }
+
   void on_work() noexcept override {
     const detail::Lock lock(mutex_);
-    if (closed_ || armed_ || streams_.listeners_ == 0) return;
-    armed_ = true;
-    streams_.parts_.timers.at(std::max(streams_.parts_.clock.steady(), last_ + kWorkInterval),
-                              [self = shared_from_this()] { self->tell(); });
+    if (closed_ || streams_.listeners_ == 0) return;
+    timer_.want_at(std::max(streams_.parts_.clock.steady(), last_ + kWorkInterval));
   }
 
   void close() noexcept {
@@ -69,12 +75,14 @@ class EventStreams::WorkWatch final : public WorkListener,
   }
 
  private:
-  void tell() noexcept {
+  void tell() {
     {
       const detail::Lock lock(mutex_);
       if (closed_) return;
-      armed_ = false;
-      last_ = streams_.parts_.clock.steady();
+      const SteadyTime now = streams_.parts_.clock.steady();
+      // Wanted again while the timer was about to call.
+      if (now < last_ + kWorkInterval) return timer_.want_at(last_ + kWorkInterval);
+      last_ = now;
     }
     streams_.broadcast(event_);
   }
@@ -83,8 +91,8 @@ class EventStreams::WorkWatch final : public WorkListener,
   const std::string event_;
   detail::Mutex mutex_;
   bool closed_ ONCEBOX_GUARDED_BY(mutex_) = false;
-  bool armed_ ONCEBOX_GUARDED_BY(mutex_) = false;
   SteadyTime last_ ONCEBOX_GUARDED_BY(mutex_){};
+  Timers::Timer timer_;
 };
 
 EventStreams::EventStreams(ServedStores& stores, const ApiParts& parts)
@@ -94,7 +102,11 @@ EventStreams::~EventStreams() { stop(); }
 
 void EventStreams::start() {
   sampler_ = std::jthread([this](const std::stop_token& stop) { sample_until_stopped(stop); });
-  beat();
+  heartbeat_ = parts_.timers.add([this] {
+    broadcast(":\n\n");
+    heartbeat_.want_at(parts_.clock.steady() + kHeartbeat);
+  });
+  heartbeat_.want_at(parts_.clock.steady() + kHeartbeat);
 }
 
 void EventStreams::on_opened(const ServedStorePtr& store) {
@@ -103,6 +115,7 @@ void EventStreams::on_opened(const ServedStorePtr& store) {
 
 std::shared_ptr<EventStreams::WorkWatch> EventStreams::new_watch(const ServedQueue& queue) {
   auto made = std::make_shared<WorkWatch>(*this, queue);
+  made->arm();
   const detail::Lock lock(mutex_);
   if (draining_) return nullptr;  // `stop` may have closed the watches already
   std::erase_if(watches_, [](const auto& known) { return known.expired(); });
@@ -113,7 +126,12 @@ std::shared_ptr<EventStreams::WorkWatch> EventStreams::new_watch(const ServedQue
 // Listening may open a connection to the database, so it runs in the lane of the store.
 void EventStreams::watch(const ServedStorePtr& store) {
   if (store->is_watched.exchange(true)) return;
-  store->calls.submit_own([this, store]() noexcept { begin_to_watch(store); });
+  try {
+    store->calls.submit_own([this, store]() noexcept { begin_to_watch(store); });
+  } catch (...) {
+    store->is_watched = false;
+    throw;
+  }
 }
 
 // A store that cannot be listened to now is tried again with the next stream.
@@ -157,7 +175,7 @@ void EventStreams::add(const ExchangePtr& exchange) {
   somebody_listens_.notify_all();
 }
 
-void EventStreams::broadcast(const std::string& text) noexcept {
+void EventStreams::broadcast(const std::string& text) {
   std::vector<StreamPtr> streams;
   {
     const detail::Lock lock(mutex_);
@@ -170,13 +188,6 @@ void EventStreams::broadcast(const std::string& text) noexcept {
     return std::ranges::find(streams, stream) != streams.end();
   });
   listeners_ = streams_.size();
-}
-
-void EventStreams::beat() {
-  parts_.timers.at(parts_.clock.steady() + kHeartbeat, [this] {
-    broadcast(":\n\n");
-    beat();
-  });
 }
 
 void EventStreams::drain() noexcept {
@@ -208,7 +219,13 @@ void EventStreams::sample_until_stopped(const std::stop_token& stop) {
   const std::stop_callback wake(stop, [this] { wake_sampler(); });
   while (!stop.stop_requested()) {
     const SteadyTime started = parts_.clock.steady();
-    const Duration took = sample(stop);
+    Duration took{};
+    try {
+      took = sample(stop);
+    } catch (const std::exception& failure) {
+      parts_.logger.log(LogLevel::warning, "the queues could not be counted; the next round will",
+                        {{"reason", failure.what()}});
+    }
     const SteadyTime rested = parts_.clock.steady() + std::min(took * kSampleShare, kLongestRest);
     const SteadyTime watched = std::max(started + kWatchedInterval, rested);
     const SteadyTime unwatched = std::max(started + kUnwatchedInterval, rested);
@@ -289,10 +306,20 @@ void EventStreams::ask(const std::stop_token& stop, SteadyTime until) {
     const ServedStorePtr store = to_ask_.front().lock();
     to_ask_.pop_front();
     if (!store) continue;
+    // Made before it is asked: an answer never gets lost for lack of memory.
+    std::list<Answer> answer(1);
+    answer.front() = {.store = store, .name = store->name(), .round = round};
+    const auto asked = asked_.emplace(store, parts_.clock.steady()).first;
     ++under_way_;
     lock.unlock();
-    asked_.emplace(store, parts_.clock.steady());
-    store->calls.submit_own([this, store, round]() noexcept { count(store, round); });
+    try {
+      store->calls.submit_own([this, store, answer = std::move(answer)]() mutable noexcept {
+        count(store, std::move(answer));
+      });
+    } catch (...) {
+      asked_.erase(asked);
+      throw;
+    }
     lock.lock();
   }
   (void)wait_for_answers(stop, until, 0);
@@ -307,39 +334,44 @@ bool EventStreams::wait_for_answers(const std::stop_token& stop, SteadyTime unti
   return under_way_ <= left && !stop.stop_requested();
 }
 
-void EventStreams::count(const ServedStorePtr& store, std::uint64_t round) noexcept {
+void EventStreams::count(const ServedStorePtr& store, std::list<Answer> answer) noexcept {
   const SteadyTime began = parts_.clock.steady();
-  Answer answer{.store = store, .name = store->name(), .round = round};
+  Answer& filled = answer.front();
   try {
-    answer.health = store->ask_health();
-    if (answer.health.status != HealthStatus::unavailable) {
-      for (ServedQueue* queue : {&store->inbox, &store->outbox}) {
-        QueueStats stats = queue->operations.stats();
-        store->metrics().on_stats(queue->kind, stats, parts_.clock.now());
-        answer.samples.push_back({answer.name, to_string(queue->kind), std::move(stats)});
-      }
-    }
-  } catch (const std::exception& failure) {
-    answer.health = {HealthStatus::unavailable, failure.what()};
-    store->note_health(answer.health);
+    count(*store, filled);
+  } catch (const std::bad_alloc&) {
+    filled.health.status = HealthStatus::unavailable;  // there is no memory for a text
   }
-  answer.took = std::chrono::ceil<Duration>(parts_.clock.steady() - began);
+  filled.took = std::chrono::ceil<Duration>(parts_.clock.steady() - began);
   const detail::Lock lock(answers_mutex_);
-  if (round == round_) --under_way_;
-  answers_.push_back(std::move(answer));
+  if (filled.round == round_) --under_way_;
+  answers_.splice(answers_.end(), answer);
   answered_.notify_all();
 }
 
+void EventStreams::count(ServedStore& store, Answer& answer) try {
+  answer.health = store.ask_health();
+  if (answer.health.status == HealthStatus::unavailable) return;
+  for (ServedQueue* queue : {&store.inbox, &store.outbox}) {
+    QueueStats stats = queue->operations.stats();
+    store.metrics().on_stats(queue->kind, stats, parts_.clock.now());
+    answer.samples.push_back({answer.name, to_string(queue->kind), std::move(stats)});
+  }
+} catch (const std::exception& failure) {
+  answer.health = {HealthStatus::unavailable, failure.what()};
+  store.note_health(answer.health);
+}
+
 Duration EventStreams::take_answers(std::vector<QueueSample>& samples) {
-  std::vector<Answer> answers;
+  std::list<Answer> answers;
   {
     const detail::Lock lock(answers_mutex_);
     answers.swap(answers_);
   }
-  std::ranges::sort(answers, {}, &Answer::name);
+  answers.sort([](const Answer& left, const Answer& right) { return left.name < right.name; });
+  for (const Answer& answer : answers) asked_.erase(answer.store);  // whatever fails below
   Duration took{0};
   for (Answer& answer : answers) {
-    asked_.erase(answer.store);
     // A store that hung was not counting all that time.
     took += std::min(answer.took, kRoundLength);
     const bool is_busy = std::ranges::any_of(answer.samples, [](const QueueSample& sample) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -52,8 +53,7 @@ class EventStreams {
   class WorkWatch;
   using StreamPtr = std::shared_ptr<ResponseStream>;
 
-  void broadcast(const std::string& text) noexcept;
-  void beat();
+  void broadcast(const std::string& text);
   /// What a store answered.
   struct Answer {
     std::weak_ptr<ServedStore> store;  ///< the answer does not keep the store open
@@ -79,7 +79,9 @@ class EventStreams {
   /// Until no more than so many are asked and have not answered; false when that takes too long.
   [[nodiscard]] bool wait_for_answers(const std::stop_token& stop, SteadyTime until,
                                       std::size_t left) ONCEBOX_REQUIRES(answers_mutex_);
-  void count(const ServedStorePtr& store, std::uint64_t round) noexcept;
+  void count(const ServedStorePtr& store, std::list<Answer> answer) noexcept;
+  /// Fills the answer in.
+  void count(ServedStore& store, Answer& answer);
   /// Takes note of the answers so far; returns how long the stores took to count.
   Duration take_answers(std::vector<QueueSample>& samples);
   void give_up_waiting();
@@ -105,7 +107,7 @@ class EventStreams {
   // From the calls that count the stores to the sampler.
   detail::Mutex answers_mutex_;
   detail::TimedCondition answered_{parts_.clock};
-  std::vector<Answer> answers_ ONCEBOX_GUARDED_BY(answers_mutex_);
+  std::list<Answer> answers_ ONCEBOX_GUARDED_BY(answers_mutex_);
   std::uint64_t round_ ONCEBOX_GUARDED_BY(answers_mutex_) = 0;
   /// Asked in this round, and not answered yet.
   std::size_t under_way_ ONCEBOX_GUARDED_BY(answers_mutex_) = 0;
@@ -118,6 +120,7 @@ class EventStreams {
   std::set<std::string> busy_;     ///< had something unfinished when they were last counted
   std::set<std::string> failing_;  ///< did not answer when they were last asked
   std::jthread sampler_;
+  Timers::Timer heartbeat_;
 };
 
 }  // namespace oncebox::server

@@ -21,7 +21,6 @@ Health health_of(ServedStores& stores, const MemberState& state, HealthProbe* pr
 Health HealthProbe::ask(const ServedStorePtr& store) {
   const detail::Lock lock(mutex_);
   if (!asked_) {
-    asked_ = store;
     thread_.submit_own([this, store]() noexcept {
       Health health = store->ask_health();
       const detail::Lock answering(mutex_);
@@ -29,6 +28,7 @@ Health HealthProbe::ask(const ServedStorePtr& store) {
       asked_.reset();
       answered_.notify_all();
     });
+    asked_ = store;  // not before: that may have thrown
   }
   if (asked_ != store) return store->last_health();
   const SteadyTime until = clock_.steady() + patience_;

@@ -104,8 +104,12 @@ void Recovery::remove(std::string_view name) {
 }
 
 void Recovery::start() {
-  show_figures();
-  parts_.timers.at(parts_.clock.steady() + kShowInterval, [this] { start(); });
+  const auto show = [this] {
+    show_figures();
+    showing_.want_at(parts_.clock.steady() + kShowInterval);
+  };
+  showing_ = parts_.timers.add(show);
+  show();
 }
 
 void Recovery::stop() {

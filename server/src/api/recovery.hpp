@@ -44,6 +44,7 @@ class Recovery {
   DeadNotices notices_;
   Watchdog watchdog_;
   Housekeeping housekeeping_;
+  Timers::Timer showing_;
 };
 
 }  // namespace oncebox::server

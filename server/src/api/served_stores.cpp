@@ -75,36 +75,6 @@ void ServedStore::note_health(const Health& health) {
   health_ = health;
 }
 
-/// Stands between the set and `ServedStores`: the set may still call while `ServedStores` closes.
-class ServedStores::Listener final : public StoreSetListener {
- public:
-  explicit Listener(ServedStores& stores) : stores_(&stores) {}
-
-  void on_opened(const MemberStorePtr& member) noexcept override {
-    const detail::Lock lock(mutex_);
-    if (stores_ == nullptr) return;
-    try {
-      stores_->add(member);
-    } catch (const std::exception& failure) {
-      stores_->parts_.logger.log(LogLevel::error, "the store was opened but cannot be served",
-                                 {{"store", member->name()}, {"reason", failure.what()}});
-    }
-  }
-  void on_removed(const MemberStorePtr& member) noexcept override {
-    const detail::Lock lock(mutex_);
-    if (stores_ != nullptr) stores_->remove(member);
-  }
-
-  void close() noexcept {
-    const detail::Lock lock(mutex_);
-    stores_ = nullptr;
-  }
-
- private:
-  detail::Mutex mutex_;
-  ServedStores* stores_ ONCEBOX_GUARDED_BY(mutex_);
-};
-
 ServedStores::ServedStores(StoreSet& set, const ApiParts& parts)
     : set_(set),
       parts_(parts),
@@ -113,8 +83,18 @@ ServedStores::ServedStores(StoreSet& set, const ApiParts& parts)
 
 void ServedStores::start(Followers followers) {
   followers_ = std::move(followers);
-  listener_ = std::make_shared<Listener>(*this);
-  set_.listen(listener_);
+  follower_ = std::make_shared<SetFollower>(
+      SetFollower::Calls{[this](const MemberStorePtr& member) { on_opened(member); },
+                         [this](const MemberStorePtr& member) { on_removed(member); }});
+  set_.listen(follower_);
+}
+
+void ServedStores::on_opened(const MemberStorePtr& member) noexcept try {
+  add(member);
+} catch (const std::exception& failure) {
+  parts_.logger.log(LogLevel::error,
+                    "the store was opened but cannot be served; restart the server",
+                    {{"store", member->name()}, {"reason", failure.what()}});
 }
 
 void ServedStores::add(const MemberStorePtr& member) {
@@ -128,7 +108,7 @@ void ServedStores::add(const MemberStorePtr& member) {
   followers_.on_opened(store);
 }
 
-void ServedStores::remove(const MemberStorePtr& member) {
+void ServedStores::on_removed(const MemberStorePtr& member) noexcept {
   ServedStorePtr gone;
   {
     const detail::WriteLock lock(mutex_);
@@ -189,7 +169,7 @@ void ServedStores::drain() noexcept {
 }
 
 void ServedStores::close() noexcept {
-  if (listener_) listener_->close();
+  if (follower_) follower_->close();
   std::map<std::string, ServedStorePtr, std::less<>> stores;
   {
     const detail::WriteLock lock(mutex_);

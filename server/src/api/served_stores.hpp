@@ -15,6 +15,7 @@
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/driver/observed_queue_store.hpp"
 #include "oncebox/engine/closing.hpp"
+#include "oncebox/fleet/set_follower.hpp"
 #include "oncebox/fleet/store_set.hpp"
 #include "oncebox/group_commit.hpp"
 #include "oncebox/idempotency_store.hpp"
@@ -30,7 +31,7 @@ namespace oncebox::server {
 struct ApiParts {
   const ServerOptions& options;
   CallPool& calls;  ///< what is about one store goes into its own lane
-  TimerQueue& timers;
+  Timers& timers;
   Metrics& metrics;
   Logger& logger;
   const Clock& clock;
@@ -146,10 +147,9 @@ class ServedStores {
   void close() noexcept;
 
  private:
-  class Listener;
-
+  void on_opened(const MemberStorePtr& member) noexcept;
   void add(const MemberStorePtr& member);
-  void remove(const MemberStorePtr& member);
+  void on_removed(const MemberStorePtr& member) noexcept;
   void retire(ServedStorePtr store);
 
   StoreSet& set_;
@@ -161,7 +161,7 @@ class ServedStores {
 
   mutable detail::SharedMutex mutex_;
   std::map<std::string, ServedStorePtr, std::less<>> stores_ ONCEBOX_GUARDED_BY(mutex_);
-  std::shared_ptr<Listener> listener_;
+  std::shared_ptr<SetFollower> follower_;
 };
 
 }  // namespace oncebox::server

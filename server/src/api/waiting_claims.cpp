@@ -56,7 +56,7 @@ struct WaitingClaims::Claim {
   bool expired = false;  ///< its time passed while a thread was claiming for it
   bool listed = false;
   std::list<ClaimPtr>::iterator place = {};
-  TimerQueue::Timer timer = {};
+  Timers::Timer timer = {};  ///< ends it at the deadline
 };
 
 /// What a walk over the waiting claims has found out.
@@ -75,7 +75,10 @@ WaitingClaims::WaitingClaims(const Parts& parts, Settings settings)
     : parts_(parts),
       settings_(std::move(settings)),
       cycle_({.poll = settings_.poll, .longest_poll = settings_.poll, .longest_rest = {}}),
-      pause_({.first = kFirstPause, .longest = kLongestPause}) {}
+      pause_({.first = kFirstPause, .longest = kLongestPause}),
+      scans_(parts.calls.add_task([this, holder = parts.holder] {
+        if (const auto held = holder.lock()) scan();
+      })) {}
 
 std::shared_ptr<WaitingClaims> WaitingClaims::self() {
   auto holder = parts_.holder.lock();
@@ -174,6 +177,11 @@ void WaitingClaims::deliver(const ClaimPtr& claim, std::vector<ClaimedMessage> m
   Response response;
   try {
     response = json_response(wire::write_claimed(claim->call.request.owner, messages));
+    response.undelivered = [weak = std::weak_ptr(self()), settlements = releases_of(messages)] {
+      const auto self = weak.lock();
+      if (!self) return;
+      self->parts_.calls.submit_own([self, settlements]() noexcept { self->release(settlements); });
+    };
   } catch (...) {
     release(messages);
     throw;
@@ -188,11 +196,6 @@ void WaitingClaims::deliver(const ClaimPtr& claim, std::vector<ClaimedMessage> m
     release(messages);
     return send_empty(*claim);
   }
-  response.undelivered = [weak = std::weak_ptr(self()), settlements = releases_of(messages)] {
-    const auto self = weak.lock();
-    if (!self) return;
-    self->parts_.calls.submit_own([self, settlements]() noexcept { self->release(settlements); });
-  };
   claim->exchange->send(std::move(response));
 }
 
@@ -240,23 +243,26 @@ void WaitingClaims::fail(const ClaimPtr& claim, const std::exception_ptr& failur
 // Waiting -----------------------------------------------------------------------------------------
 
 void WaitingClaims::park(const ClaimPtr& claim, const Tried& tried) {
+  claim->timer =
+      parts_.timers.add([self = std::weak_ptr(self()), weak = std::weak_ptr<Claim>(claim)] {
+        const auto desk = self.lock();
+        const auto late = weak.lock();
+        if (desk && late) desk->expire(late);
+      });
+  std::list<ClaimPtr> place{claim};
   {
     const detail::Lock lock(mutex_);
     if (!claim->gone && !draining_ && parts_.clock.steady() < claim->deadline) {
       if (!parts_.places.take()) {
         throw Error(ErrorCode::overloaded, "too many claims wait already");
       }
-      claim->place = waiting_.insert(waiting_.end(), claim);
+      claim->place = place.begin();
+      waiting_.splice(waiting_.end(), place);
       claim->listed = true;
       claim->state = Claim::State::waiting;
       ++waiting_count_;
       parts_.metrics.on_waiting_claims(1);
-      claim->timer = parts_.timers.at(
-          claim->deadline, [self = std::weak_ptr(self()), weak = std::weak_ptr<Claim>(claim)] {
-            const auto desk = self.lock();
-            const auto late = weak.lock();
-            if (desk && late) desk->expire(late);
-          });
+      claim->timer.want_at(claim->deadline);
       note(tried);
       return plan_scan();
     }
@@ -265,7 +271,7 @@ void WaitingClaims::park(const ClaimPtr& claim, const Tried& tried) {
 }
 
 // The first that waits has just done what a scan does. Later ones add what the cycle does not know.
-void WaitingClaims::note(const Tried& tried) {
+void WaitingClaims::note(const Tried& tried) noexcept {
   const auto now = ClaimCycle::Now::of(parts_.clock);
   const bool is_first = waiting_.size() == 1 && !scanning_;
   if (is_first) {
@@ -301,25 +307,31 @@ void WaitingClaims::expire(const ClaimPtr& claim) noexcept {
 }
 
 void WaitingClaims::leave(Claim& claim) noexcept {
+  std::list<ClaimPtr> left;
+  leave(claim, left);
+}
+
+void WaitingClaims::leave(Claim& claim, std::list<ClaimPtr>& to) noexcept {
   claim.state = Claim::State::ended;
   if (!std::exchange(claim.listed, false)) return;
-  parts_.timers.cancel(claim.timer);
-  waiting_.erase(claim.place);
+  claim.timer.unwant();
+  to.splice(to.end(), waiting_, claim.place);
   --waiting_count_;
   parts_.places.give_back();
   parts_.metrics.on_waiting_claims(-1);
 }
 
-std::vector<WaitingClaims::ClaimPtr> WaitingClaims::end_waiting() {
-  std::vector<ClaimPtr> ended;
-  std::ranges::copy_if(waiting_, std::back_inserter(ended),
-                       [](const ClaimPtr& claim) { return claim->state == Claim::State::waiting; });
-  for (const ClaimPtr& claim : ended) leave(*claim);
+std::list<WaitingClaims::ClaimPtr> WaitingClaims::end_waiting() noexcept {
+  std::list<ClaimPtr> ended;
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    Claim& claim = **at++;
+    if (claim.state == Claim::State::waiting) leave(claim, ended);
+  }
   return ended;
 }
 
 void WaitingClaims::drain() noexcept {
-  std::vector<ClaimPtr> ended;
+  std::list<ClaimPtr> ended;
   {
     const detail::Lock lock(mutex_);
     draining_ = true;
@@ -333,7 +345,7 @@ void WaitingClaims::close() noexcept {
   drain();
   const detail::Lock lock(mutex_);
   closed_ = true;
-  parts_.timers.cancel(wake_timer_);
+  scans_.unwant();
 }
 
 // Waking ------------------------------------------------------------------------------------------
@@ -346,43 +358,33 @@ void WaitingClaims::on_work() noexcept {
   plan_scan();
 }
 
-void WaitingClaims::plan_scan() {
-  if (scanning_ || closed_ || waiting_.empty()) return;
-  const SteadyTime now = parts_.clock.steady();
+SteadyTime WaitingClaims::next_scan(SteadyTime now) noexcept {
   const ClaimCycle::Step step = cycle_.next(now);
-  if (!step.claims()) return wake_at(step.until);
-  scanning_ = true;
-  const auto begin = [self = self()] {
-    self->parts_.calls.submit_own([self]() noexcept { self->scan(); });
-  };
-  if (now >= quiet_until_) return begin();
-  parts_.timers.at(quiet_until_, begin);
+  return step.claims() ? std::max(now, quiet_until_) : step.until;
 }
 
-void WaitingClaims::wake_at(SteadyTime time) {
-  if (closed_ || waiting_.empty()) return;
-  if (wake_timer_.id != 0 && wake_timer_.at <= time) return;
-  parts_.timers.cancel(wake_timer_);
-  wake_timer_ = parts_.timers.at(time, [weak = std::weak_ptr(self())] {
-    const auto self = weak.lock();
-    if (!self) return;
-    const detail::Lock lock(self->mutex_);
-    self->wake_timer_ = {};
-    self->plan_scan();
-  });
+void WaitingClaims::plan_scan() noexcept {
+  if (scanning_ || closed_ || waiting_.empty()) return;
+  const SteadyTime now = parts_.clock.steady();
+  const SteadyTime next = next_scan(now);
+  if (next > now) return scans_.want_at(next);
+  scans_.want();
 }
 
 void WaitingClaims::scan() noexcept {
-  std::vector<ClaimPtr> waiting;
   {
     const detail::Lock lock(mutex_);
-    cycle_.begin(ClaimCycle::Do::ask_due_and_claim, ClaimCycle::Now::of(parts_.clock));
-    waiting.assign(waiting_.begin(), waiting_.end());
+    if (closed_ || waiting_.empty()) return;
+    // It was wanted for a time that has been put off since.
+    const auto now = ClaimCycle::Now::of(parts_.clock);
+    if (next_scan(now.steady) > now.steady) return plan_scan();
+    scanning_ = true;
+    cycle_.begin(ClaimCycle::Do::ask_due_and_claim, now);
   }
   Look look{.paused = parts_.paused.current()};
   bool found = false;
   try {
-    found = look_through(waiting, look);
+    found = look_through(look);
   } catch (...) {
     fail_all(std::current_exception());
   }
@@ -402,7 +404,12 @@ void WaitingClaims::scan() noexcept {
   plan_scan();
 }
 
-bool WaitingClaims::look_through(const std::vector<ClaimPtr>& waiting, Look& look) {
+bool WaitingClaims::look_through(Look& look) {
+  std::vector<ClaimPtr> waiting;
+  {
+    const detail::Lock lock(mutex_);
+    waiting.assign(waiting_.begin(), waiting_.end());
+  }
   bool found = false;
   for (const ClaimPtr& claim : waiting) {
     const auto topics = without_paused(claim->call.request.topics, *look.paused);
@@ -454,7 +461,7 @@ bool WaitingClaims::try_again(const ClaimPtr& claim) {
 }
 
 void WaitingClaims::fail_all(const std::exception_ptr& failure) noexcept {
-  std::vector<ClaimPtr> ended;
+  std::list<ClaimPtr> ended;
   {
     const detail::Lock lock(mutex_);
     ended = end_waiting();

@@ -13,7 +13,7 @@
 
 #include "api/call_pool.hpp"
 #include "api/paused_topics.hpp"
-#include "api/timer_queue.hpp"
+#include "api/timers.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/driver/work_listener.hpp"
@@ -44,18 +44,18 @@ class WaitingPlaces {
 };
 
 /// The claims of one queue: answers them, and lets those wait that find nothing and may. No thread
-/// is held while a claim waits. What wakes them is the queue's word that there is work, the next
-/// due time, and now and then a look for what nobody told. The oldest is served first.
+/// is held while a claim waits. They are tried again when the queue says that there is work, when
+/// the next message is due, and now and then without either. The oldest is served first.
 ///
 /// A claim whose client goes away takes nothing any more, and gives back what it was just taking.
 class WaitingClaims final : public WorkListener {
  public:
   struct Parts {
-    std::weak_ptr<void> holder;  ///< who holds it holds this object, and the queue
+    std::weak_ptr<void> holder;  ///< owns this object and the queue
     QueueStore& queue;
     const PausedTopics& paused;
     CallLane& calls;
-    TimerQueue& timers;
+    Timers& timers;
     WaitingPlaces& places;
     StoreMetrics& metrics;
     Logger& logger;
@@ -65,7 +65,7 @@ class WaitingClaims final : public WorkListener {
   struct Settings {
     std::string_view store;  ///< in log lines
     std::string_view queue;
-    Duration poll = defaults::kPollInterval;  ///< how often to look for what nobody told
+    Duration poll = defaults::kPollInterval;  ///< how often to try without word of work
   };
 
   /// To be closed before what it was given goes.
@@ -121,18 +121,19 @@ class WaitingClaims final : public WorkListener {
   void expire(const ClaimPtr& claim) noexcept;
 
   void scan() noexcept;
-  /// Whether one of them found something.
-  [[nodiscard]] bool look_through(const std::vector<ClaimPtr>& waiting, Look& look);
+  /// Whether one of those that wait found something.
+  [[nodiscard]] bool look_through(Look& look);
   /// False when there was nothing for it.
   [[nodiscard]] bool try_again(const ClaimPtr& claim);
   void fail_all(const std::exception_ptr& failure) noexcept;
 
   void leave(Claim& claim) noexcept ONCEBOX_REQUIRES(mutex_);
-  [[nodiscard]] std::vector<ClaimPtr> end_waiting() ONCEBOX_REQUIRES(mutex_);
-  void note(const Tried& tried) ONCEBOX_REQUIRES(mutex_);
-  /// Does what the cycle says, unless nobody waits: scans now, or later.
-  void plan_scan() ONCEBOX_REQUIRES(mutex_);
-  void wake_at(SteadyTime time) ONCEBOX_REQUIRES(mutex_);
+  void leave(Claim& claim, std::list<ClaimPtr>& to) noexcept ONCEBOX_REQUIRES(mutex_);
+  [[nodiscard]] std::list<ClaimPtr> end_waiting() noexcept ONCEBOX_REQUIRES(mutex_);
+  void note(const Tried& tried) noexcept ONCEBOX_REQUIRES(mutex_);
+  /// When to scan, as the cycle and the pause after an empty scan have it.
+  [[nodiscard]] SteadyTime next_scan(SteadyTime now) noexcept ONCEBOX_REQUIRES(mutex_);
+  void plan_scan() noexcept ONCEBOX_REQUIRES(mutex_);
 
   const Parts parts_;
   const Settings settings_;
@@ -145,12 +146,12 @@ class WaitingClaims final : public WorkListener {
   std::list<ClaimPtr> waiting_ ONCEBOX_GUARDED_BY(mutex_);  ///< the oldest first
   bool draining_ ONCEBOX_GUARDED_BY(mutex_) = false;
   bool closed_ ONCEBOX_GUARDED_BY(mutex_) = false;
-  bool scanning_ ONCEBOX_GUARDED_BY(mutex_) = false;     ///< a scan runs, or is about to
+  bool scanning_ ONCEBOX_GUARDED_BY(mutex_) = false;
   engine::ClaimCycle cycle_ ONCEBOX_GUARDED_BY(mutex_);  ///< a scan is its claim
   /// After scans that found nothing, so that idle ones cost little.
   detail::Backoff pause_ ONCEBOX_GUARDED_BY(mutex_);
   SteadyTime quiet_until_ ONCEBOX_GUARDED_BY(mutex_){};
-  TimerQueue::Timer wake_timer_ ONCEBOX_GUARDED_BY(mutex_){};
+  const engine::StoreCalls::Lane scans_;
 };
 
 }  // namespace oncebox::server

@@ -34,7 +34,7 @@ Response problem_response(wire::Problem problem, const Request& request) {
   return response;
 }
 
-Response failure_response(std::exception_ptr failure, const Request& request) {
+Response failure_response(std::exception_ptr failure, const Request& request) noexcept try {
   try {
     std::rethrow_exception(std::move(failure));
   } catch (const Error& error) {
@@ -48,6 +48,10 @@ Response failure_response(std::exception_ptr failure, const Request& request) {
         wire::problem_of(Error(ErrorCode::internal, "something went wrong; the log says what")),
         "an exception of an unknown type", request);
   }
+} catch (const std::exception&) {
+  Response response;
+  response.status = 500;
+  return response;
 }
 
 }  // namespace oncebox::server

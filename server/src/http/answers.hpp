@@ -16,8 +16,10 @@ namespace oncebox::server {
 [[nodiscard]] Response problem_response(wire::Problem problem, const Request& request);
 
 /// The answer to a request that failed with this exception: the one border between exceptions and
-/// HTTP. What is no `Error` is `internal`, and its text stays out of the answer.
-[[nodiscard]] Response failure_response(std::exception_ptr failure, const Request& request);
+/// HTTP. What is no `Error` is `internal`, and its text stays out of the answer. Without memory for
+/// more it is a 500 without a body.
+[[nodiscard]] Response failure_response(std::exception_ptr failure,
+                                        const Request& request) noexcept;
 
 /// Sends what `make` returns, or the problem that it throws.
 template <class Make>

@@ -7,6 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <exception>
 #include <utility>
 
 #include "http/connection.hpp"
@@ -19,6 +20,16 @@ namespace asio = boost::asio;
 namespace {
 
 thread_local const EventLoop* current_loop = nullptr;
+
+/// False when a callback threw, for lack of memory: the others go on.
+bool runs_to_its_end(asio::io_context& context) noexcept {
+  try {
+    context.run();
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
 
 }  // namespace
 
@@ -42,7 +53,7 @@ bool EventLoop::is_here() const noexcept { return current_loop == this; }
 void EventLoop::start() {
   thread_ = std::jthread([this] {
     current_loop = this;
-    impl_->context.run();
+    while (!runs_to_its_end(impl_->context)) continue;
     current_loop = nullptr;
   });
   post([this] { look_at_deadlines(); });
@@ -100,7 +111,13 @@ void EventLoop::run_posted() {
     tasks.swap(tasks_);
     is_woken_ = false;
   }
-  for (const auto& exchange : answers) exchange->connection().on_answer(*exchange);
+  for (const auto& exchange : answers) {
+    try {
+      exchange->connection().on_answer(*exchange);
+    } catch (const std::exception&) {
+      // No memory to write it: the connection ends with its client, or its deadline.
+    }
+  }
   for (const auto& task : tasks) task();
 }
 

@@ -38,14 +38,14 @@ NoticeSender::NoticeSender(const NoticeOptions& options, RecoveryMetrics& metric
 NoticeSender::~NoticeSender() = default;
 
 void NoticeSender::on_notice(const DeadNotice& notice) noexcept {
-  logger_.log(LogLevel::warning, "messages die",
+  logger_.log(LogLevel::warning, "messages are dead; oncebox dead groups shows them",
               {{"store", notice.store},
                {"queue", notice.queue},
                {"group", notice.group.id.str()},
                {"count", notice.group.count},
                {"threshold", notice.threshold}});
   if (notice.more_groups > 0) {
-    logger_.log(LogLevel::warning, "messages of further groups die",
+    logger_.log(LogLevel::warning, "messages of further groups are dead",
                 {{"store", notice.store}, {"queue", notice.queue}, {"groups", notice.more_groups}});
   }
   if (options_.url.empty()) return;
