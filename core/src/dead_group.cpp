@@ -18,11 +18,6 @@ bool is_fingerprint(std::string_view text) {
          });
 }
 
-std::string_view error_of(const MessageRecord& record) {
-  return record.history.last_error ? std::string_view(*record.history.last_error)
-                                   : std::string_view();
-}
-
 }  // namespace
 
 std::string DeadGroupId::str() const {
@@ -46,11 +41,11 @@ DeadGroupId DeadGroupId::parse(std::string_view text) {
 bool DeadGroupId::contains(const MessageRecord& record) const {
   const bool same_topic = record.message ? topic && *topic == record.message->topic : !topic;
   return record.status == Status::dead && same_topic &&
-         fingerprint == error_fingerprint(error_of(record));
+         fingerprint == error_fingerprint(record);
 }
 
 DeadGroupId dead_group_of(const MessageRecord& record) {
-  DeadGroupId id{.fingerprint = error_fingerprint(error_of(record))};
+  DeadGroupId id{.fingerprint = error_fingerprint(record)};
   if (record.message) id.topic = record.message->topic;
   return id;
 }

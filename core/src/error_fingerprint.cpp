@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cctype>
+#include <utility>
+#include <vector>
 
 #include "oncebox/content_hash.hpp"
 #include "oncebox/dead_group.hpp"
@@ -95,7 +97,8 @@ std::size_t match_quoted(std::string_view text) {
 
 class Normaliser {
  public:
-  explicit Normaliser(std::string_view text) : rest_(text) {}
+  explicit Normaliser(std::string_view text, std::vector<std::string_view> own = {})
+      : rest_(text), own_(std::move(own)) {}
 
   std::string run() {
     while (!rest_.empty()) step();
@@ -106,6 +109,11 @@ class Normaliser {
  private:
   void step() {
     const char c = rest_.front();
+    if (const std::size_t own = follows_word_ ? 0 : match_own(); own > 0) {
+      replace(own, "<id>");
+      follows_word_ = true;
+      return;
+    }
     if (is_blank_or_control(c)) {
       rest_.remove_prefix(run_of(rest_, is_blank_or_control));
       if (!out_.empty()) out_ += ' ';
@@ -123,6 +131,17 @@ class Normaliser {
   void replace(std::size_t length, std::string_view placeholder) {
     out_ += placeholder;
     rest_.remove_prefix(length);
+  }
+
+  /// How long the longest of the message's own texts is that stands here; 0: none does.
+  [[nodiscard]] std::size_t match_own() const {
+    std::size_t longest = 0;
+    for (const std::string_view text : own_) {
+      if (text.size() > longest && rest_.starts_with(text) && ends_at(text.size())) {
+        longest = text.size();
+      }
+    }
+    return longest;
   }
 
   /// Whether what follows so many characters does not belong to them.
@@ -181,19 +200,52 @@ class Normaliser {
   }
 
   std::string_view rest_;
+  const std::vector<std::string_view> own_;
   std::string out_;
   bool follows_word_ = false;
 };
+
+/// What names a message. A text that becomes a single placeholder anyway is left out: an id of 1
+/// must not make "attempt 1" another error than "attempt 2".
+std::vector<std::string_view> names_of(const MessageRecord& record) {
+  std::vector<std::string_view> names;
+  const auto add = [&names](std::string_view name) {
+    const std::string normal = normalise_error(name);
+    const bool is_placeholder = normal.starts_with('<') && normal.find('>') + 1 == normal.size();
+    if (!name.empty() && !is_placeholder) names.push_back(name);
+  };
+  add(record.key.message_id.str());
+  add(record.key.source.str());
+  if (!record.message) return names;
+  if (record.message->partition_key) add(record.message->partition_key->str());
+  for (const std::string_view header : {header_names::kCorrelationId, header_names::kCausationId}) {
+    if (const auto value = record.message->headers.get(header)) add(*value);
+  }
+  return names;
+}
+
+std::string fingerprint_of(const std::string& normalised) {
+  // The version is hashed too, so that fingerprints of two versions are never taken for the same.
+  const std::string digest =
+      sha256("oncebox error " + std::to_string(kErrorFingerprintVersion) + ":" + normalised);
+  return to_hex(std::string_view(digest).substr(0, kFingerprintBytes));
+}
 
 }  // namespace
 
 std::string normalise_error(std::string_view error) { return Normaliser(error).run(); }
 
+std::string normalise_error(const MessageRecord& record) {
+  if (!record.history.last_error) return {};
+  return Normaliser(*record.history.last_error, names_of(record)).run();
+}
+
 std::string error_fingerprint(std::string_view error) {
-  // The version is hashed too, so that fingerprints of two versions are never taken for the same.
-  const std::string digest = sha256("oncebox error " + std::to_string(kErrorFingerprintVersion) +
-                                    ":" + normalise_error(error));
-  return to_hex(std::string_view(digest).substr(0, kFingerprintBytes));
+  return fingerprint_of(normalise_error(error));
+}
+
+std::string error_fingerprint(const MessageRecord& record) {
+  return fingerprint_of(normalise_error(record));
 }
 
 }  // namespace oncebox

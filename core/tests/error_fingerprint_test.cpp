@@ -39,6 +39,19 @@ TEST(ErrorFingerprintTest, WhatDiffersFromOneFailureToTheNextBecomesAPlaceholder
   for (const auto& [text, normal] : texts) EXPECT_EQ(normalise_error(text), normal) << text;
 }
 
+TEST(ErrorFingerprintTest, WhatNamesTheMessageBecomesAPlaceholderToo) {
+  const auto normal = [](const std::string& id, const std::string& error) {
+    MessageRecord record{.key = {"shop", id}, .status = Status::dead};
+    record.history.last_error = error;
+    return normalise_error(record);
+  };
+  EXPECT_EQ(normal("g1", "no customer g1, g1x or xg1 in shop/g1"),
+            "no customer <id>, g1x or xg1 in <id>/<id>");
+  EXPECT_EQ(normal("a-b", "a-b is taken"), "<id> is taken");
+  EXPECT_EQ(normal("1", "attempt 1 of 3"), normal("2", "attempt 1 of 3"));
+  EXPECT_EQ(normal("g1", ""), "");
+}
+
 TEST(ErrorFingerprintTest, NormalisingAgainChangesNothingForTheFingerprint) {
   EXPECT_EQ(error_fingerprint("order 17 not found"), error_fingerprint("order 4711 not found"));
   EXPECT_EQ(error_fingerprint("no  address\n"), error_fingerprint("no address"));

@@ -32,8 +32,7 @@ class Grouping {
         return;
       }
       DeadGroup group{.id = id,
-                      .error = clip_text(normalise_error(record.history.last_error.value_or("")),
-                                         DeadGroup::kMaxErrorBytes),
+                      .error = clip_text(normalise_error(record), DeadGroup::kMaxErrorBytes),
                       .first_at = died_at,
                       .last_at = died_at,
                       .sample = record.key};

@@ -90,9 +90,7 @@ class QueueDeaths {
     if (found == groups_.end()) {
       make_room();
       Known known{.group = {.id = id,
-                            .error = clip_text(
-                                normalise_error(record.history.last_error.value_or(std::string())),
-                                DeadGroup::kMaxErrorBytes),
+                            .error = clip_text(normalise_error(record), DeadGroup::kMaxErrorBytes),
                             .first_at = died_at,
                             .last_at = died_at,
                             .sample = record.key}};

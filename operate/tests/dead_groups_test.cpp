@@ -57,6 +57,20 @@ TEST_P(DeadGroupsTest, WhatWasNeverEnqueuedHasNoTopicAndWhatHasNoErrorHasAGroupT
   EXPECT_EQ(found.groups[0].error, "");
 }
 
+TEST_P(DeadGroupsTest, AnErrorThatNamesItsMessageIsTheSameForAll) {
+  RecordProperty("requirement", "R-30");
+  for (const std::string id : {"g1", "g2", "g3x"}) {
+    Message message = message_of(id, "order");
+    message.partition_key = PartitionKey("customer-" + id);
+    message.headers.set("correlationId", "c:" + id);
+    bury(store_->inbox(), message, "no customer " + id + " of customer-" + id + " (c:" + id + ")");
+  }
+  const DeadGroups found = group_dead(store_->inbox_operator());
+  ASSERT_EQ(found.groups.size(), 1U);
+  EXPECT_EQ(found.groups[0].count, 3U);
+  EXPECT_EQ(found.groups[0].error, "no customer <id> of <id> (<id>)");
+}
+
 TEST_P(DeadGroupsTest, AFilterNarrowsThem) {
   bury_orders(2);
   bury(store_->inbox(), message_of("p", "payment"), "no money");

@@ -293,14 +293,14 @@ class DeadMessages(ProgramTest):
         found = self.json("dead", "groups")
         self.assertEqual((found["messages"], found["complete"]), (6, True))
         by_topic = {group["topic"]: group for group in found["groups"]}
-        # d0 to d3 differ in a digit that is part of a word.
-        self.assertEqual(len(found["groups"]), 6)
-        self.assertEqual(by_topic["order"]["count"], 1)
+        # Their errors name them, which makes no difference.
+        self.assertEqual(len(found["groups"]), 2)
+        self.assertEqual(by_topic["order"]["count"], 2)
         text = self.out("dead", "groups", "--topic", "order")
         self.assertRegex(text, r"GROUP +COUNT +LAST +ERROR\n")
-        self.assertIn("no luck with d5", text)
+        self.assertIn("no luck with <id>", text)
         self.assertNotIn("mail", text)
-        self.assertIn("not listed", self.out("dead", "groups", "--limit", "2"))
+        self.assertIn("not listed", self.out("dead", "groups", "--limit", "1"))
         self.assertIn("the last 3", self.out("dead", "groups", "--messages", "3"))
 
     def test_a_group_is_revived_at_a_rate_or_purged(self):
@@ -308,7 +308,7 @@ class DeadMessages(ProgramTest):
         group = found[0]["group"]
         self.assertEqual(
             self.out("dead", "revive", "--group", group, "--rate", "0.5", "--dry-run"),
-            "would be revived 1; the last is due in 0s\n",
+            "would be revived 2; the last is due in 2s\n",
         )
         self.assertEqual(
             self.json("dead", "revive", "--all", "--rate", "0.01"),
