@@ -33,9 +33,11 @@ ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
                metrics_->inbox(), parts.clock),
       observed_outbox_(store().outbox(), name() + "/outbox", parts.logger, metrics_->outbox(),
                        parts.clock),
-      begins_([this](std::span<const BeginRequest> batch) { return keys().begin(batch); }),
+      begins_([this](std::span<const BeginRequest> batch) { return keys().begin(batch); }, {}, {},
+              parts.clock),
       completions_(
-          [this](std::span<const CompleteRequest> batch) { return keys().complete(batch); }),
+          [this](std::span<const CompleteRequest> batch) { return keys().complete(batch); }, {}, {},
+          parts.clock),
       calls(parts.calls, member_->server()),
       inbox{.store = *this,
             .calls = calls,
