@@ -111,8 +111,9 @@ std::vector<MarkOutcome> ObservedQueueStore::do_mark(std::span<const Mark> marks
   return timed("mark", marks.size(), [&] { return below_.mark(marks); });
 }
 
-std::vector<ClaimedMessage> ObservedQueueStore::do_claim(const ClaimRequest& request) {
-  auto claimed = timed("claim", request.limit, [&] { return below_.claim(request); });
+ClaimResult ObservedQueueStore::do_claim(const ClaimRequest& request) {
+  ClaimResult claimed = timed("claim", request.limit, [&] { return below_.claim(request); });
+  if (claimed.reaped.total() > 0) observe_reap(claimed.reaped);
   observe_claim(claimed, request);
   return claimed;
 }
@@ -167,15 +168,24 @@ std::vector<ExtendOutcome> ObservedQueueStore::do_extend(
 }
 
 ReapResult ObservedQueueStore::do_reap(const ReapRequest& request) {
-  const ReapResult result = timed("reap", request.limit, [&] { return below_.reap(request); });
+  ReapResult result = timed("reap", request.limit, [&] { return below_.reap(request); });
+  observe_reap(result);
+  return result;
+}
+
+void ObservedQueueStore::observe_reap(const ReapResult& result) {
   observer_.on_reap(result);
   const LogLevel level = result.total() > 0 ? LogLevel::info : LogLevel::debug;
-  logger_.log(level, "leases reaped", {{"store", store_name_}, {"released", result.released}});
-  if (result.buried > 0) {
-    logger_.log(LogLevel::warning, "messages expired or delivered too often are dead",
-                {{"store", store_name_}, {"count", result.buried}});
+  logger_.log(level, "leases reaped",
+              {{"store", store_name_}, {"released", result.released}, {"buried", result.buried}});
+  for (const Death& death : result.deaths) {
+    logger_.log(LogLevel::warning, "message is dead",
+                {{"store", store_name_},
+                 {"topic", death.topic},
+                 {"source", death.key.source},
+                 {"message_id", death.key.message_id},
+                 {"reason", death.cause}});
   }
-  return result;
 }
 
 std::optional<TimePoint> ObservedQueueStore::do_next_due(const TopicSelection& topics) {

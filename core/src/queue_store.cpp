@@ -66,7 +66,7 @@ std::vector<MarkOutcome> QueueStore::mark(std::span<const Mark> marks) {
 
 MarkOutcome QueueStore::mark(const Mark& mark) { return this->mark(batch_of_one(mark)).front(); }
 
-std::vector<ClaimedMessage> QueueStore::claim(const ClaimRequest& request) {
+ClaimResult QueueStore::claim(const ClaimRequest& request) {
   require_valid(request);
   return do_claim(request);
 }

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "oncebox/error.hpp"
 
@@ -89,6 +91,20 @@ std::string_view to_string(SettleStatus status) noexcept {
       return "lease_lost";
   }
   return "unknown";
+}
+
+void ReapResult::add(Death death) {
+  if (deaths.size() < kMaxDeaths) deaths.push_back(std::move(death));
+  ++buried;
+}
+
+void ReapResult::add(ReapResult more) {
+  const std::size_t room = kMaxDeaths - deaths.size();
+  const auto end =
+      more.deaths.begin() + static_cast<std::ptrdiff_t>(std::min(room, more.deaths.size()));
+  std::move(more.deaths.begin(), end, std::back_inserter(deaths));
+  released += more.released;
+  buried += more.buried;
 }
 
 std::string_view to_string(SettledDeath death) noexcept {

@@ -124,8 +124,8 @@ TEST_F(ObservedQueueStoreTest, TellsOfSettlementsAndLogsThoseThatWereLost) {
   EXPECT_EQ(observer_.settled[SettleStatus::lease_lost], 1);
 }
 
-TEST_F(ObservedQueueStoreTest, LogsReapsAtInfoAndTheBuriedAtWarning) {
-  RecordProperty("requirement", "IBX-112");
+TEST_F(ObservedQueueStoreTest, LogsReapsAtInfoAndEachOfTheBuriedAtWarning) {
+  RecordProperty("requirement", "IBX-112,R-33");
   queue_.enqueue(message_);
   queue_.enqueue({.key = {"shop", "evt-2"},
                   .topic = "order.created",
@@ -133,11 +133,28 @@ TEST_F(ObservedQueueStoreTest, LogsReapsAtInfoAndTheBuriedAtWarning) {
   (void)queue_.claim({.owner = owner_, .lease = seconds{10}, .limit = 1});
   clock_.advance(seconds{10});
   queue_.reap();
-  EXPECT_TRUE(logged("info leases reaped store=tenant-a released=1"));
+  EXPECT_TRUE(logged("info leases reaped store=tenant-a released=1 buried=1"));
   EXPECT_TRUE(
-      logged("warning messages expired or delivered too often are dead store=tenant-a "
-             "count=1"));
-  EXPECT_EQ(observer_.reaped, (ReapResult{.released = 1, .buried = 1}));
+      logged("warning message is dead store=tenant-a topic=order.created source=shop "
+             "message_id=evt-2 reason=expired"));
+  EXPECT_EQ(observer_.reaped,
+            (ReapResult{.released = 1,
+                        .buried = 1,
+                        .deaths = {{{"shop", "evt-2"}, Topic("order.created"), "expired"}}}));
+}
+
+TEST_F(ObservedQueueStoreTest, TellsOfWhatAClaimBuriesAsOfWhatAReapDoes) {
+  RecordProperty("requirement", "R-33");
+  Message late = message_;
+  late.expires_at = clock_.now() + seconds{1};
+  queue_.enqueue(late);
+  clock_.advance(seconds{1});
+  EXPECT_TRUE(queue_.claim({.owner = owner_}).empty());
+  EXPECT_TRUE(
+      logged("warning message is dead store=tenant-a topic=order.created source=shop "
+             "message_id=evt-1 reason=expired"));
+  EXPECT_EQ(observer_.reaped.buried, 1U);
+  EXPECT_EQ(observer_.reaped.deaths.size(), 1U);
 }
 
 TEST_F(ObservedQueueStoreTest, LogsAFailingCallAtErrorAndLetsItThrough) {

@@ -135,7 +135,8 @@ ClaimLoop::ClaimCycle::Claimed ClaimLoop::claim(const std::optional<ClaimPlan>& 
 
   const ClaimRequest request = request_for(*plan, room);
   const TimePoint lease_until = parts_.clock.now() + settings_.lease;
-  std::vector<ClaimedMessage> claimed = parts_.store.claim(request);
+  ClaimResult claimed = parts_.store.claim(request);
+  parts_.counters.note(claimed.reaped);
 
   ++parts_.counters.claims;
   if (claimed.empty()) {
@@ -146,7 +147,7 @@ ClaimLoop::ClaimCycle::Claimed ClaimLoop::claim(const std::optional<ClaimPlan>& 
   std::size_t bytes = 0;
   for (const ClaimedMessage& message : claimed) bytes += message.message.payload.size();
   const bool full = claimed.size() == request.limit || bytes > request.max_bytes / 2;
-  take_in(std::move(claimed), lease_until);
+  take_in(std::move(claimed.messages), lease_until);
   return full ? ClaimCycle::Claimed::full : ClaimCycle::Claimed::some;
 }
 

@@ -5,6 +5,7 @@
 
 #include "oncebox/dispatch/running_stats.hpp"
 #include "oncebox/histogram.hpp"
+#include "oncebox/queue_types.hpp"
 
 namespace oncebox::dispatcher {
 
@@ -19,6 +20,7 @@ struct Counters {
   Count released = 0;
   Count superseded = 0;
   Count given_up = 0;
+  Count lapsed = 0;
   Count lease_extensions = 0;
   Count leases_lost = 0;
   Count claims = 0;
@@ -27,6 +29,13 @@ struct Counters {
   Histogram claim_batch;
   Histogram settle_batch;
 
+  /// What a claim or a reap cleared away.
+  void note(const ReapResult& reaped) noexcept {
+    if (reaped.total() == 0) return;
+    lapsed += reaped.released;
+    dead += reaped.buried;
+  }
+
   void add_to(RunningStats& stats) const {
     stats.handled += handled;
     stats.retried += retried;
@@ -34,6 +43,7 @@ struct Counters {
     stats.released += released;
     stats.superseded += superseded;
     stats.given_up += given_up;
+    stats.lapsed += lapsed;
     stats.lease_extensions += lease_extensions;
     stats.leases_lost += leases_lost;
     stats.claims += claims;

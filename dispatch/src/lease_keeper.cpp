@@ -67,7 +67,9 @@ void LeaseKeeper::on_lost(const Renewal& renewal, const MessageKey& key) {
 bool LeaseKeeper::reap_step() try {
   if (!reaping_) return false;
   const ReapRequest request{.max_deliveries = settings_.max_deliveries};
-  return parts_.store.reap(request).total() == request.limit;
+  const ReapResult reaped = parts_.store.reap(request);
+  parts_.counters.note(reaped);
+  return reaped.total() == request.limit;
 } catch (const std::exception&) {
   ++parts_.counters.failed_store_calls;
   return false;

@@ -204,7 +204,8 @@ void SetScheduler::claim(StoreLane& lane, const ClaimPlan& plan, Found& found) {
                              .topics = plan.topics,
                              .max_deliveries = *options.max_deliveries};
   const TimePoint lease_until = parts_.clock.now() + options.lease;
-  std::vector<ClaimedMessage> claimed = lane.store().claim(request);
+  ClaimResult claimed = lane.store().claim(request);
+  parts_.counters.note(claimed.reaped);
   ++parts_.counters.claims;
   if (claimed.empty()) {
     ++parts_.counters.empty_claims;
@@ -214,10 +215,11 @@ void SetScheduler::claim(StoreLane& lane, const ClaimPlan& plan, Found& found) {
   found.messages += claimed.size();
   found.claimed = std::max(found.claimed, claimed.size() == limit ? ClaimCycle::Claimed::full
                                                                   : ClaimCycle::Claimed::some);
-  admission_->take_in(lane.table(), lane.origin(), std::move(claimed), lease_until, [this, &lane] {
-    const detail::Lock selecting(selection_mutex_);
-    return selection().place(lane.name(), parts_.ready.served());
-  });
+  admission_->take_in(lane.table(), lane.origin(), std::move(claimed.messages), lease_until,
+                      [this, &lane] {
+                        const detail::Lock selecting(selection_mutex_);
+                        return selection().place(lane.name(), parts_.ready.served());
+                      });
 }
 
 engine::CallEnded SetScheduler::end_claim(StoreLane& lane, const Found& found) {

@@ -61,8 +61,8 @@ class HandingOverQueue final : public ForwardingQueueStore {
     offer.answer(std::move(claimed));
     return outcomes;
   }
-  std::vector<ClaimedMessage> do_claim(const ClaimRequest& request) override {
-    std::vector<ClaimedMessage> claimed = below().claim(request);
+  ClaimResult do_claim(const ClaimRequest& request) override {
+    ClaimResult claimed = below().claim(request);
     claimed_.change([&](int& count) { count += static_cast<int>(claimed.size()); });
     return claimed;
   }

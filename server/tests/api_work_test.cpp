@@ -191,9 +191,26 @@ TEST_P(WorkRoutes, ReapEndsLapsedLeases) {
   (void)claim();
   clock_.advance(defaults::kLease);
   EXPECT_EQ(json_of(call(post("/v1/messages/reap", ""))),
-            json::parse(R"({"released":1,"buried":0})"));
+            json::parse(R"({"released":1,"buried":0,"deaths":[]})"));
   EXPECT_EQ(json_of(call(post("/v1/messages/reap", R"({"limit":5,"maxDeliveries":3})"))),
-            json::parse(R"({"released":0,"buried":0})"));
+            json::parse(R"({"released":0,"buried":0,"deaths":[]})"));
+}
+
+TEST_P(WorkRoutes, AClaimTellsWhatItBuried) {
+  RecordProperty("requirement", "R-33");
+  EXPECT_EQ(claim().as_object().contains("reaped"), false);
+  const std::string expiry = format_rfc3339(clock_.now() + std::chrono::seconds{1});
+  ASSERT_EQ(call(post("/v1/messages", R"({"source":"shop","messageId":"m","topic":"t",)"
+                                      R"("expiresAt":")" +
+                                          expiry + R"("})"))
+                .status,
+            200);
+  clock_.advance(std::chrono::seconds{1});
+  const json::value claimed = claim();
+  EXPECT_TRUE(claimed.at("messages").as_array().empty());
+  EXPECT_EQ(claimed.at("reaped"),
+            json::parse(R"({"released":0,"buried":1,"deaths":[{"source":"shop",)"
+                        R"("messageId":"m","topic":"t","error":"expired"}]})"));
 }
 
 TEST_P(WorkRoutes, NextDueTellsWhenSomethingCanBeClaimed) {

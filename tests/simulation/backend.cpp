@@ -173,8 +173,8 @@ void LinkedStore::Queue::forward(std::string_view name, const std::function<void
   link_.call(backend_.name, name, call);
 }
 
-std::vector<ClaimedMessage> LinkedStore::Queue::do_claim(const ClaimRequest& request) {
-  std::vector<ClaimedMessage> claimed;
+ClaimResult LinkedStore::Queue::do_claim(const ClaimRequest& request) {
+  ClaimResult claimed;
   forward("claim", [&] {
     claimed = below().claim(request);
     ledger_.on_claimed(backend_.name, claimed);

@@ -124,7 +124,7 @@ class LinkedStore final : public ForwardingStore {
 
    private:
     void forward(std::string_view name, const std::function<void()>& call) override;
-    std::vector<ClaimedMessage> do_claim(const ClaimRequest& request) override;
+    ClaimResult do_claim(const ClaimRequest& request) override;
     std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) override;
     std::vector<ExtendOutcome> do_extend(std::span<const LeaseExtension> extensions) override;
     void do_listen(std::weak_ptr<WorkListener> listener) override;

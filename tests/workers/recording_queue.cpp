@@ -24,8 +24,8 @@ Event event_of(EventKind kind, const Delivery& delivery) {
 
 }  // namespace
 
-std::vector<ClaimedMessage> RecordingQueue::do_claim(const ClaimRequest& request) {
-  std::vector<ClaimedMessage> claimed;
+ClaimResult RecordingQueue::do_claim(const ClaimRequest& request) {
+  ClaimResult claimed;
   try {
     claimed = below().claim(request);
   } catch (const Error& error) {

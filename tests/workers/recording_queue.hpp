@@ -18,7 +18,7 @@ class RecordingQueue final : public ForwardingQueueStore {
       : ForwardingQueueStore(below), ledger_(ledger) {}
 
  private:
-  std::vector<ClaimedMessage> do_claim(const ClaimRequest& request) override;
+  ClaimResult do_claim(const ClaimRequest& request) override;
   std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) override;
   std::vector<ExtendOutcome> do_extend(std::span<const LeaseExtension> extensions) override;
   void do_offer(const std::shared_ptr<ClaimOffer>& offer) override;

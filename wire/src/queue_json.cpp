@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 1> kKeysField = {"keys"};
 constexpr std::array<std::string_view, 7> kClaimFields = {
     "owner", "leaseSeconds", "limit", "maxBytes", "topics", "maxDeliveries", "waitSeconds",
 };
-constexpr std::array<std::string_view, 2> kClaimedFields = {"owner", "messages"};
+constexpr std::array<std::string_view, 3> kClaimedFields = {"owner", "messages", "reaped"};
 constexpr auto kClaimedMessageFields =
     joined(kMessageFields, kHistoryFields,
            std::array<std::string_view, 3>{"delivery", "lockedUntil", "eligibleAt"});
@@ -33,7 +33,8 @@ constexpr auto kExtensionFields =
     joined(kKeyFields, kDeliveryFields, std::array<std::string_view, 1>{"leaseSeconds"});
 constexpr std::array<std::string_view, 1> kExtendedField = {"lockedUntil"};
 constexpr std::array<std::string_view, 2> kReapFields = {"limit", "maxDeliveries"};
-constexpr std::array<std::string_view, 2> kReapedFields = {"released", "buried"};
+constexpr std::array<std::string_view, 3> kReapedFields = {"released", "buried", "deaths"};
+constexpr std::array<std::string_view, 4> kDeathFields = {"source", "messageId", "topic", "error"};
 constexpr std::array<std::string_view, 1> kTopicsField = {"topics"};
 constexpr std::array<std::string_view, 1> kDueField = {"dueAt"};
 
@@ -147,6 +148,30 @@ ClaimedMessage read_claimed_message(const JsonValue& value, const OwnerToken& ow
           .delivery = DeliveryNumber{fields.require_as<std::uint64_t>("delivery")},
           .locked_until = fields.require_as<TimePoint>("lockedUntil"),
           .eligible_at = fields.require_as<TimePoint>("eligibleAt")};
+}
+
+void write_reaped(JsonWriter& writer, const ReapResult& result) {
+  writer.begin_object()
+      .field("released", result.released)
+      .field("buried", result.buried)
+      .key("deaths")
+      .begin_array();
+  for (const Death& death : result.deaths) {
+    writer.begin_object();
+    write_key(writer, death.key);
+    writer.field("topic", death.topic).field("error", death.cause).end_object();
+  }
+  writer.end_array().end_object();
+}
+
+ReapResult read_reaped(const ObjectReader& fields) {
+  return {.released = fields.require_as<std::size_t>("released"),
+          .buried = fields.require_as<std::size_t>("buried"),
+          .deaths = read_array<Death>(fields.require("deaths"), [](const JsonValue& value) {
+            const ObjectReader death(value, kDeathFields, Direction::answer);
+            return Death{read_key(death), death.require_as<Topic>("topic"),
+                         death.require_as<std::string>("error")};
+          })};
 }
 
 TopicSelection read_topics_of(const ObjectReader& fields) {
@@ -307,11 +332,11 @@ std::string write_claim(const ClaimCall& call) {
   return std::move(writer.end_object()).take();
 }
 
-std::string write_claimed(const OwnerToken& owner, std::span<const ClaimedMessage> messages) {
+std::string write_claimed(const OwnerToken& owner, const ClaimResult& result) {
   constexpr std::size_t kMessageBytes = 512;
-  JsonWriter writer(kMessageBytes * (messages.size() + 1));
+  JsonWriter writer(kMessageBytes * (result.size() + 1));
   writer.begin_object().field("owner", owner).key("messages").begin_array();
-  for (const ClaimedMessage& claimed : messages) {
+  for (const ClaimedMessage& claimed : result) {
     writer.begin_object();
     write_message_fields(writer, claimed.message);
     write_history(writer, claimed.history);
@@ -320,15 +345,22 @@ std::string write_claimed(const OwnerToken& owner, std::span<const ClaimedMessag
         .field("eligibleAt", claimed.eligible_at)
         .end_object();
   }
-  return std::move(writer.end_array().end_object()).take();
+  writer.end_array();
+  if (result.reaped.total() > 0) write_reaped(writer.key("reaped"), result.reaped);
+  return std::move(writer.end_object()).take();
 }
 
-std::vector<ClaimedMessage> read_claimed(std::string_view json) {
+ClaimResult read_claimed(std::string_view json) {
   return read_object(json, kClaimedFields, Direction::answer, [](const ObjectReader& fields) {
     const OwnerToken owner = fields.require_as<OwnerToken>("owner");
-    return read_array<ClaimedMessage>(fields.require("messages"), [&owner](const JsonValue& value) {
-      return read_claimed_message(value, owner);
-    });
+    ClaimResult result;
+    result.messages = read_array<ClaimedMessage>(
+        fields.require("messages"),
+        [&owner](const JsonValue& value) { return read_claimed_message(value, owner); });
+    if (const auto reaped = fields.find("reaped")) {
+      result.reaped = read_reaped(ObjectReader(*reaped, kReapedFields, Direction::answer));
+    }
+    return result;
   });
 }
 
@@ -424,18 +456,13 @@ std::string write_reap(const ReapRequest& request) {
 
 std::string write_reaped(const ReapResult& result) {
   JsonWriter writer;
-  writer.begin_object()
-      .field("released", result.released)
-      .field("buried", result.buried)
-      .end_object();
+  write_reaped(writer, result);
   return std::move(writer).take();
 }
 
 ReapResult read_reaped(std::string_view json) {
-  return read_object(json, kReapedFields, Direction::answer, [](const ObjectReader& fields) {
-    return ReapResult{.released = fields.require_as<std::size_t>("released"),
-                      .buried = fields.require_as<std::size_t>("buried")};
-  });
+  return read_object(json, kReapedFields, Direction::answer,
+                     [](const ObjectReader& fields) { return read_reaped(fields); });
 }
 
 TopicSelection read_topics(std::string_view json) {

@@ -1,6 +1,7 @@
 // The bodies of the work queue's calls: each as an example, written and read.
 #include "oncebox/wire/queue_json.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "expect_error.hpp"
@@ -170,8 +171,8 @@ TEST(ClaimJson, ClaimedMessagesShareTheirOwner) {
       R"("lapses":0,"duplicates":0,"contentVersion":1,"firstSeen":"2026-01-31T12:00:00.000Z",)"
       R"("lastSeen":"2026-01-31T12:00:00.000Z","delivery":7,)"
       R"("lockedUntil":"2026-01-31T12:00:30.000Z","eligibleAt":"2026-01-31T12:00:00.000Z"}]})";
-  EXPECT_EQ(write_claimed(kOwner, claimed), json);
-  EXPECT_EQ(read_claimed(json), claimed);
+  EXPECT_EQ(write_claimed(kOwner, {claimed}), json);
+  EXPECT_EQ(read_claimed(json).messages, claimed);
   EXPECT_TRUE(read_claimed(write_claimed(kOwner, {})).empty());
 }
 
@@ -249,9 +250,12 @@ TEST(ReapJson, IsWrittenAndRead) {
   EXPECT_EQ(request.max_deliveries, 3);
   EXPECT_EQ(read_reap("{}").limit, ReapRequest{}.limit);
 
-  const ReapResult result{.released = 1, .buried = 2};
-  EXPECT_EQ(write_reaped(result), R"({"released":1,"buried":2})");
-  EXPECT_EQ(read_reaped(write_reaped(result)), result);
+  const ReapResult result{
+      .released = 1, .buried = 2, .deaths = {{kA, Topic("t"), "expired"}, {kB, Topic("u"), "x"}}};
+  const std::string written = write_reaped(result);
+  EXPECT_THAT(written, testing::StartsWith(R"({"released":1,"buried":2,"deaths":[{"source":)"));
+  EXPECT_EQ(read_reaped(written), result);
+  EXPECT_EQ(read_claimed(write_claimed(kOwner, {.reaped = result})).reaped, result);
 }
 
 TEST(NextDueJson, IsWrittenAndRead) {

@@ -162,7 +162,7 @@ TEST(RoundTrip, OfAnyClaimedMessages) {
                          .locked_until = *times(),
                          .eligible_at = *times()});
     }
-    RC_ASSERT(read_claimed(write_claimed(owner, claimed)) == claimed);
+    RC_ASSERT(read_claimed(write_claimed(owner, {claimed})).messages == claimed);
   });
 }
 

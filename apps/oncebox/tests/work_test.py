@@ -95,6 +95,12 @@ class Work(ProgramTest):
         self.assertEqual(records[75]["lastError"], "said 75")
         self.assertEqual((records[75]["status"], records[75]["attempt"]), ("Processing", 1))
 
+    def test_what_a_claim_buries_is_counted(self):
+        self.run_program(*("send --id late --topic t -d x --expires 2020-01-01T00:00:00Z".split()))
+        self.assertEqual(
+            self.drain("/bin/true"), {"done": 0, "retried": 0, "dead": 1, "released": 0}
+        )
+
     def test_a_message_that_fails_too_often_is_dead(self):
         self.send("1")
         script = self.script("fail", "exit 3")

@@ -48,7 +48,7 @@ class Observer {
   /// A dispatcher's lease of a message that it holds was lost: somebody else may have it.
   virtual void on_lease_lost(const MessageKey& /*key*/) noexcept {}
 
-  /// Leases were reaped.
+  /// Leases were reaped and messages buried, by a reap or by a claim.
   virtual void on_reap(const ReapResult& /*result*/) noexcept {}
 
   /// A call of the store took this long, and failed or not. `call` is the name of the method.

@@ -72,8 +72,8 @@ class QueueStore {
   /// key is leased.
   ///
   /// The answer is as if `reap` had run just before: lapsed leases are taken over, and messages
-  /// that expired or were delivered too often go dead instead.
-  [[nodiscard]] std::vector<ClaimedMessage> claim(const ClaimRequest& request);
+  /// that expired or were delivered too often go dead instead. It tells of both.
+  [[nodiscard]] ClaimResult claim(const ClaimRequest& request);
 
   /// Ends deliveries, each by its own verdict. A lapsed lease can still be settled until somebody
   /// reaps it or claims the message again. Losing a lease is an outcome, never an exception.
@@ -126,7 +126,7 @@ class QueueStore {
                                                  const EnqueueOptions& options) = 0;
   virtual std::vector<ObserveOutcome> do_observe(std::span<const Observation> observations) = 0;
   virtual std::vector<MarkOutcome> do_mark(std::span<const Mark> marks) = 0;
-  virtual std::vector<ClaimedMessage> do_claim(const ClaimRequest& request) = 0;
+  virtual ClaimResult do_claim(const ClaimRequest& request) = 0;
   virtual std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) = 0;
   virtual std::vector<ExtendOutcome> do_extend(std::span<const LeaseExtension> extensions) = 0;
   virtual ReapResult do_reap(const ReapRequest& request) = 0;

@@ -4,7 +4,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "oncebox/clock.hpp"
 #include "oncebox/defaults.hpp"
@@ -112,6 +114,36 @@ enum class MarkOutcome {
 
 [[nodiscard]] std::string_view to_string(MarkOutcome outcome) noexcept;
 
+// Reap ------------------------------------------------------------------------------------------
+
+struct ReapRequest {
+  std::size_t limit = 1'000;
+  int max_deliveries = defaults::kMaxDeliveries;
+};
+
+/// A message that went dead without a verdict: it expired, or was delivered too often.
+struct Death {
+  MessageKey key;
+  Topic topic;
+  std::string cause;  ///< its last error now
+
+  friend bool operator==(const Death&, const Death&) = default;
+};
+
+struct ReapResult {
+  static constexpr std::size_t kMaxDeaths = 1'000;
+
+  std::size_t released = 0;        ///< lapsed leases ended: the messages can be claimed again
+  std::size_t buried = 0;          ///< messages that went dead
+  std::vector<Death> deaths = {};  ///< theirs; of very many the first `kMaxDeaths`
+
+  [[nodiscard]] std::size_t total() const noexcept { return released + buried; }
+  void add(Death death);
+  void add(ReapResult more);
+
+  friend bool operator==(const ReapResult&, const ReapResult&) = default;
+};
+
 // Claim and settle ------------------------------------------------------------------------------
 
 struct ClaimRequest {
@@ -126,6 +158,26 @@ struct ClaimRequest {
   /// . Deliveries that were released do not count. Where topics differ in their attempts,
   /// take twice the largest number.
   int max_deliveries = defaults::kMaxDeliveries;
+};
+
+/// The messages that were handed out, as which it can be used; and what the claim had to clear away
+/// first, as `reap` answers it.
+struct ClaimResult {
+  std::vector<ClaimedMessage> messages = {};
+  ReapResult reaped = {};
+
+  [[nodiscard]] bool empty() const noexcept { return messages.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return messages.size(); }
+  [[nodiscard]] auto begin() noexcept { return messages.begin(); }
+  [[nodiscard]] auto end() noexcept { return messages.end(); }
+  [[nodiscard]] auto begin() const noexcept { return messages.begin(); }
+  [[nodiscard]] auto end() const noexcept { return messages.end(); }
+  [[nodiscard]] const ClaimedMessage& operator[](std::size_t i) const { return messages[i]; }
+  [[nodiscard]] const ClaimedMessage& at(std::size_t i) const { return messages.at(i); }
+  [[nodiscard]] const ClaimedMessage& front() const { return messages.front(); }
+  [[nodiscard]] const ClaimedMessage& back() const { return messages.back(); }
+  // NOLINTNEXTLINE(google-explicit-constructor): it is its messages, for those who want no more.
+  operator std::vector<ClaimedMessage>() && noexcept { return std::move(messages); }
 };
 
 /// Names one delivery to settle or extend. Without a number any delivery to this owner is meant.
@@ -209,21 +261,6 @@ struct ExtendOutcome {
   std::optional<TimePoint> locked_until = {};
 
   friend bool operator==(const ExtendOutcome&, const ExtendOutcome&) = default;
-};
-
-// Reap ------------------------------------------------------------------------------------------
-
-struct ReapRequest {
-  std::size_t limit = 1'000;
-  int max_deliveries = defaults::kMaxDeliveries;
-};
-
-struct ReapResult {
-  std::size_t released = 0;  ///< lapsed leases ended: the messages can be claimed again
-  std::size_t buried = 0;    ///< messages that went dead: expired, or delivered too often
-
-  [[nodiscard]] std::size_t total() const noexcept { return released + buried; }
-  friend bool operator==(const ReapResult&, const ReapResult&) = default;
 };
 
 }  // namespace oncebox

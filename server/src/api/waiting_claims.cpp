@@ -51,6 +51,7 @@ struct WaitingClaims::Claim {
   ExchangePtr exchange;
   wire::ClaimCall call;
   SteadyTime deadline;
+  ReapResult reaped = {};  ///< while it was tried
   State state = State::trying;
   bool gone = false;     ///< its client went away
   bool expired = false;  ///< its time passed while a thread was claiming for it
@@ -146,7 +147,7 @@ void WaitingClaims::try_first(const ClaimPtr& claim) {
   park(claim, tried);
 }
 
-std::vector<ClaimedMessage> WaitingClaims::take(const Claim& claim) {
+std::vector<ClaimedMessage> WaitingClaims::take(Claim& claim) {
   const PausedTopics::Snapshot paused = parts_.paused.current();
   ClaimRequest request = claim.call.request;
   if (!paused->empty()) {
@@ -154,9 +155,10 @@ std::vector<ClaimedMessage> WaitingClaims::take(const Claim& claim) {
     if (!topics) return {};
     request.topics = std::move(*topics);
   }
-  std::vector<ClaimedMessage> messages = parts_.queue.claim(request);
-  release_paused(messages, paused);
-  return messages;
+  ClaimResult claimed = parts_.queue.claim(request);
+  claim.reaped.add(std::move(claimed.reaped));
+  release_paused(claimed.messages, paused);
+  return std::move(claimed.messages);
 }
 
 void WaitingClaims::release_paused(std::vector<ClaimedMessage>& messages,
@@ -174,16 +176,18 @@ void WaitingClaims::release_paused(std::vector<ClaimedMessage>& messages,
 }
 
 void WaitingClaims::deliver(const ClaimPtr& claim, std::vector<ClaimedMessage> messages) {
+  const ClaimResult claimed{std::move(messages), std::move(claim->reaped)};
   Response response;
   try {
-    response = json_response(wire::write_claimed(claim->call.request.owner, messages));
-    response.undelivered = [weak = std::weak_ptr(self()), settlements = releases_of(messages)] {
+    response = json_response(wire::write_claimed(claim->call.request.owner, claimed));
+    response.undelivered = [weak = std::weak_ptr(self()),
+                            settlements = releases_of(claimed.messages)] {
       const auto self = weak.lock();
       if (!self) return;
       self->parts_.calls.submit_own([self, settlements]() noexcept { self->release(settlements); });
     };
   } catch (...) {
-    release(messages);
+    release(claimed.messages);
     throw;
   }
   bool gone = false;
@@ -193,7 +197,7 @@ void WaitingClaims::deliver(const ClaimPtr& claim, std::vector<ClaimedMessage> m
     leave(*claim);
   }
   if (gone) {
-    release(messages);
+    release(claimed.messages);
     return send_empty(*claim);
   }
   claim->exchange->send(std::move(response));
@@ -228,8 +232,9 @@ void WaitingClaims::end_empty(Claim& claim) noexcept {
 }
 
 void WaitingClaims::send_empty(const Claim& claim) noexcept {
-  answer(*claim.exchange,
-         [&] { return json_response(wire::write_claimed(claim.call.request.owner, {})); });
+  answer(*claim.exchange, [&] {
+    return json_response(wire::write_claimed(claim.call.request.owner, {.reaped = claim.reaped}));
+  });
 }
 
 void WaitingClaims::fail(const ClaimPtr& claim, const std::exception_ptr& failure) noexcept {

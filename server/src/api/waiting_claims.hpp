@@ -106,7 +106,7 @@ class WaitingClaims final : public WorkListener {
   void listen();
   void note_max_deliveries(int asked) noexcept;
   void try_first(const ClaimPtr& claim);
-  [[nodiscard]] std::vector<ClaimedMessage> take(const Claim& claim);
+  [[nodiscard]] std::vector<ClaimedMessage> take(Claim& claim);
   void deliver(const ClaimPtr& claim, std::vector<ClaimedMessage> messages);
   void release(const std::vector<ClaimedMessage>& messages) noexcept;
   void release(const std::vector<Settlement>& settlements) noexcept;

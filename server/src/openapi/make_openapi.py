@@ -317,7 +317,7 @@ def message_calls():
         "/v1/messages/reap", "reapLeases", "Messages", "consume", "End lapsed leases",
         "The server does it by itself now and then; a claim takes lapsed messages anyway.",
     ).takes("Reap", {"limit": 1000}, required=False).answers(
-        "Reaped", {"released": 2, "buried": 0})
+        "Reaped", {"released": 2, "buried": 0, "deaths": []})
     yield post(
         "/v1/messages/next-due", "nextDue", "Messages", "consume",
         "Tell when the next message can be claimed",

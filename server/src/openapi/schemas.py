@@ -262,7 +262,8 @@ QUEUE_SCHEMAS = {
         lockedUntil=time("Yours until then."),
         eligibleAt=time("Since when it could be claimed.")),
     "Claimed": answer(
-        ["owner", "messages"], owner=uuid(), messages=array(ref("ClaimedMessage"))),
+        ["owner", "messages"], owner=uuid(), messages=array(ref("ClaimedMessage")),
+        reaped=ref("Reaped")),
     "Settlements": items(
         request(
             ["source", "messageId", "verdict"], **DELIVERY,
@@ -311,9 +312,13 @@ QUEUE_SCHEMAS = {
         [], limit=integer("At most so many leases.", minimum=1, default=1000),
         maxDeliveries=integer("As in a claim.", minimum=1)),
     "Reaped": answer(
-        ["released", "buried"],
+        ["released", "buried", "deaths"],
         released=count("Leases that ended: the messages can be claimed again."),
-        buried=count("Messages that went dead.")),
+        buried=count("Messages that went dead: they expired, or were delivered too often."),
+        deaths=array(ref("Death"), description="Theirs; of very many the first thousand.")),
+    "Death": answer(
+        ["source", "messageId", "topic", "error"], **KEY, topic=text("Its topic."),
+        error=text("Why it is dead.")),
     "Topics": request([], topics=ref("TopicSelection")),
     "NextDue": answer(
         ["dueAt"], dueAt={"type": ["string", "null"], "format": "date-time",

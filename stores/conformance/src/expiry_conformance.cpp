@@ -1,5 +1,7 @@
 // Messages that come too late to be of use: R-28.
 
+#include <set>
+
 #include "oncebox/conformance/fixture.hpp"
 
 namespace oncebox::conformance {
@@ -44,11 +46,28 @@ TEST_P(ExpiryConformance, ReapBuriesTheExpiredAndCountsThem) {
   enqueue(message("b", {.due_at = now() + 1h, .expires_at = now() + 1s}));
   enqueue(message("c"));
   advance(1s);
-  EXPECT_EQ(queue().reap(), (ReapResult{.released = 0, .buried = 2}));
+  EXPECT_EQ(queue().reap(), buried({"a", "b"}, "expired"));
   EXPECT_EQ(queue().reap(), ReapResult{});
   EXPECT_EQ(record("a").history.last_error, "expired");
   EXPECT_EQ(record("b").status, Status::dead) << "it would have come due too late";
   EXPECT_EQ(record("c").status, Status::processing);
+}
+
+TEST_P(ExpiryConformance, ClaimTellsWhatItBuriedAndWhichLeasesItEnded) {
+  proves("R-28", "R-33");
+  enqueue(message("a", {.expires_at = now() + 1s}));
+  enqueue(message("b"));
+  (void)queue().claim({.owner = alice, .limit = 2});
+  enqueue(message("c", {.topic = "other", .expires_at = now() + 1s}));
+  advance(defaults::kLease);
+  const ClaimResult claimed = queue().claim({.owner = alice});
+  EXPECT_EQ(ids_of(claimed.messages), (std::vector<std::string>{"b"}));
+  EXPECT_EQ(claimed.reaped.released, 1U) << "the lease of b";
+  EXPECT_EQ(claimed.reaped.buried, 2U);
+  std::set<Topic> topics;
+  for (const Death& death : claimed.reaped.deaths) topics.insert(death.topic);
+  EXPECT_EQ(topics, (std::set<Topic>{record("a").message->topic, Topic("other")}));
+  EXPECT_EQ(queue().claim({.owner = alice}).reaped, ReapResult{}) << "each is told once";
 }
 
 TEST_P(ExpiryConformance, MessageThatComesExpiredIsNeverHandedOut) {
@@ -110,7 +129,7 @@ TEST_P(ExpiryConformance, LapsedAndExpiredCountsAsBuriedOnce) {
   enqueue(message("a", {.expires_at = now() + 10s}));
   claim_one();
   advance(defaults::kLease);
-  EXPECT_EQ(queue().reap(), (ReapResult{.released = 0, .buried = 1}));
+  EXPECT_EQ(queue().reap(), buried({"a"}, "expired"));
 }
 
 TEST_P(ExpiryConformance, LaterEnqueueMovesTheExpiry) {

@@ -54,6 +54,12 @@ std::vector<std::string> ids_of(const std::vector<ClaimedMessage>& claimed) {
   return ids;
 }
 
+ReapResult buried(const std::vector<std::string>& ids, const std::string& cause) {
+  ReapResult result;
+  for (const std::string& id : ids) result.add({key(id), Topic(MessageParts{}.topic), cause});
+  return result;
+}
+
 std::vector<std::string> ids_of(const std::vector<MessageRecord>& records) {
   std::vector<std::string> ids;
   ids.reserve(records.size());

@@ -480,11 +480,11 @@ ReapResult NaiveQueue::reap(int max_deliveries, TimePoint now) {
       const int lapses = row.record.history.lapses;
       finish(row.record, Status::dead, now);
       note_error(row.record, "lease expired " + std::to_string(lapses) + " times");
-      ++result.buried;
+      result.add({row.record.key, row.record.message->topic, *row.record.history.last_error});
     } else if (row.expired_at(now)) {
       finish(row.record, Status::dead, now);
       note_error(row.record, "expired");
-      ++result.buried;
+      result.add({row.record.key, row.record.message->topic, "expired"});
     } else if (lapsed) {
       ++result.released;
     }

@@ -206,8 +206,13 @@ void PrintTo(const KeyExtendOutcome& outcome, std::ostream* out) {
   *out << "{until " << shown_time(outcome.lease_until) << '}';
 }
 
+void PrintTo(const Death& death, std::ostream* out) {
+  *out << '{' << death.key << ' ' << death.topic << ": " << death.cause << '}';
+}
+
 void PrintTo(const ReapResult& result, std::ostream* out) {
-  *out << "{released " << result.released << ", buried " << result.buried << '}';
+  *out << "{released " << result.released << ", buried " << result.buried << ", deaths "
+       << testing::PrintToString(result.deaths) << '}';
 }
 
 void PrintTo(const CleanupResult& result, std::ostream* out) {

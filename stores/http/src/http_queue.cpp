@@ -71,7 +71,7 @@ std::vector<MarkOutcome> HttpQueue::do_mark(std::span<const Mark> marks) {
   return client_.call_batch(call, marks.size(), wire::read_marked);
 }
 
-std::vector<ClaimedMessage> HttpQueue::do_claim(const ClaimRequest& request) {
+ClaimResult HttpQueue::do_claim(const ClaimRequest& request) {
   const ApiCall call = post("/claim", wire::write_claim({.request = request}), Effect::changes);
   return client_.call(call, wire::read_claimed);
 }

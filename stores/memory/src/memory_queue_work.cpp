@@ -109,12 +109,15 @@ class MemoryQueue::ReapBatch {
     ReapResult result;
     Row* row = nullptr;
     while (result.total() < limit && (row = index_.first_lapsed(now_)) != nullptr) {
-      const bool buried = end_lapsed_lease(*row, max_deliveries);
-      ++(buried ? result.buried : result.released);
+      if (std::optional<std::string> cause = cause_of_death(row->state, max_deliveries, now_)) {
+        bury(*row, std::move(*cause), result);
+      } else {
+        change(*row, [](RowState& state) { lapse(state); });
+        ++result.released;
+      }
     }
     while (result.total() < limit && (row = index_.first_expired(now_)) != nullptr) {
-      bury(*row, "expired");
-      ++result.buried;
+      bury(*row, "expired", result);
     }
     return result;
   }
@@ -126,18 +129,8 @@ class MemoryQueue::ReapBatch {
     Partition* partition;  // pinned: the row may have been the last one in it
   };
 
-  // Answers whether the message went dead.
-  bool end_lapsed_lease(Row& row, int max_deliveries) {
-    std::optional<std::string> cause = cause_of_death(row.state, max_deliveries, now_);
-    if (!cause) {
-      change(row, [](RowState& state) { lapse(state); });
-      return false;
-    }
-    bury(row, std::move(*cause));
-    return true;
-  }
-
-  void bury(Row& row, std::string cause) {
+  void bury(Row& row, std::string cause, ReapResult& result) {
+    result.add({row.key, row.content->topic, cause});
     change(row, [&](RowState& state) { oncebox::bury(state, std::move(cause), now_); });
   }
 
@@ -159,22 +152,25 @@ class MemoryQueue::ReapBatch {
   std::vector<UndoStep> undo_;
 };
 
-std::vector<ClaimedMessage> MemoryQueue::do_claim(const ClaimRequest& request) {
+ClaimResult MemoryQueue::do_claim(const ClaimRequest& request) {
   // A large backlog is reaped in steps that let others in between; what is left belongs to the
   // claim.
   constexpr std::size_t kReapStep = 1'000;
+  ReapResult reaped_before;
   for (;;) {
     const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
     ReapBatch reaped(rows_.index, now);
-    const ReapResult result = reaped.reap(kReapStep, request.max_deliveries);
-    if (result.total() == kReapStep) {
+    ReapResult result = reaped.reap(kReapStep, request.max_deliveries);
+    const bool is_backlog = result.total() == kReapStep;
+    reaped_before.add(std::move(result));
+    if (is_backlog) {
       reaped.commit();
       continue;
     }
     std::vector<ClaimedMessage> claimed = claim_ready(request, now);
     reaped.commit();
-    return claimed;
+    return {std::move(claimed), std::move(reaped_before)};
   }
 }
 

@@ -61,7 +61,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
                                          const EnqueueOptions& options) override;
   std::vector<ObserveOutcome> do_observe(std::span<const Observation> observations) override;
   std::vector<MarkOutcome> do_mark(std::span<const Mark> marks) override;
-  std::vector<ClaimedMessage> do_claim(const ClaimRequest& request) override;
+  ClaimResult do_claim(const ClaimRequest& request) override;
   std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) override;
   std::vector<ExtendOutcome> do_extend(std::span<const LeaseExtension> extensions) override;
   ReapResult do_reap(const ReapRequest& request) override;
@@ -126,6 +126,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
     std::optional<IdRange> missed;        ///< the first that another call is claiming from
     std::vector<StoredMessage> messages;  ///< in order
     std::vector<HeldRun> runs;            ///< in which some of them stand
+    ReapResult reaped = {};
   };
   /// Where and how much of the queue a claim looks at.
   struct ClaimWindow {

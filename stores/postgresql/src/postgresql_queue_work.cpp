@@ -152,20 +152,27 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_after_reaping(
     const ClaimRequest& request, const ClaimFloors::Floors& floors) {
   constexpr std::size_t kReapStep = 1'000;
   Overdue overdue = find_overdue(kReapStep, floors.lapsed);
-  while (overdue.ids.size() == kReapStep &&
-         reap_each(overdue, request.max_deliveries).total() > 0) {
+  ReapResult backlog;
+  while (overdue.ids.size() == kReapStep) {
+    ReapResult reaped = reap_each(overdue, request.max_deliveries);
+    if (reaped.total() == 0) break;
+    backlog.add(std::move(reaped));
     overdue = find_overdue(kReapStep, floors.lapsed);
   }
   // The rows that are left are locked by another transaction, for which a claim does not wait.
   ClaimFloors::Floors without_check = floors;
   without_check.lapsed = kMaxTime;
-  return in_rows(overdue.partitions, [&](RowBatch& rows, Transaction&) {
-    const ReapResult reaped = reap_in(rows, overdue, request.max_deliveries);
+  ReapResult reaped;
+  ClaimAnswer answer = in_rows(overdue.partitions, [&](RowBatch& rows, Transaction&) {
+    reaped = reap_in(rows, overdue, request.max_deliveries);
     Parameters parameters;
     const Command claim = claim_command(request, {request.limit, request.limit, request.max_bytes},
                                         without_check, parameters);
     return read_claim(commit(rows, reaped.total() > 0, {&claim, 1}).front());
   });
+  answer.reaped = std::move(backlog);
+  answer.reaped.add(std::move(reaped));
+  return answer;
 }
 
 PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_from_floors(const ClaimRequest& request) {
@@ -229,9 +236,9 @@ void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimFloors::Floor
   std::sort(answer.messages.begin(), answer.messages.end(), comes_first);
 }
 
-std::vector<ClaimedMessage> PostgresqlQueue::do_claim(const ClaimRequest& request) {
+ClaimResult PostgresqlQueue::do_claim(const ClaimRequest& request) {
   ClaimAnswer answer = claim_from_floors(request);
-  return hand_out(answer.messages, answer.runs);
+  return {hand_out(answer.messages, answer.runs), std::move(answer.reaped)};
 }
 
 std::vector<ClaimedMessage> PostgresqlQueue::hand_out(std::span<StoredMessage> messages,
@@ -350,8 +357,8 @@ ReapResult PostgresqlQueue::reap_in(RowBatch& rows, const Overdue& overdue, int 
     if (state.lease && state.lease->live_at(now)) continue;
     if (!state.lease && !state.expired_at(now)) continue;
     if (std::optional<std::string> cause = cause_of_death(state, max_deliveries, now)) {
+      result.add({row->key, row->content->topic, *cause});
       bury(state, std::move(*cause), now);
-      ++result.buried;
     } else {
       lapse(state);
       ++result.released;
@@ -364,7 +371,7 @@ ReapResult PostgresqlQueue::reap_in(RowBatch& rows, const Overdue& overdue, int 
 ReapResult PostgresqlQueue::reap_each(const Overdue& overdue, int max_deliveries) {
   if (overdue.ids.empty()) return {};
   return in_rows(overdue.partitions, [&](RowBatch& rows, Transaction&) {
-    const ReapResult result = reap_in(rows, overdue, max_deliveries);
+    ReapResult result = reap_in(rows, overdue, max_deliveries);
     commit(rows, result.total() > 0);
     return result;
   });
@@ -372,8 +379,7 @@ ReapResult PostgresqlQueue::reap_each(const Overdue& overdue, int max_deliveries
 
 ReapResult PostgresqlQueue::do_reap(const ReapRequest& request) {
   run_alone(parts_.pool, sql_.add_up_done, Parameters(), Exchange::changes_nothing);
-  const ReapResult result =
-      reap_each(find_overdue(request.limit, std::nullopt), request.max_deliveries);
+  ReapResult result = reap_each(find_overdue(request.limit, std::nullopt), request.max_deliveries);
   if (result.total() > 0) listeners_.notify();
   return result;
 }

@@ -56,7 +56,7 @@ class SqliteQueue final : public QueueStore, public QueueOperator, public Transa
                                          const EnqueueOptions& options) override;
   std::vector<ObserveOutcome> do_observe(std::span<const Observation> observations) override;
   std::vector<MarkOutcome> do_mark(std::span<const Mark> marks) override;
-  std::vector<ClaimedMessage> do_claim(const ClaimRequest& request) override;
+  ClaimResult do_claim(const ClaimRequest& request) override;
   std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) override;
   std::vector<ExtendOutcome> do_extend(std::span<const LeaseExtension> extensions) override;
   ReapResult do_reap(const ReapRequest& request) override;

@@ -48,19 +48,22 @@ std::vector<MarkOutcome> SqliteQueue::do_mark(std::span<const Mark> marks) {
   return outcomes;
 }
 
-std::vector<ClaimedMessage> SqliteQueue::do_claim(const ClaimRequest& request) {
+ClaimResult SqliteQueue::do_claim(const ClaimRequest& request) {
   // A large backlog is reaped in steps that let others in between; what is left belongs to the
   // claim.
   constexpr std::size_t kReapStep = 1'000;
+  ReapResult reaped_before;
   for (;;) {
-    std::optional<std::vector<ClaimedMessage>> claimed =
-        write(Flush::may_wait, [&](TimePoint now) -> std::optional<std::vector<ClaimedMessage>> {
-          const ReapResult reaped = reap_some(kReapStep, request.max_deliveries, now);
-          if (reaped.total() == kReapStep) return std::nullopt;
-          table_.settle_partitions();
-          return claim_ready(request, now);
-        });
-    if (claimed) return std::move(*claimed);
+    bool is_backlog = false;
+    ClaimResult claimed = write(Flush::may_wait, [&](TimePoint now) -> ClaimResult {
+      ReapResult reaped = reap_some(kReapStep, request.max_deliveries, now);
+      is_backlog = reaped.total() == kReapStep;
+      if (is_backlog) return {.reaped = std::move(reaped)};
+      table_.settle_partitions();
+      return {claim_ready(request, now), std::move(reaped)};
+    });
+    reaped_before.add(std::move(claimed.reaped));
+    if (!is_backlog) return {std::move(claimed.messages), std::move(reaped_before)};
   }
 }
 
@@ -197,8 +200,8 @@ ReapResult SqliteQueue::reap_some(std::size_t limit, int max_deliveries, TimePoi
   for (const std::int64_t id : table_.lapsed(now, limit)) {
     QueueRow row = table_.get(id);
     if (std::optional<std::string> cause = cause_of_death(row.state, max_deliveries, now)) {
+      result.add({row.key, row.content->topic, *cause});
       bury(row.state, std::move(*cause), now);
-      ++result.buried;
     } else {
       lapse(row.state);
       ++result.released;
@@ -210,14 +213,14 @@ ReapResult SqliteQueue::reap_some(std::size_t limit, int max_deliveries, TimePoi
     QueueRow row = table_.get(id);
     bury(row.state, "expired", now);
     table_.save(row);
-    ++result.buried;
+    result.add({row.key, row.content->topic, "expired"});
   }
   return result;
 }
 
 ReapResult SqliteQueue::do_reap(const ReapRequest& request) {
-  const ReapResult result = write(Flush::required, [&](TimePoint now) {
-    const ReapResult reaped = reap_some(request.limit, request.max_deliveries, now);
+  ReapResult result = write(Flush::required, [&](TimePoint now) {
+    ReapResult reaped = reap_some(request.limit, request.max_deliveries, now);
     if (reaped.total() == 0) on_nothing_to_do();
     return reaped;
   });

@@ -37,7 +37,7 @@ class ForwardingQueueStore : public QueueStore {
   std::vector<MarkOutcome> do_mark(std::span<const Mark> marks) override {
     return answer("mark", [&] { return below_.mark(marks); });
   }
-  std::vector<ClaimedMessage> do_claim(const ClaimRequest& request) override {
+  ClaimResult do_claim(const ClaimRequest& request) override {
     return answer("claim", [&] { return below_.claim(request); });
   }
   std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) override {

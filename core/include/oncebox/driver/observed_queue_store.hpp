@@ -41,7 +41,7 @@ class ObservedQueueStore final : public QueueStore, private TransactionalQueue {
                                          const EnqueueOptions& options) override;
   std::vector<ObserveOutcome> do_observe(std::span<const Observation> observations) override;
   std::vector<MarkOutcome> do_mark(std::span<const Mark> marks) override;
-  std::vector<ClaimedMessage> do_claim(const ClaimRequest& request) override;
+  ClaimResult do_claim(const ClaimRequest& request) override;
   std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) override;
   std::vector<ExtendOutcome> do_extend(std::span<const LeaseExtension> extensions) override;
   ReapResult do_reap(const ReapRequest& request) override;
@@ -55,6 +55,7 @@ class ObservedQueueStore final : public QueueStore, private TransactionalQueue {
   void observe_enqueue(std::span<const Message> messages, std::span<const EnqueueOutcome> outcomes);
   void observe_settlement(const Settlement& settlement, const SettleOutcome& outcome);
   void observe_claim(std::span<const ClaimedMessage> claimed, const ClaimRequest& request);
+  void observe_reap(const ReapResult& result);
 
   template <class Call>
   auto timed(std::string_view name, std::size_t items, Call call);

@@ -18,12 +18,13 @@ struct RunningStats {
   // Messages, by what was recorded.
   std::uint64_t handled = 0;     ///< done
   std::uint64_t retried = 0;     ///< failed, to be tried again
-  std::uint64_t dead = 0;        ///< failed for good
+  std::uint64_t dead = 0;        ///< failed for good, expired, or delivered too often
   std::uint64_t released = 0;    ///< given back without a try, or interrupted
   std::uint64_t superseded = 0;  ///< new content came while the handler ran
   std::uint64_t given_up = 0;    ///< verdicts that the store would not take; their leases lapse
 
   // Leases.
+  std::uint64_t lapsed = 0;  ///< of whomever, ended by this dispatcher: the messages come again
   std::uint64_t lease_extensions = 0;
   std::uint64_t leases_lost = 0;
 

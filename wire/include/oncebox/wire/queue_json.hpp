@@ -55,10 +55,9 @@ struct ClaimCall {
 /// An owner that is left out is made anew: the answer carries it.
 [[nodiscard]] ClaimCall read_claim(std::string_view json);
 [[nodiscard]] std::string write_claim(const ClaimCall& call);
-/// `{"owner": …, "messages": […]}`
-[[nodiscard]] std::string write_claimed(const OwnerToken& owner,
-                                        std::span<const ClaimedMessage> messages);
-[[nodiscard]] std::vector<ClaimedMessage> read_claimed(std::string_view json);
+/// `{"owner": …, "messages": […], "reaped": {…}}`, the last when something was reaped first.
+[[nodiscard]] std::string write_claimed(const OwnerToken& owner, const ClaimResult& result);
+[[nodiscard]] ClaimResult read_claimed(std::string_view json);
 
 /// `{"items": [{source, messageId, owner, delivery?, verdict: Ack|Abandon|Fail|Release, error?,
 /// delaySeconds?}]}`; an owner beside the items holds for those that have none.
@@ -74,6 +73,7 @@ struct ClaimCall {
 
 [[nodiscard]] ReapRequest read_reap(std::string_view json);
 [[nodiscard]] std::string write_reap(const ReapRequest& request);
+/// `{"released": …, "buried": …, "deaths": [{source, messageId, topic, error}]}`
 [[nodiscard]] std::string write_reaped(const ReapResult& result);
 [[nodiscard]] ReapResult read_reaped(std::string_view json);
 

@@ -49,6 +49,8 @@ struct MessageParts {
 [[nodiscard]] ContentHash hash_of(std::string_view content);
 [[nodiscard]] std::vector<std::string> ids_of(const std::vector<ClaimedMessage>& claimed);
 [[nodiscard]] std::vector<std::string> ids_of(const std::vector<MessageRecord>& records);
+/// What tells of the deaths of these messages, as `message` makes them, and of nothing else.
+[[nodiscard]] ReapResult buried(const std::vector<std::string>& ids, const std::string& cause);
 
 /// What a message can be doing when a call meets it.
 enum class Situation { seen, marked_processing, ready, waiting, leased, lapsed, done, dead };

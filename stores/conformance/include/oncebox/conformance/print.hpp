@@ -34,6 +34,7 @@ void PrintTo(const ClaimedMessage& claimed, std::ostream* out);
 void PrintTo(const EnqueueOutcome& outcome, std::ostream* out);
 void PrintTo(const ObserveOutcome& outcome, std::ostream* out);
 void PrintTo(const ExtendOutcome& outcome, std::ostream* out);
+void PrintTo(const Death& death, std::ostream* out);
 void PrintTo(const ReapResult& result, std::ostream* out);
 void PrintTo(const CleanupResult& result, std::ostream* out);
 void PrintTo(const TopicStats& stats, std::ostream* out);
