@@ -456,10 +456,10 @@ void Connection::append_head(const Response& response, ResponseFraming framing) 
 }
 
 void Connection::take_stream_pieces() {
-  if (is_writing_) return;  // they gather meanwhile, up to the stream's limit
   const auto exchange = exchange_;
+  if (exchange->has_overflown()) return close();
+  if (is_writing_) return;  // they gather meanwhile, up to the stream's limit
   const auto pieces = exchange->take_pieces();
-  if (pieces.has_overflown) return close();
   exchange->bytes_out += pieces.bytes.size();
   if (!is_http_1_1_) {
     output_ += pieces.bytes;

@@ -8,8 +8,7 @@
 
 namespace oncebox::server {
 
-HttpExchange::HttpExchange(std::shared_ptr<Connection> connection, Request request,
-                           SteadyTime now)
+HttpExchange::HttpExchange(std::shared_ptr<Connection> connection, Request request, SteadyTime now)
     : Exchange(std::move(request)), started(now), connection_(std::move(connection)) {}
 
 HttpExchange::~HttpExchange() {
@@ -129,6 +128,7 @@ bool HttpExchange::write_piece(std::string piece) noexcept {
   if (!pieces_.empty() && pieces_.size() + piece.size() > HttpResponseStream::kMaxBacklogBytes) {
     is_stream_closed_ = true;
     has_overflown_ = true;
+    is_posted_ = false;  // told at once: the write under way may never end
   } else if (pieces_.empty()) {
     pieces_ = std::move(piece);
   } else {
@@ -149,12 +149,15 @@ void HttpExchange::end_stream() noexcept {
       [self = shared_from_this()] { self->connection_->on_stream_pieces(*self); });
 }
 
+bool HttpExchange::has_overflown() {
+  const detail::Lock lock(mutex_);
+  return has_overflown_;
+}
+
 HttpExchange::StreamPieces HttpExchange::take_pieces() {
   const detail::Lock lock(mutex_);
   is_posted_ = false;
-  return {.bytes = std::exchange(pieces_, {}),
-          .has_ended = has_stream_ended_,
-          .has_overflown = has_overflown_};
+  return {.bytes = std::exchange(pieces_, {}), .has_ended = has_stream_ended_};
 }
 
 void HttpExchange::close_stream() noexcept {

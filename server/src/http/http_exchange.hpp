@@ -68,9 +68,10 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
   struct StreamPieces {
     std::string bytes;
     bool has_ended = false;
-    bool has_overflown = false;
   };
   [[nodiscard]] StreamPieces take_pieces();
+  /// The client takes less than is written, and the stream is closed.
+  [[nodiscard]] bool has_overflown();
   /// From now on `write` answers false.
   void close_stream() noexcept;
 
