@@ -47,7 +47,7 @@ std::optional<std::string> from_base64(std::string_view text) {
     return std::nullopt;
   }
   // It counts the padding as bytes.
-  if (text.ends_with('=')) bytes.resize(bytes.size() - (text.ends_with("==") ? 2 : 1));
+  if (text.ends_with('=')) bytes.erase(bytes.size() - (text.ends_with("==") ? 2 : 1));
   // Of two texts for the same bytes only the one that to_base64 makes is good.
   if (to_base64(bytes) != text) return std::nullopt;
   return bytes;
