@@ -465,7 +465,8 @@ TEST_F(StoreCallsTest, WhatALaneHoldsIsLetGoAfterItsLastCallOutsideOfTheLock) {
 
 TEST_F(StoreCallsTest, AStoreThatTakesLongToCloseHoldsUpNoOther) {
   Gate gate;
-  StoreCalls calls(options(1), clock_);
+  // Without calls that hang: nothing else wakes a thread.
+  StoreCalls calls({.limits = {.per_server = 1}, .threads = 2}, clock_);
   const StoreCalls::Lane other = calls.add({"server", count()});
   auto closing = std::shared_ptr<int>(new int, [this](const int* last) {
     EXPECT_TRUE(wait_for_runs(1)) << "the other one waits for the end of this";
