@@ -52,7 +52,9 @@ TEST_P(DeliveryCapConformance, WorkerKillingMessageEndsDeadWithoutAReaperInBetwe
   }
   const ClaimResult last = queue().claim({.owner = alice, .max_deliveries = 4});
   EXPECT_TRUE(last.empty()) << "it is never handed out a fifth time";
-  EXPECT_EQ(last.reaped, buried({"a"}, "lease expired 4 times"));
+  ReapResult told = last.reaped;
+  told.add(queue().reap({.max_deliveries = 4}));
+  EXPECT_EQ(told, buried({"a"}, "lease expired 4 times")) << "once, by the claim or by the reap";
   expect_dead("a", "lease expired 4 times");
   EXPECT_EQ(record("a").history.deliveries, 4);
 }
