@@ -11,6 +11,14 @@ namespace oncebox::dispatcher {
 
 namespace {
 
+/// Whether the message may be dead by it. The store knows, which also looks at its age.
+bool may_be_its_end(const Verdict& verdict, const MessageHistory& history) noexcept {
+  if (const auto* abandon = std::get_if<Abandon>(&verdict)) {
+    return !abandon->limit || history.attempt + 1 >= abandon->limit->max_attempts;
+  }
+  return std::holds_alternative<Fail>(verdict);
+}
+
 using Stage = InFlight::Stage;
 
 std::uint64_t nanoseconds_between(SteadyTime start, SteadyTime end) {
@@ -115,7 +123,7 @@ void WorkerPool::end(Worker& worker, InFlight& message, HandlerCalls::Answer ans
     message.stage = Stage::finished;
   }
   // A dead one is shown whole to the observer when its death is recorded.
-  if (!std::holds_alternative<Fail>(answer.verdict)) {
+  if (!may_be_its_end(answer.verdict, message.claimed->history)) {
     // Exchanged, because assigning an empty text keeps the memory of the old one.
     std::exchange(message.claimed->message.payload, {});
     std::exchange(message.claimed->message.headers, {});

@@ -96,6 +96,17 @@ TEST_F(DispatcherObservationTest, TheObserverHearsOfStartEndAndDeath) {
   EXPECT_TRUE(observer.notes.wait_for({"start m 3000", "end m 2", "dead m no such customer"}));
 }
 
+TEST_F(DispatcherObservationTest, AMessageThatFailsForTheLastTimeIsShownWholeToo) {
+  RecordProperty("requirement", "MSG-09,R-11");
+  NotingObserver observer;
+  observer_ = &observer;
+  handlers_.on("order.*",
+               [](const ClaimedMessage&, HandlerContext&) { throw std::runtime_error("no luck"); });
+  enqueue(sent());
+  const auto ending = start({.retries = RetryPolicies({.max_attempts = 1})});
+  EXPECT_TRUE(observer.notes.wait_for({"start m 0", "end m 1", "dead m no luck"}));
+}
+
 TEST_F(DispatcherObservationTest, StatsTellLatencyDurationThroughputAndBatches) {
   RecordProperty("requirement", "MSG-09");
   handlers_.on("order.created", [](const ClaimedMessage&, HandlerContext&) {});
