@@ -24,6 +24,8 @@ std::string_view to_string(AuditAction action) noexcept {
       return "pause";
     case AuditAction::resume:
       return "resume";
+    case AuditAction::set_policy:
+      return "set_policy";
   }
   return "unknown";
 }

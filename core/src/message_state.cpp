@@ -8,7 +8,6 @@
 
 #include "oncebox/internal/mix.hpp"
 #include "oncebox/limits.hpp"
-#include "oncebox/retry_policy.hpp"
 
 namespace oncebox {
 
@@ -24,6 +23,11 @@ Duration age_at(const MessageState& state, TimePoint now) noexcept {
 void back_off(MessageState& state, TimePoint until) noexcept {
   state.backoff_until = until;
   state.eligible_at = state.not_before(until);
+}
+
+Duration delay_of(const Abandon& abandon, Duration of_policy) noexcept {
+  if (!abandon.delay) return of_policy;
+  return abandon.delay_is_least ? std::max(*abandon.delay, of_policy) : *abandon.delay;
 }
 
 // An empty text keeps the error that is there.
@@ -85,10 +89,6 @@ std::string error_text(const Verdict& verdict) {
   return {};
 }
 
-RetryPolicy default_retry_policy(QueueKind queue) {
-  return queue == QueueKind::outbox ? outbox_retry_policy() : RetryPolicy{};
-}
-
 std::uint64_t retry_chance(DeliveryNumber failed) noexcept {
   return detail::mixed(static_cast<std::uint64_t>(failed) * 0x9e3779b97f4a7c15U);
 }
@@ -105,7 +105,7 @@ void hand_out(MessageState& state, const MessageLease& lease) noexcept {
 }
 
 SettleOutcome apply_verdict(MessageState& state, const Verdict& verdict, std::string error,
-                            const RetryPolicy& policy, TimePoint now) noexcept {
+                            const ResolvedPolicy& policy, TimePoint now) noexcept {
   const std::uint64_t chance = retry_chance(state.lease->delivery);
   state.lease.reset();
   if (const auto* release = std::get_if<Release>(&verdict)) {
@@ -127,12 +127,16 @@ SettleOutcome apply_verdict(MessageState& state, const Verdict& verdict, std::st
     finish(state, Status::dead, now);
     return {.death = SettledDeath::failed};
   }
-  if (abandon->limit.value_or(policy.limit()).is_last(attempt, age_at(state, now))) {
+  const PolicyOrigin origin = abandon->limit       ? PolicyOrigin::worker
+                              : policy.is_of_topic ? PolicyOrigin::topic
+                                                   : PolicyOrigin::queue;
+  const RetryPolicy& retry = policy.retry;
+  if (abandon->limit.value_or(retry.limit()).is_last(attempt, age_at(state, now))) {
     finish(state, Status::dead, now);
-    return {.death = SettledDeath::attempts};
+    return {.death = SettledDeath::attempts, .policy = origin};
   }
-  back_off(state, now + abandon->delay.value_or(policy.delay_after(attempt, chance)));
-  return {.again_at = state.eligible_at};
+  back_off(state, now + delay_of(*abandon, retry.delay_after(attempt, chance)));
+  return {.again_at = state.eligible_at, .policy = origin};
 }
 
 MarkOutcome apply_mark(MessageState& state, MarkAs as, std::string error, TimePoint now) noexcept {
@@ -162,11 +166,11 @@ void finish(MessageState& state, Status status, TimePoint now) noexcept {
   state.finished_at = now;
 }
 
-std::optional<std::string> cause_of_death(const MessageState& state, int max_deliveries,
+std::optional<std::string> cause_of_death(const MessageState& state, const ResolvedPolicy& policy,
                                           TimePoint now) {
   if (state.lease) {
     const int lapses = state.history.lapses + 1;
-    if (state.history.attempt + lapses >= max_deliveries) {
+    if (policy.is_delivered_too_often(state.history.attempt, lapses)) {
       return fmt::format("lease expired {} times", lapses);
     }
   }

@@ -18,16 +18,10 @@ void require_delay(const char* what, const std::optional<Duration>& delay) {
   if (delay) require_in_range(what, *delay, Duration{1}, limits::kMaxDelay);
 }
 
-void require_max_deliveries(int max_deliveries) {
-  if (max_deliveries >= 1 && max_deliveries <= limits::kMaxDeliveries) return;
-  throw Error(ErrorCode::out_of_range, "max_deliveries must be from 1 to 1,000,000");
-}
-
 void require_valid(const ClaimRequest& request) {
   require_lease(request.lease);
   require_in_range("claim limit", request.limit, 1, limits::kMaxBatchItems);
   require_in_range("bytes of a claim", request.max_bytes, 1, limits::kMaxClaimBytes);
-  require_max_deliveries(request.max_deliveries);
 }
 
 }  // namespace
@@ -102,7 +96,6 @@ ExtendOutcome QueueStore::extend(const LeaseExtension& extension) {
 
 ReapResult QueueStore::reap(const ReapRequest& request) {
   require_in_range("reap limit", request.limit, 1, limits::kMaxBatchItems);
-  require_max_deliveries(request.max_deliveries);
   return do_reap(request);
 }
 

@@ -107,6 +107,18 @@ void ReapResult::add(ReapResult more) {
   buried += more.buried;
 }
 
+std::string_view to_string(PolicyOrigin origin) noexcept {
+  switch (origin) {
+    case PolicyOrigin::worker:
+      return "worker";
+    case PolicyOrigin::topic:
+      return "topic";
+    case PolicyOrigin::queue:
+      return "queue";
+  }
+  return "";
+}
+
 std::string_view to_string(SettledDeath death) noexcept {
   switch (death) {
     case SettledDeath::failed:

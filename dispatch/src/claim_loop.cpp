@@ -124,8 +124,7 @@ ClaimRequest ClaimLoop::request_for(const ClaimPlan& plan, const ClaimGate::Room
           .lease = settings_.lease,
           .limit = std::min(plan.limit, room.messages),
           .max_bytes = room.bytes,
-          .topics = plan.topics,
-          .max_deliveries = settings_.max_deliveries};
+          .topics = plan.topics};
 }
 
 ClaimLoop::ClaimCycle::Claimed ClaimLoop::claim(const std::optional<ClaimPlan>& plan) {

@@ -43,7 +43,6 @@ class ClaimLoop {
     Duration lease;
     Duration poll_interval;
     Duration max_poll_interval;
-    int max_deliveries;
   };
 
   ClaimLoop(const Parts& parts, const Settings& settings);

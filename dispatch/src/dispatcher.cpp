@@ -123,16 +123,16 @@ Dispatcher::Impl::Impl(QueueStore& store, const Handlers& handlers,
       settler_({store_, table_, gate_, gate_, counters_, logger_, observer_, clock_, options_.name},
                [this] { settle_signal_.raise(kVerdicts); }),
       origin_{options_.name, settler_, observer_, store_.transactional()},
-      calls_({*options_.retries, options_.no_handler, options.max_deliveries}, logger_, clock_),
+      calls_({options_.retries, options_.no_handler, options_.max_deliveries}, logger_, clock_),
       workers_({ready_, gate_, calls_, clock_}, options_.workers),
       keeper_(
           {store_, table_, ready_, workers_, counters_, logger_, observer_, clock_, options_.name},
-          {options_.lease, options_.reap_interval, *options_.max_deliveries}),
+          {options_.lease, options_.reap_interval}),
       admission_({routes_, gate_, ready_, workers_, calls_, clock_}),
-      claim_loop_({store_, routes_, gate_, table_, origin_, admission_, counters_, logger_, clock_,
-                   options_.name},
-                  {*options_.owner, options_.lease, options_.poll_interval,
-                   options_.max_poll_interval, *options_.max_deliveries}) {
+      claim_loop_(
+          {store_, routes_, gate_, table_, origin_, admission_, counters_, logger_, clock_,
+           options_.name},
+          {*options_.owner, options_.lease, options_.poll_interval, options_.max_poll_interval}) {
   if (origin_.transactions == nullptr) refuse_transactional(handlers);
 }
 

@@ -35,13 +35,6 @@ DispatcherOptions effective(DispatcherOptions options) {
   if (!options.max_buffered) {
     options.max_buffered = std::min(2 * options.batch_size, 2 * limits::kMaxBatchItems);
   }
-  if (!options.retries) options.retries.emplace();
-  if (!options.max_deliveries) {
-    // A store adds failures and lapses up. What failed for days must survive a lapse, so where
-    // failures end by age the dispatcher alone counts lapses, see `HandlerCalls::bury`.
-    const int most = options.retries->most_attempts().value_or(limits::kMaxDeliveries / 2);
-    options.max_deliveries = 2 * std::min(most, limits::kMaxDeliveries / 2);
-  }
   return options;
 }
 

@@ -50,7 +50,7 @@ void rest_after_store_failure(const Clock& clock, const std::stop_token& stop) {
 HandlerCalls::HandlerCalls(const Settings& settings, Logger& logger, const Clock& clock)
     : retries_(settings.retries),
       no_handler_(settings.no_handler),
-      counts_lapses_(!settings.max_deliveries && !settings.retries.most_attempts()),
+      max_deliveries_(settings.max_deliveries),
       logger_(logger),
       clock_(clock),
       entropy_state_(settings.seed ? *settings.seed : std::random_device{}()) {}
@@ -157,14 +157,17 @@ Verdict HandlerCalls::verdict_of(const Failure& failure, const HandlerContext& c
   log(LogLevel::error, "handler failed", context, &failure);
   Abandon abandon = retry(message, std::move(error));
   if (failure.delay) {
-    abandon.delay =
-        failure.delay_is_a_floor ? std::max(*failure.delay, *abandon.delay) : *failure.delay;
+    const bool is_own = abandon.delay.has_value();
+    abandon.delay_is_least = failure.delay_is_a_floor && !is_own;
+    abandon.delay = failure.delay_is_a_floor && is_own ? std::max(*failure.delay, *abandon.delay)
+                                                       : *failure.delay;
   }
   return abandon;
 }
 
 Abandon HandlerCalls::retry(const ClaimedMessage& message, std::string error) {
-  const RetryPolicy& policy = retries_.for_topic(message.message.topic);
+  if (!retries_) return {.error = std::move(error)};
+  const RetryPolicy& policy = retries_->for_topic(message.message.topic);
   return {std::move(error), policy.delay_after(message.history.attempt + 1, entropy()),
           policy.limit()};
 }
@@ -184,9 +187,8 @@ Verdict HandlerCalls::refuse(const ClaimedMessage& message, std::string_view sto
 std::optional<Verdict> HandlerCalls::bury(const ClaimedMessage& message,
                                           std::string_view store) noexcept {
   const int lapses = message.history.lapses;
-  if (!counts_lapses_ || lapses == 0) return std::nullopt;
-  const RetryPolicy& policy = retries_.for_topic(message.message.topic);
-  if (lapses / 2 < policy.max_attempts) return std::nullopt;
+  if (!max_deliveries_ || lapses == 0) return std::nullopt;
+  if (message.history.attempt + lapses < *max_deliveries_) return std::nullopt;
   log(LogLevel::error, "lease expired too often, message is dead",
       HandlerContext(message, {}, nullptr, store), nullptr);
   try {

@@ -28,9 +28,9 @@ class RetryNotBefore final : public RetryAfter {
 class HandlerCalls {
  public:
   struct Settings {
-    const RetryPolicies& retries;
+    const std::optional<RetryPolicies>& retries;  ///< nothing: the store's policies decide
     NoHandlerPolicy no_handler;
-    std::optional<int> max_deliveries;       ///< as the options have it, before `effective`
+    std::optional<int> max_deliveries;       ///< nothing: the store's policies decide
     std::optional<std::uint64_t> seed = {};  ///< of the jitter; nothing: a random one
   };
 
@@ -51,8 +51,8 @@ class HandlerCalls {
   /// For a message that nobody handles.
   [[nodiscard]] Verdict refuse(const ClaimedMessage& message, std::string_view store) noexcept;
 
-  /// For a message whose workers died too often, where the store does not see to it: its
-  /// failures end by age, and the store would count them, too. Nothing: it may be handled.
+  /// For a message whose workers died too often by the dispatcher's own limit. Nothing: it
+  /// may be handled.
   [[nodiscard]] std::optional<Verdict> bury(const ClaimedMessage& message,
                                             std::string_view store) noexcept;
 
@@ -66,15 +66,16 @@ class HandlerCalls {
                                            TransactionalQueue& transactions,
                                            HandlerContext& context);
   [[nodiscard]] Verdict verdict_of(const Failure& failure, const HandlerContext& context);
-  /// What follows from a failure by the policy of the topic; the store sees when it was the last.
+  /// What follows from a failure by the dispatcher's own policy, or else by the store's. The store
+  /// sees when it was the last.
   [[nodiscard]] Abandon retry(const ClaimedMessage& message, std::string error);
   void log(LogLevel level, std::string_view text, const HandlerContext& context,
            const Failure* failure) noexcept;
   std::uint64_t entropy() noexcept;
 
-  const RetryPolicies& retries_;
+  const std::optional<RetryPolicies>& retries_;
   const NoHandlerPolicy no_handler_;
-  const bool counts_lapses_;
+  const std::optional<int> max_deliveries_;
   Logger& logger_;
   const Clock& clock_;
   std::atomic<std::uint64_t> entropy_state_;

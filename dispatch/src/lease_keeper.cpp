@@ -66,7 +66,7 @@ void LeaseKeeper::on_lost(const Renewal& renewal, const MessageKey& key) {
 
 bool LeaseKeeper::reap_step() try {
   if (!reaping_) return false;
-  const ReapRequest request{.max_deliveries = settings_.max_deliveries};
+  const ReapRequest request;
   const ReapResult reaped = parts_.store.reap(request);
   parts_.counters.note(reaped);
   return reaped.total() == request.limit;

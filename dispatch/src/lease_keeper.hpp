@@ -38,7 +38,6 @@ class LeaseKeeper {
   struct Settings {
     Duration lease;
     std::optional<Duration> reap_interval;
-    int max_deliveries;
   };
 
   LeaseKeeper(const Parts& parts, const Settings& settings);

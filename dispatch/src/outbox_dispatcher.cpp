@@ -25,7 +25,6 @@ class PublishingHandler final : public Handler {
 
 DispatcherOptions for_outbox(DispatcherOptions options) {
   if (options.name.empty()) options.name = "outbox";
-  if (!options.retries) options.retries.emplace(outbox_retry_policy());
   return options;
 }
 

@@ -59,7 +59,7 @@ class SetDispatcher::Impl {
         ready_(*options_.dispatcher.max_buffered),
         scheduler_(std::make_shared<dispatcher::SetScheduler>(dispatcher::SetScheduler::Parts{
             options_, routes_, ready_, *selection_, counters_, logger_, observer_, clock_})),
-        calls_({*options_.dispatcher.retries, options_.dispatcher.no_handler,
+        calls_({options_.dispatcher.retries, options_.dispatcher.no_handler,
                 options.dispatcher.max_deliveries},
                logger_, clock_),
         workers_({ready_, *scheduler_, calls_, clock_}, options_.dispatcher.workers),

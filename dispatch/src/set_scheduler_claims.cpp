@@ -201,8 +201,7 @@ void SetScheduler::claim(StoreLane& lane, const ClaimPlan& plan, Found& found) {
                              .lease = options.lease,
                              .limit = limit,
                              .max_bytes = lane.state.bytes,
-                             .topics = plan.topics,
-                             .max_deliveries = *options.max_deliveries};
+                             .topics = plan.topics};
   const TimePoint lease_until = parts_.clock.now() + options.lease;
   ClaimResult claimed = lane.store().claim(request);
   parts_.counters.note(claimed.reaped);

@@ -34,7 +34,7 @@ StoreLane::StoreLane(std::uint64_t number, MemberStorePtr member, Observer& obse
       origin_{member_->name(), settler_, observer, store_.transactional()},
       keeper_({store_, table_, parts.ready, parts.workers, parts.counters, parts.logger, observer,
                parts.clock, member_->name()},
-              {parts.options.lease, parts.options.reap_interval, *parts.options.max_deliveries}) {
+              {parts.options.lease, parts.options.reap_interval}) {
   HungryLanes alone{this};
   hungry_entry = alone.extract(alone.begin());
 }

@@ -111,9 +111,6 @@ class Housekeeping::Impl {
 
   void add(HousekeptStore store) {
     const auto notes = std::make_shared<Notes>(store.name);
-    if (!store.outbox.max_deliveries) {
-      store.outbox.max_deliveries = [] { return limits::kMaxDeliveries; };
-    }
     std::vector<StoreTask> tasks{
         reap("reap of the inbox", store.inbox, &StoreHousekeeping::inbox, notes),
         reap("reap of the outbox", store.outbox, &StoreHousekeeping::outbox, notes),
@@ -171,9 +168,7 @@ class Housekeeping::Impl {
   StoreTask reap(std::string_view name, const HousekeptQueue& kept, QueueNotes part,
                  const NotesPtr& notes) {
     return task(name, options_.reap_interval, notes, [kept, part](Notes& to, const Step& step) {
-      ReapRequest request{.limit = step.batch};
-      if (kept.max_deliveries) request.max_deliveries = kept.max_deliveries();
-      const ReapResult result = kept.queue.reap(request);
+      const ReapResult result = kept.queue.reap({.limit = step.batch});
       to.succeeded(step.now, [&](StoreHousekeeping& figures) {
         (figures.*part).released += result.released;
         (figures.*part).buried += result.buried;

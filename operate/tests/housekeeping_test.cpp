@@ -138,9 +138,8 @@ TEST_P(HousekeepingTest, EndsLapsedLeasesAndBuriesWhatWasDeliveredTooOften) {
   }
   clock_.advance(seconds{10});
   Housekeeping housekeeping = make();
-  HousekeptStore one = kept("a", *store);
-  one.outbox.max_deliveries = [] { return 1; };
-  housekeeping.add(std::move(one));
+  store->policies().update(QueueKind::outbox, "*", {.max_deliveries = 1});
+  housekeeping.add(kept("a", *store));
   EXPECT_TRUE(eventually([&] {
     const StoreHousekeeping figures = housekeeping.figures().front();
     return figures.inbox == QueueHousekeeping{.released = 1} &&

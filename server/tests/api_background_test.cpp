@@ -75,11 +75,12 @@ TEST_P(Housekeeping, RemovesInSmallBatchesWhatIsPastItsRetention) {
   EXPECT_FALSE(store_->keys().find(IdempotencyKey("k")));
 }
 
-TEST_P(Housekeeping, AllowsAsManyDeliveriesAsTheClaimsDo) {
+TEST_P(Housekeeping, AllowsAsManyDeliveriesAsThePolicyOfTheTopic) {
+  RecordProperty("requirement", "R-31");
+  store_->policies().update(QueueKind::inbox, "*", {.max_deliveries = 100});
   enqueue("m");
   for (int lapse = 0; lapse < defaults::kMaxDeliveries + 2; ++lapse) {
-    const json::value claimed =
-        json_of(call(post("/v1/messages/claim", R"({"leaseSeconds":1,"maxDeliveries":100})")));
+    const json::value claimed = json_of(call(post("/v1/messages/claim", R"({"leaseSeconds":1})")));
     ASSERT_EQ(claimed.at("messages").as_array().size(), 1U) << lapse;
     clock_.advance(std::chrono::seconds{1});
     ASSERT_TRUE(eventually([&] { return !record("m").lease; }));

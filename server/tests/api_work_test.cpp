@@ -129,7 +129,7 @@ TEST_P(WorkRoutes, ClaimRefusesWhatIsOutOfRange) {
   for (const std::string body :
        {R"({"limit":0})", R"({"limit":10001})", R"({"leaseSeconds":0})",
         R"({"leaseSeconds":86401})", R"({"waitSeconds":61})", R"({"waitSeconds":-1})",
-        R"({"maxDeliveries":0})", R"({"maxBytes":0})", R"({"maxBytes":99999999999})",
+        R"({"maxDeliveries":3})", R"({"maxBytes":0})", R"({"maxBytes":99999999999})",
         R"({"owner":"nobody"})", R"({"waits":1})", R"([])", R"({"topics":{"only":[""]}})"}) {
     const Response response = call(post("/v1/messages/claim", body));
     EXPECT_EQ(response.status, 400) << body << " " << response.body;
@@ -192,7 +192,7 @@ TEST_P(WorkRoutes, ReapEndsLapsedLeases) {
   clock_.advance(defaults::kLease);
   EXPECT_EQ(json_of(call(post("/v1/messages/reap", ""))),
             json::parse(R"({"released":1,"buried":0,"deaths":[]})"));
-  EXPECT_EQ(json_of(call(post("/v1/messages/reap", R"({"limit":5,"maxDeliveries":3})"))),
+  EXPECT_EQ(json_of(call(post("/v1/messages/reap", R"({"limit":5})"))),
             json::parse(R"({"released":0,"buried":0,"deaths":[]})"));
 }
 

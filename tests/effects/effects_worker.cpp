@@ -128,17 +128,15 @@ class CountingHandler final : public TransactionalHandler {
 
 void work(const std::string& url, Fate& fate) {
   const auto store = open_store(url);
+  store->policies().update(QueueKind::inbox, "*", {.max_deliveries = 1'000});
   Outbox outbox(*store, {.source = "shop"});
   Handlers handlers;
   handlers.on("order.paid",
               std::make_shared<CountingHandler>(url.starts_with("sqlite:"), outbox, fate));
   // What a killed process held comes back soon, and however often.
-  Dispatcher dispatcher(store->inbox(), handlers,
-                        {.workers = 4,
-                         .lease = 500ms,
-                         .poll_interval = 50ms,
-                         .max_poll_interval = 50ms,
-                         .max_deliveries = 1'000});
+  Dispatcher dispatcher(
+      store->inbox(), handlers,
+      {.workers = 4, .lease = 500ms, .poll_interval = 50ms, .max_poll_interval = 50ms});
   dispatcher.start();
   const auto unfinished = [&] {
     return store->inbox_operator().count({.statuses = {Status::processing}});

@@ -54,8 +54,7 @@ SetDispatcherOptions Process::options_of(World& world, std::uint64_t number) {
       .max_poll_interval = std::chrono::seconds{2},
       .reap_interval = std::chrono::seconds{5},
       .retries = RetryPolicies(
-          {.backoff = FixedDelay{Duration{700}}, .jitter = Jitter::equal, .max_attempts = 6}),
-      .max_deliveries = 1'000};
+          {.backoff = FixedDelay{Duration{700}}, .jitter = Jitter::equal, .max_attempts = 6})};
   return {.dispatcher = dispatcher::effective(std::move(each)),
           .notified_poll_interval = kNotifiedPoll,
           .calls_per_server = random.between(1, 4)};
@@ -91,7 +90,7 @@ Process::Process(World& world, Ledger& ledger, std::string name, std::uint64_t n
       scheduler_(std::make_shared<dispatcher::SetScheduler>(
           dispatcher::SetScheduler::Parts{options_, routes_, ready_, *selection_, counters_,
                                           logger_, observer_, world.clock(), false})),
-      calls_({*options_.dispatcher.retries, options_.dispatcher.no_handler,
+      calls_({options_.dispatcher.retries, options_.dispatcher.no_handler,
               options_.dispatcher.max_deliveries, world.random().next()},
              logger_, world.clock()),
       workers_({ready_, *scheduler_, calls_, world.clock()}, options_.dispatcher.workers),

@@ -67,6 +67,10 @@ Message message_of(const std::string& id, TimePoint now) {
   return message;
 }
 
+void limit_deliveries(Store& store) {
+  store.policies().update(QueueKind::inbox, "*", {.max_deliveries = kMaxDeliveries});
+}
+
 DispatcherOptions dispatcher_options(Duration lease) {
   DispatcherOptions options;
   options.batch_size = kBatchSize;
@@ -76,7 +80,6 @@ DispatcherOptions dispatcher_options(Duration lease) {
   options.reap_interval = Duration{100};
   options.retries =
       RetryPolicies({.backoff = FixedDelay{Duration{10}}, .max_attempts = kMaxAttempts});
-  options.max_deliveries = kMaxDeliveries;
   return options;
 }
 

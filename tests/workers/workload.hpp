@@ -30,6 +30,8 @@ inline constexpr std::size_t kBatchSize = 20;
 /// The message of this id. Ids that begin with "ordered" share a partition up to their last '-'.
 [[nodiscard]] Message message_of(const std::string& id, TimePoint now);
 
+/// To be called before anybody works on the store.
+void limit_deliveries(Store& store);
 [[nodiscard]] DispatcherOptions dispatcher_options(Duration lease);
 
 }  // namespace oncebox::workers

@@ -15,8 +15,8 @@ constexpr auto kObservationFields = joined(kKeyFields, std::array<std::string_vi
 constexpr std::array<std::string_view, 2> kObservedFields = {"state", "hashMismatch"};
 constexpr auto kMarkFields = joined(kKeyFields, std::array<std::string_view, 2>{"as", "error"});
 constexpr std::array<std::string_view, 1> kKeysField = {"keys"};
-constexpr std::array<std::string_view, 7> kClaimFields = {
-    "owner", "leaseSeconds", "limit", "maxBytes", "topics", "maxDeliveries", "waitSeconds",
+constexpr std::array<std::string_view, 6> kClaimFields = {
+    "owner", "leaseSeconds", "limit", "maxBytes", "topics", "waitSeconds",
 };
 constexpr std::array<std::string_view, 3> kClaimedFields = {"owner", "messages", "reaped"};
 constexpr auto kClaimedMessageFields =
@@ -26,13 +26,13 @@ constexpr std::array<std::string_view, 2> kOwnedItemsFields = {"owner", "items"}
 constexpr std::array<std::string_view, 2> kDeliveryFields = {"owner", "delivery"};
 constexpr auto kSettlementFields =
     joined(kKeyFields, kDeliveryFields,
-           std::array<std::string_view, 5>{"verdict", "error", "delaySeconds", "maxAttempts",
-                                           "giveUpAfterSeconds"});
-constexpr std::array<std::string_view, 3> kSettledFields = {"status", "againAt", "death"};
+           std::array<std::string_view, 6>{"verdict", "error", "delaySeconds", "delayIsLeast",
+                                           "maxAttempts", "giveUpAfterSeconds"});
+constexpr std::array<std::string_view, 4> kSettledFields = {"status", "againAt", "death", "policy"};
 constexpr auto kExtensionFields =
     joined(kKeyFields, kDeliveryFields, std::array<std::string_view, 1>{"leaseSeconds"});
 constexpr std::array<std::string_view, 1> kExtendedField = {"lockedUntil"};
-constexpr std::array<std::string_view, 2> kReapFields = {"limit", "maxDeliveries"};
+constexpr std::array<std::string_view, 1> kReapFields = {"limit"};
 constexpr std::array<std::string_view, 3> kReapedFields = {"released", "buried", "deaths"};
 constexpr std::array<std::string_view, 4> kDeathFields = {"source", "messageId", "topic", "error"};
 constexpr std::array<std::string_view, 1> kTopicsField = {"topics"};
@@ -91,6 +91,7 @@ void write_verdict(JsonWriter& writer, const Verdict& verdict) {
   if (const Abandon* const abandon = std::get_if<Abandon>(&verdict)) {
     write_error(writer, abandon->error);
     writer.field("delaySeconds", abandon->delay);
+    if (abandon->delay_is_least) writer.field("delayIsLeast", true);
     if (abandon->limit) {
       writer.field("maxAttempts", abandon->limit->max_attempts)
           .field("giveUpAfterSeconds", abandon->limit->give_up_after);
@@ -127,11 +128,18 @@ Verdict read_verdict(const ObjectReader& fields) {
   if (limit && kind != VerdictKind::abandon) {
     Place(fields.place(), "maxAttempts").fail("only Abandon has a limit of attempts");
   }
+  const bool delay_is_least = fields.get_or("delayIsLeast", false);
+  if (delay_is_least && !(delay && kind == VerdictKind::abandon)) {
+    Place(fields.place(), "delayIsLeast").fail("only Abandon with a delay has it");
+  }
   switch (kind) {
     case VerdictKind::ack:
       return Ack{};
     case VerdictKind::abandon:
-      return Abandon{.error = error.value_or(""), .delay = delay, .limit = limit};
+      return Abandon{.error = error.value_or(""),
+                     .delay = delay,
+                     .limit = limit,
+                     .delay_is_least = delay_is_least};
     case VerdictKind::fail:
       return Fail{.error = error.value_or("")};
     case VerdictKind::release:
@@ -308,7 +316,6 @@ ClaimCall read_claim(std::string_view json) {
     request.limit = fields.get_or("limit", request.limit);
     request.max_bytes = fields.get_or("maxBytes", request.max_bytes);
     request.topics = read_topics_of(fields);
-    request.max_deliveries = fields.get_or("maxDeliveries", request.max_deliveries);
     const Duration wait = fields.get_or("waitSeconds", Duration{0});
     reading_at(Place(fields.place(), "waitSeconds"),
                [wait] { require_in_range("wait", wait, Duration{0}, ClaimCall::kMaxWait); });
@@ -323,8 +330,7 @@ std::string write_claim(const ClaimCall& call) {
       .field("owner", request.owner)
       .field("leaseSeconds", request.lease)
       .field("limit", request.limit)
-      .field("maxBytes", request.max_bytes)
-      .field("maxDeliveries", request.max_deliveries);
+      .field("maxBytes", request.max_bytes);
   if (!request.topics.only.empty() || !request.topics.except.empty()) {
     write_selection(writer.key("topics"), request.topics);
   }
@@ -385,6 +391,7 @@ std::string write_settled(std::span<const SettleOutcome> outcomes) {
     writer.begin_object().field("status", word_of(outcome.status));
     writer.field("againAt", outcome.again_at);
     if (outcome.death) writer.field("death", word_of(*outcome.death));
+    if (outcome.policy) writer.field("policy", word_of(*outcome.policy));
     writer.end_object();
   });
 }
@@ -395,6 +402,9 @@ std::vector<SettleOutcome> read_settled(std::string_view json) {
                           .again_at = fields.get<TimePoint>("againAt")};
     if (const std::optional<JsonValue> death = fields.find("death")) {
       outcome.death = read_word<SettledDeath>(*death);
+    }
+    if (const std::optional<JsonValue> policy = fields.find("policy")) {
+      outcome.policy = read_word<PolicyOrigin>(*policy);
     }
     return outcome;
   });
@@ -440,17 +450,13 @@ ReapRequest read_reap(std::string_view json) {
   return read_object(json, kReapFields, Direction::request, [](const ObjectReader& fields) {
     ReapRequest request;
     request.limit = fields.get_or("limit", request.limit);
-    request.max_deliveries = fields.get_or("maxDeliveries", request.max_deliveries);
     return request;
   });
 }
 
 std::string write_reap(const ReapRequest& request) {
   JsonWriter writer;
-  writer.begin_object()
-      .field("limit", request.limit)
-      .field("maxDeliveries", request.max_deliveries)
-      .end_object();
+  writer.begin_object().field("limit", request.limit).end_object();
   return std::move(writer).take();
 }
 

@@ -64,6 +64,20 @@ inline constexpr std::array kWords<FindingCode> = {
 };
 
 template <>
+inline constexpr std::array kWords<Jitter> = {
+    Word<Jitter>{Jitter::none, "None"},
+    Word<Jitter>{Jitter::equal, "Equal"},
+    Word<Jitter>{Jitter::full, "Full"},
+};
+
+template <>
+inline constexpr std::array kWords<PolicyOrigin> = {
+    Word<PolicyOrigin>{PolicyOrigin::worker, "Worker"},
+    Word<PolicyOrigin>{PolicyOrigin::topic, "Topic"},
+    Word<PolicyOrigin>{PolicyOrigin::queue, "Queue"},
+};
+
+template <>
 inline constexpr std::array kWords<ObservedState> = {
     Word<ObservedState>{ObservedState::unseen, "Unseen"},
     Word<ObservedState>{ObservedState::seen, "Seen"},
@@ -129,6 +143,7 @@ inline constexpr std::array kWords<AuditAction> = {
     Word<AuditAction>{AuditAction::cleanup, "Cleanup"},
     Word<AuditAction>{AuditAction::pause, "Pause"},
     Word<AuditAction>{AuditAction::resume, "Resume"},
+    Word<AuditAction>{AuditAction::set_policy, "SetPolicy"},
 };
 
 template <>

@@ -147,7 +147,7 @@ TEST(BadInput, OfAClaim) {
            "topics.only[0].exakt: this field is not known; did you mean exact?"},
           {R"({"lease":5})",
            "lease: this field is not known; known are owner, leaseSeconds, limit, "
-           "maxBytes, topics, maxDeliveries, waitSeconds"},
+           "maxBytes, topics, waitSeconds"},
       },
       [](const std::string& json) { return read_claim(json); });
 }

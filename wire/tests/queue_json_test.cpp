@@ -36,7 +36,7 @@ bool operator==(const TopicSelection& a, const TopicSelection& b) {
 }
 bool operator==(const ClaimRequest& a, const ClaimRequest& b) {
   return a.owner == b.owner && a.lease == b.lease && a.limit == b.limit &&
-         a.max_bytes == b.max_bytes && a.topics == b.topics && a.max_deliveries == b.max_deliveries;
+         a.max_bytes == b.max_bytes && a.topics == b.topics;
 }
 
 namespace wire {
@@ -136,12 +136,11 @@ TEST(ClaimJson, IsWrittenAndRead) {
                                    .limit = 7,
                                    .max_bytes = 1000,
                                    .topics = {.only = {"order.*", Topic("star*"), "order.paid"},
-                                              .except = {"order.test"}},
-                                   .max_deliveries = 9},
+                                              .except = {"order.test"}}},
                        .wait = 20s};
   const std::string json =
       R"({"owner":"0190a0b0-0000-7000-8000-000000000001","leaseSeconds":1.5,"limit":7,)"
-      R"("maxBytes":1000,"maxDeliveries":9,"topics":{"only":["order.*",{"exact":"star*"},)"
+      R"("maxBytes":1000,"topics":{"only":["order.*",{"exact":"star*"},)"
       R"("order.paid"],"except":["order.test"]},"waitSeconds":20})";
   EXPECT_EQ(write_claim(call), json);
   const ClaimCall again = read_claim(json);
@@ -244,10 +243,9 @@ TEST(ExtendJson, IsWrittenAndRead) {
 }
 
 TEST(ReapJson, IsWrittenAndRead) {
-  EXPECT_EQ(write_reap({.limit = 5, .max_deliveries = 3}), R"({"limit":5,"maxDeliveries":3})");
-  const ReapRequest request = read_reap(R"({"limit":5,"maxDeliveries":3})");
+  EXPECT_EQ(write_reap({.limit = 5}), R"({"limit":5})");
+  const ReapRequest request = read_reap(R"({"limit":5})");
   EXPECT_EQ(request.limit, 5U);
-  EXPECT_EQ(request.max_deliveries, 3);
   EXPECT_EQ(read_reap("{}").limit, ReapRequest{}.limit);
 
   const ReapResult result{

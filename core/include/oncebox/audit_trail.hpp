@@ -17,7 +17,7 @@
 /// Who changed what in a store, when, why, and with what result.
 namespace oncebox {
 
-enum class AuditAction { revive, revive_edited, purge, cleanup, pause, resume };
+enum class AuditAction { revive, revive_edited, purge, cleanup, pause, resume, set_policy };
 
 /// Which part of the store was changed.
 enum class AuditedPart { inbox, outbox, keys, audit_trail };
@@ -30,9 +30,9 @@ enum class AuditStatus {
 };
 
 /// Every value, in order; for those who write them as words.
-inline constexpr AuditAction kAuditActions[] = {AuditAction::revive, AuditAction::revive_edited,
-                                                AuditAction::purge,  AuditAction::cleanup,
-                                                AuditAction::pause,  AuditAction::resume};
+inline constexpr AuditAction kAuditActions[] = {
+    AuditAction::revive, AuditAction::revive_edited, AuditAction::purge,     AuditAction::cleanup,
+    AuditAction::pause,  AuditAction::resume,        AuditAction::set_policy};
 inline constexpr AuditedPart kAuditedParts[] = {AuditedPart::inbox, AuditedPart::outbox,
                                                 AuditedPart::keys, AuditedPart::audit_trail};
 inline constexpr AuditStatus kAuditStatuses[] = {AuditStatus::succeeded, AuditStatus::failed,

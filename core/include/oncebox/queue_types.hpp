@@ -118,7 +118,6 @@ enum class MarkOutcome {
 
 struct ReapRequest {
   std::size_t limit = 1'000;
-  int max_deliveries = defaults::kMaxDeliveries;
 };
 
 /// A message that went dead without a verdict: it expired, or was delivered too often.
@@ -154,10 +153,6 @@ struct ClaimRequest {
   /// is handed out whatever its size. So a backlog of large messages does not fill the memory.
   std::size_t max_bytes = limits::kMaxClaimBytes;
   TopicSelection topics = {};
-  /// A message whose failed and lapsed deliveries reach this number goes dead when its lease lapses
-  /// . Deliveries that were released do not count. Where topics differ in their attempts,
-  /// take twice the largest number.
-  int max_deliveries = defaults::kMaxDeliveries;
 };
 
 /// The messages that were handed out, as which it can be used; and what the claim had to clear away
@@ -195,12 +190,13 @@ struct Delivery {
 struct Ack {};
 
 /// Failed for now: attempt + 1. The message can be claimed again after the delay; it is dead if
-/// this was its last attempt. The queue's policy says when and which, unless the worker has
-/// rules of its own; so attempts end whoever works, and through whatever handle.
+/// this was its last attempt. The policy of its topic says when and which, unless the worker
+/// has rules of its own; so attempts end whoever works, and through whatever handle.
 struct Abandon {
   std::string error = {};                  ///< empty: the last error is kept
   std::optional<Duration> delay = {};      ///< positive; nothing: as the policy says
   std::optional<AttemptLimit> limit = {};  ///< nothing: as the policy says
+  bool delay_is_least = false;             ///< the policy's delay holds where it is longer
 };
 
 /// Failed for good: the message is dead.
@@ -238,12 +234,22 @@ enum class SettledDeath {
 
 [[nodiscard]] std::string_view to_string(SettledDeath death) noexcept;
 
+/// Whose rules said how many attempts there are.
+enum class PolicyOrigin {
+  worker,  ///< the verdict's own limit
+  topic,   ///< a rule for the message's topic
+  queue,   ///< what the queue does by itself
+};
+
+[[nodiscard]] std::string_view to_string(PolicyOrigin origin) noexcept;
+
 /// What became of a delivery and, unless the lease was lost, of its message: it comes back at a
 /// time, it is dead, or with neither it is done.
 struct SettleOutcome {
   SettleStatus status = SettleStatus::settled;
   std::optional<TimePoint> again_at = {};  ///< when it can be claimed again
   std::optional<SettledDeath> death = {};
+  std::optional<PolicyOrigin> policy = {};  ///< after an `Abandon` that took effect
 
   friend bool operator==(const SettleOutcome&, const SettleOutcome&) = default;
   friend bool operator==(const SettleOutcome& outcome, SettleStatus other) noexcept {

@@ -8,6 +8,7 @@
 #include "oncebox/idempotency_store.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_store.hpp"
+#include "oncebox/topic_policy.hpp"
 
 namespace oncebox {
 
@@ -51,6 +52,9 @@ class Store {
 
   [[nodiscard]] virtual QueueOperator& inbox_operator() = 0;
   [[nodiscard]] virtual QueueOperator& outbox_operator() = 0;
+
+  /// The rules for topics, of both queues.
+  [[nodiscard]] virtual PolicyStore& policies() = 0;
 
   /// Who changed what by hand. The store's own calls write nothing there: see `audited`.
   [[nodiscard]] virtual AuditTrail& audit() = 0;

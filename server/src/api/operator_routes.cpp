@@ -14,6 +14,7 @@
 #include "oncebox/wire/audit_json.hpp"
 #include "oncebox/wire/message_json.hpp"
 #include "oncebox/wire/operator_json.hpp"
+#include "oncebox/wire/policy_json.hpp"
 
 /// What an operator does with queues: look, bring back, remove, pause.
 namespace oncebox::server {
@@ -143,29 +144,46 @@ std::string clean_up(const QueueCall& asked, const RetentionOptions& retention) 
       clean, count));
 }
 
-std::string pause(const QueueCall& asked) {
-  const wire::TopicCall call = wire::read_topic_call(asked.request().body);
+TopicPolicy update_policy(const QueueCall& asked, AuditAction action, const TopicRule& rule,
+                          const std::string& reason) {
+  TopicPolicy after;
   const auto change = [&] {
-    asked.queue->paused.pause(call.topic);
+    after = asked.queue->store.policies().update(asked.queue->kind, rule.pattern, rule.policy);
     return std::size_t{1};
   };
   audited(asked.queue->store.audit(),
-          queue_entry(asked, AuditAction::pause, wire::audit_subject(call.topic), call.reason),
-          change, std::identity());
-  return wire::write_paused(*asked.queue->paused.current());
+          queue_entry(asked, action, wire::audit_subject(rule.pattern), reason), change,
+          std::identity());
+  return after;
 }
 
-std::string resume(const QueueCall& asked) {
+std::string paused_of(const QueueCall& asked) {
+  return wire::write_paused(asked.queue->store.policies().policies(asked.queue->kind).paused());
+}
+
+std::string pause(const QueueCall& asked, bool paused) {
+  const wire::TopicCall call = wire::read_topic_call(asked.request().body);
+  update_policy(asked, paused ? AuditAction::pause : AuditAction::resume,
+                {call.topic, {.paused = paused}}, call.reason);
+  return paused_of(asked);
+}
+
+std::string set_policy(const QueueCall& asked) {
+  const wire::PolicyCall call = wire::read_policy_call(asked.request().body);
+  const TopicPattern& pattern = call.rule.pattern;
+  return wire::write_policy(
+      {pattern, update_policy(asked, AuditAction::set_policy, call.rule, call.reason)});
+}
+
+std::string remove_policy(const QueueCall& asked) {
   const wire::TopicCall call = wire::read_topic_call(asked.request().body);
   const auto change = [&] {
-    const bool was_paused = asked.queue->paused.resume(call.topic);
-    if (was_paused) asked.queue->claims->on_work();
-    return was_paused ? std::size_t{1} : std::size_t{0};
+    const bool removed = asked.queue->store.policies().remove(asked.queue->kind, call.topic);
+    return removed ? std::size_t{1} : std::size_t{0};
   };
-  audited(asked.queue->store.audit(),
-          queue_entry(asked, AuditAction::resume, wire::audit_subject(call.topic), call.reason),
-          change, std::identity());
-  return wire::write_paused(*asked.queue->paused.current());
+  const AuditEntry entry =
+      queue_entry(asked, AuditAction::set_policy, wire::audit_subject(call.topic), call.reason);
+  return wire::write_count(audited(asked.queue->store.audit(), entry, change, std::identity()));
 }
 
 std::string get_dead(ServedQueue& queue, std::span<const std::string> arguments) {
@@ -215,25 +233,29 @@ class OperatorRoutes {
         });
   }
 
-  void add_pauses() {
-    add_queue_route(router_, context_, {Method::get, "/topics/paused", Scope::read},
-                    [](const QueueCall& call) {
-                      require_no_query(call.request());
-                      // Nothing to wait for: it is in memory.
-                      const auto paused = call.queue->paused.current();
-                      call.exchange->send(json_response(wire::write_paused(*paused)));
-                    });
-    add({Method::post, "/topics/pause", Scope::operate}, [](const QueueCall& call) {
-      require_no_query(call.request());
-      return pause(call);
+  void add_policies() {
+    add_plain({Method::get, "/topics/policies", Scope::read}, [](const QueueCall& call) {
+      return wire::write_policies(call.queue->store.policies().policies(call.queue->kind).rules());
     });
-    add({Method::post, "/topics/resume", Scope::operate}, [](const QueueCall& call) {
-      require_no_query(call.request());
-      return resume(call);
-    });
+    add_plain({Method::post, "/topics/policies", Scope::operate}, set_policy);
+    add_plain({Method::post, "/topics/policies/remove", Scope::operate}, remove_policy);
+    add_plain({Method::get, "/topics/paused", Scope::read}, paused_of);
+    add_plain({Method::post, "/topics/pause", Scope::operate},
+              [](const QueueCall& call) { return pause(call, true); });
+    add_plain({Method::post, "/topics/resume", Scope::operate},
+              [](const QueueCall& call) { return pause(call, false); });
   }
 
  private:
+  /// A route without a query.
+  template <class Make>
+  void add_plain(const ApiRoute& route, Make make) {
+    add(route, [make](const QueueCall& call) {
+      require_no_query(call.request());
+      return make(call);
+    });
+  }
+
   template <class Make>
   void add(const ApiRoute& route, Make make) {
     add_queue_route(router_, context_, route, [make](const QueueCall& call) {
@@ -262,7 +284,7 @@ void add_operator_routes(Router& router, const ApiContext& context) {
   OperatorRoutes routes(router, context);
   routes.add_lists();
   routes.add_changes();
-  routes.add_pauses();
+  routes.add_policies();
 }
 
 }  // namespace oncebox::server

@@ -34,9 +34,7 @@ HousekeepingOptions housekeeping_options(const RetentionOptions& retention) {
           .batch = retention.batch};
 }
 
-HousekeptQueue kept(ServedQueue& queue) {
-  return {queue.queue, queue.operations, [&queue] { return queue.claims->max_deliveries(); }};
-}
+HousekeptQueue kept(ServedQueue& queue) { return {queue.queue, queue.operations}; }
 
 }  // namespace
 

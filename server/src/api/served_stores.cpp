@@ -17,7 +17,7 @@ void let_claims_wait(const ServedStorePtr& store, ServedQueue& queue, const ApiP
                      WaitingPlaces& places) {
   const bool notifies = queue.store.store().capabilities().notifies;
   queue.claims = std::make_unique<WaitingClaims>(
-      WaitingClaims::Parts{store, queue.queue, queue.paused, queue.calls, parts.timers, places,
+      WaitingClaims::Parts{store, queue.queue, queue.calls, parts.timers, places,
                            queue.store.metrics(), parts.logger, parts.clock},
       WaitingClaims::Settings{.store = queue.store.name(),
                               .queue = to_string(queue.kind),
@@ -53,7 +53,9 @@ ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
              .operations = store().outbox_operator(),
              .singles = nullptr,
              .max_payload_bytes = inbox.max_payload_bytes} {
-  for (const std::string& topic : parts.options.paused_topics) inbox.paused.pause(topic);
+  for (const std::string& topic : parts.options.paused_topics) {
+    policies().update(QueueKind::inbox, topic, {.paused = true});
+  }
 }
 
 bool ServedStore::take_use() noexcept {

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "api/paused_topics.hpp"
 #include "api/waiting_claims.hpp"
 #include "observe/metrics.hpp"
 #include "oncebox/clock.hpp"
@@ -48,7 +47,6 @@ struct ServedQueue {
   QueueOperator& operations;
   Inbox* singles;  ///< lets single messages share commits; null: they go to the queue
   std::size_t max_payload_bytes;
-  PausedTopics paused = {};
   std::unique_ptr<WaitingClaims> claims = {};
   std::shared_ptr<WorkListener> watch = {};  ///< tells event streams of work, once one wants it
 };
@@ -69,6 +67,7 @@ class ServedStore {
   /// Without log and metrics: its queues are below.
   [[nodiscard]] Store& store() noexcept { return member_->store(); }
   [[nodiscard]] IdempotencyStore& keys() { return store().keys(); }
+  [[nodiscard]] PolicyStore& policies() { return store().policies(); }
   [[nodiscard]] AuditTrail& audit() { return store().audit(); }
 
   using Begins = GroupCommit<BeginRequest, BeginOutcome>;

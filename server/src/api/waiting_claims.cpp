@@ -62,7 +62,6 @@ struct WaitingClaims::Claim {
 
 /// What a walk over the waiting claims has found out.
 struct WaitingClaims::Look {
-  PausedTopics::Snapshot paused;
   std::vector<TopicSelection> asked = {};      ///< whose due time is in `due`
   std::vector<TopicSelection> exhausted = {};  ///< nothing can be claimed
   std::optional<TimePoint> due = {};
@@ -98,7 +97,6 @@ void WaitingClaims::claim(const ExchangePtr& exchange, wire::ClaimCall call) {
     call.request.max_bytes = std::min(call.request.max_bytes, kMaxAnswerBytes);
   }
   call.wait = std::min(call.wait, wire::ClaimCall::kMaxWait);
-  note_max_deliveries(call.request.max_deliveries);
   const SteadyTime deadline = parts_.clock.steady() + call.wait;
   auto claim = std::make_shared<Claim>(
       Claim{.exchange = exchange, .call = std::move(call), .deadline = deadline});
@@ -116,13 +114,6 @@ void WaitingClaims::claim(const ExchangePtr& exchange, wire::ClaimCall call) {
   });
 }
 
-void WaitingClaims::note_max_deliveries(int asked) noexcept {
-  asked = std::min(asked, limits::kMaxDeliveries);
-  int known = max_deliveries_.load();
-  while (asked > known && !max_deliveries_.compare_exchange_weak(known, asked)) {
-  }
-}
-
 // After a claim that found nothing comes the question for the next due time, and one more claim, as
 // the cycle wants it.
 void WaitingClaims::try_first(const ClaimPtr& claim) {
@@ -138,41 +129,16 @@ void WaitingClaims::try_first(const ClaimPtr& claim) {
 
   listen();
   Tried tried{.began = ClaimCycle::Now::of(parts_.clock), .seen_work = work_.load()};
-  const auto topics = without_paused(claim->call.request.topics, *parts_.paused.current());
-  if (topics) {
-    tried.due = parts_.queue.next_due(*topics);
-    messages = take(*claim);
-    if (!messages.empty()) return deliver(claim, std::move(messages));
-  }
+  tried.due = parts_.queue.next_due(claim->call.request.topics);
+  messages = take(*claim);
+  if (!messages.empty()) return deliver(claim, std::move(messages));
   park(claim, tried);
 }
 
 std::vector<ClaimedMessage> WaitingClaims::take(Claim& claim) {
-  const PausedTopics::Snapshot paused = parts_.paused.current();
-  ClaimRequest request = claim.call.request;
-  if (!paused->empty()) {
-    auto topics = without_paused(std::move(request.topics), *paused);
-    if (!topics) return {};
-    request.topics = std::move(*topics);
-  }
-  ClaimResult claimed = parts_.queue.claim(request);
+  ClaimResult claimed = parts_.queue.claim(claim.call.request);
   claim.reaped.add(std::move(claimed.reaped));
-  release_paused(claimed.messages, paused);
   return std::move(claimed.messages);
-}
-
-void WaitingClaims::release_paused(std::vector<ClaimedMessage>& messages,
-                                   const PausedTopics::Snapshot& before) {
-  if (messages.empty()) return;
-  const PausedTopics::Snapshot paused = parts_.paused.current();
-  if (paused == before) return;
-  std::vector<ClaimedMessage> kept;
-  std::vector<ClaimedMessage> back;
-  for (ClaimedMessage& claimed : messages) {
-    (is_paused(*paused, claimed.message.topic.str()) ? back : kept).push_back(std::move(claimed));
-  }
-  messages = std::move(kept);
-  if (!back.empty()) release(back);
 }
 
 void WaitingClaims::deliver(const ClaimPtr& claim, std::vector<ClaimedMessage> messages) {
@@ -386,7 +352,7 @@ void WaitingClaims::scan() noexcept {
     scanning_ = true;
     cycle_.begin(ClaimCycle::Do::ask_due_and_claim, now);
   }
-  Look look{.paused = parts_.paused.current()};
+  Look look;
   bool found = false;
   try {
     found = look_through(look);
@@ -417,12 +383,12 @@ bool WaitingClaims::look_through(Look& look) {
   }
   bool found = false;
   for (const ClaimPtr& claim : waiting) {
-    const auto topics = without_paused(claim->call.request.topics, *look.paused);
-    if (!topics || Look::contains(look.exhausted, *topics)) continue;
-    if (!Look::contains(look.asked, *topics)) {
-      const std::optional<TimePoint> due = parts_.queue.next_due(*topics);
+    const TopicSelection& topics = claim->call.request.topics;
+    if (Look::contains(look.exhausted, topics)) continue;
+    if (!Look::contains(look.asked, topics)) {
+      const std::optional<TimePoint> due = parts_.queue.next_due(topics);
       if (due && (!look.due || *due < *look.due)) look.due = due;
-      look.asked.push_back(*topics);
+      look.asked.push_back(topics);
     }
     {
       const detail::Lock lock(mutex_);
@@ -432,7 +398,7 @@ bool WaitingClaims::look_through(Look& look) {
     if (try_again(claim)) {
       found = true;
     } else {
-      look.exhausted.push_back(*topics);
+      look.exhausted.push_back(topics);
     }
   }
   return found;

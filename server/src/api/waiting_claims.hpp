@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "api/call_pool.hpp"
-#include "api/paused_topics.hpp"
 #include "api/timers.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
@@ -53,7 +52,6 @@ class WaitingClaims final : public WorkListener {
   struct Parts {
     std::weak_ptr<void> holder;  ///< owns this object and the queue
     QueueStore& queue;
-    const PausedTopics& paused;
     CallLane& calls;
     Timers& timers;
     WaitingPlaces& places;
@@ -86,9 +84,6 @@ class WaitingClaims final : public WorkListener {
 
   [[nodiscard]] std::size_t waiting() const noexcept { return waiting_count_.load(); }
 
-  /// The largest number of deliveries that a claim allowed so far: what reaping must allow, too.
-  [[nodiscard]] int max_deliveries() const noexcept { return max_deliveries_.load(); }
-
  private:
   struct Claim;
   using ClaimPtr = std::shared_ptr<Claim>;
@@ -104,14 +99,12 @@ class WaitingClaims final : public WorkListener {
   [[nodiscard]] std::shared_ptr<WaitingClaims> self();
 
   void listen();
-  void note_max_deliveries(int asked) noexcept;
   void try_first(const ClaimPtr& claim);
   [[nodiscard]] std::vector<ClaimedMessage> take(Claim& claim);
   void deliver(const ClaimPtr& claim, std::vector<ClaimedMessage> messages);
   void release(const std::vector<ClaimedMessage>& messages) noexcept;
   void release(const std::vector<Settlement>& settlements) noexcept;
   void log_not_released(std::size_t count, const std::exception& failure) noexcept;
-  void release_paused(std::vector<ClaimedMessage>& messages, const PausedTopics::Snapshot& before);
   void end_empty(Claim& claim) noexcept;
   static void send_empty(const Claim& claim) noexcept;
   void fail(const ClaimPtr& claim, const std::exception_ptr& failure) noexcept;
@@ -137,7 +130,6 @@ class WaitingClaims final : public WorkListener {
 
   const Parts parts_;
   const Settings settings_;
-  std::atomic<int> max_deliveries_ = defaults::kMaxDeliveries;
   std::atomic<std::uint64_t> work_ = 0;  ///< how often there was word of work
   std::atomic<std::size_t> waiting_count_ = 0;
   std::once_flag listens_;

@@ -230,10 +230,9 @@ TEST_P(AtomicityConformance, FailedClaimChangesNothing) {
 TEST_P(AtomicityConformance, FailedClaimOfAPrefixChangesNothing) {
   proves("IBX-102", "IBX-030", "R-10");
   expect_all_or_nothing([this]() -> Call {
-    const ClaimRequest request{.owner = bob,
-                               .limit = 2,
-                               .topics = {.only = {"order.*"}, .except = {"order.changed"}},
-                               .max_deliveries = 1};
+    const ClaimRequest request{
+        .owner = bob, .limit = 2, .topics = {.only = {"order.*"}, .except = {"order.changed"}}};
+    set_policy("*", {.max_deliveries = 1});
     return [this, request] { (void)queue().claim(request); };
   });
 }
@@ -266,8 +265,9 @@ TEST_P(AtomicityConformance, FailedExtendChangesNothing) {
 TEST_P(AtomicityConformance, FailedReapChangesNothing) {
   proves("IBX-102", "IBX-069", "R-10");
   expect_all_or_nothing([this]() -> Call {
+    set_policy("*", {.max_deliveries = 1});
     advance(defaults::kLease);
-    return [this] { queue().reap({.max_deliveries = 1}); };
+    return [this] { queue().reap(); };
   });
 }
 

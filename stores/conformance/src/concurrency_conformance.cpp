@@ -165,8 +165,7 @@ class ConcurrencyConformance : public StoreConformance {
     const Rounds::Worker present{rounds};
     const OwnerToken owner = OwnerToken::generate();
     QueueStore& queue = queue_of(handle_of(thread));
-    const ClaimRequest request{
-        .owner = owner, .lease = kLease, .limit = 8, .max_deliveries = 1'000'000};
+    const ClaimRequest request{.owner = owner, .lease = kLease, .limit = 8};
     for (int round = 0; round < kRounds; ++round) {
       const auto claimed = repeating([&] { return queue.claim(request); });
       for (const ClaimedMessage& one : claimed) ledger.note_claim(one, kLease);
@@ -192,6 +191,7 @@ INSTANTIATE_TEST_SUITE_P(Stores, ConcurrencyConformance, testing::ValuesIn(on_in
 TEST_P(ConcurrencyConformance, ThreadsClaimDisjointSetsWhileLeasesExpire) {
   proves("IBX-030", "IBX-103", "IBX-105", "IBX-106", "R-15", "R-16", "R-23");
   constexpr int kMessages = 300;
+  set_policy("*", {.max_deliveries = limits::kMaxDeliveries});
   queue().enqueue(numbered(kMessages));
   Ledger ledger;
   Rounds rounds(kThreads);

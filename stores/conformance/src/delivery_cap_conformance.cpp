@@ -9,9 +9,11 @@ using Ids = std::vector<std::string>;
 
 class DeliveryCapConformance : public StoreConformance {
  protected:
-  /// Claims as a worker that accepts up to `max_deliveries`; the caller lets the lease lapse.
+  /// Claims where messages are delivered `max_deliveries` times at most; the caller lets the lease
+  /// lapse.
   std::vector<ClaimedMessage> claim_with_cap(int max_deliveries) {
-    return claim({.owner = alice, .lease = 10s, .max_deliveries = max_deliveries});
+    set_policy("*", {.max_deliveries = max_deliveries});
+    return claim({.owner = alice, .lease = 10s});
   }
 
   void expect_dead(std::string_view id, std::string_view error) {
@@ -34,7 +36,7 @@ TEST_P(DeliveryCapConformance, WorkerKillingMessageEndsDeadThroughTheReaper) {
     ASSERT_EQ(ids_of(claim_with_cap(3)), Ids{"a"});
     EXPECT_EQ(record("a").history.deliveries, lapses);
     advance(10s);
-    EXPECT_EQ(queue().reap({.max_deliveries = 3}),
+    EXPECT_EQ(queue().reap(),
               lapses < 3 ? ReapResult{.released = 1} : buried({"a"}, "lease expired 3 times"));
     EXPECT_EQ(record("a").history.lapses, lapses);
     EXPECT_EQ(record("a").history.attempt, 0) << "a lapsed lease changes no attempt";
@@ -50,10 +52,10 @@ TEST_P(DeliveryCapConformance, WorkerKillingMessageEndsDeadWithoutAReaperInBetwe
     ASSERT_EQ(ids_of(claim_with_cap(4)), Ids{"a"});
     advance(10s);
   }
-  const ClaimResult last = queue().claim({.owner = alice, .max_deliveries = 4});
+  const ClaimResult last = queue().claim({.owner = alice});
   EXPECT_TRUE(last.empty()) << "it is never handed out a fifth time";
   ReapResult told = last.reaped;
-  told.add(queue().reap({.max_deliveries = 4}));
+  told.add(queue().reap());
   EXPECT_EQ(told, buried({"a"}, "lease expired 4 times")) << "once, by the claim or by the reap";
   expect_dead("a", "lease expired 4 times");
   EXPECT_EQ(record("a").history.deliveries, 4);
@@ -65,7 +67,7 @@ TEST_P(DeliveryCapConformance, CapOfOneMeansOneDelivery) {
   ASSERT_EQ(ids_of(claim_with_cap(1)), Ids{"a"});
   advance(10s);
   EXPECT_TRUE(claim_with_cap(1).empty());
-  queue().reap({.max_deliveries = 1});
+  queue().reap();
   expect_dead("a", "lease expired 1 times");
 }
 
@@ -90,7 +92,7 @@ TEST_P(DeliveryCapConformance, FailedDeliveriesCountToo) {
   }
   ASSERT_EQ(ids_of(claim_with_cap(3)), Ids{"a"});
   advance(10s);
-  queue().reap({.max_deliveries = 3});
+  queue().reap();
   expect_dead("a", "lease expired 1 times");
   EXPECT_EQ(record("a").history.attempt, 2);
 }
@@ -101,7 +103,7 @@ TEST_P(DeliveryCapConformance, AbandonAloneNeverReachesTheCap) {
   for (int i = 0; i < 5; ++i) {
     settle(claim_with_cap(2).at(0), Abandon{.delay = 1s});
     advance(1s);
-    EXPECT_EQ(queue().reap({.max_deliveries = 2}), ReapResult{});
+    EXPECT_EQ(queue().reap(), ReapResult{});
   }
   EXPECT_EQ(record("a").status, Status::processing);
   ASSERT_EQ(ids_of(claim_with_cap(2)), Ids{"a"}) << "only a lapse looks at the cap";
@@ -116,10 +118,10 @@ TEST_P(DeliveryCapConformance, ReleasedDeliveriesDoNotCount) {
   EXPECT_EQ(record("a").history.deliveries, 30);
   ASSERT_EQ(ids_of(claim_with_cap(2)), Ids{"a"});
   advance(10s);
-  EXPECT_EQ(queue().reap({.max_deliveries = 2}), ReapResult{.released = 1});
+  EXPECT_EQ(queue().reap(), ReapResult{.released = 1});
   ASSERT_EQ(ids_of(claim_with_cap(2)), Ids{"a"});
   advance(10s);
-  EXPECT_EQ(queue().reap({.max_deliveries = 2}), buried({"a"}, "lease expired 2 times"));
+  EXPECT_EQ(queue().reap(), buried({"a"}, "lease expired 2 times"));
   expect_dead("a", "lease expired 2 times");
 }
 
@@ -129,7 +131,7 @@ TEST_P(DeliveryCapConformance, LastDeliveryMayStillBeSettledLate) {
   const ClaimedMessage claimed = claim_with_cap(1).at(0);
   advance(1h);
   EXPECT_EQ(settle(claimed), SettleStatus::settled);
-  queue().reap({.max_deliveries = 1});
+  queue().reap();
   EXPECT_EQ(record("a").status, Status::done);
 }
 
@@ -139,7 +141,7 @@ TEST_P(DeliveryCapConformance, MessagesThatAreTooOftenDeliveredTakeNoPlaceInABat
   ASSERT_EQ(claim_with_cap(1).size(), 2U);
   advance(10s);
   enqueue_ids({"c", "d"});
-  EXPECT_EQ(ids_of(claim({.owner = bob, .limit = 2, .max_deliveries = 1})), (Ids{"c", "d"}));
+  EXPECT_EQ(ids_of(claim({.owner = bob, .limit = 2})), (Ids{"c", "d"}));
 }
 
 TEST_P(DeliveryCapConformance, RevivalBeginsTheCountAnew) {
@@ -147,7 +149,7 @@ TEST_P(DeliveryCapConformance, RevivalBeginsTheCountAnew) {
   enqueue(message("a"));
   claim_with_cap(1);
   advance(10s);
-  queue().reap({.max_deliveries = 1});
+  queue().reap();
   const std::vector<MessageKey> keys{key("a")};
   queue_operator().revive(keys);
   EXPECT_EQ(record("a").history.lapses, 0);

@@ -144,9 +144,12 @@ std::vector<MessageRecord> list_to_the_end(QueueOperator& store, ListRequest req
 }  // namespace
 
 QueueRun::QueueRun(Harness& harness, int max_deliveries)
-    : harness_(harness),
-      max_deliveries_(max_deliveries),
-      handles_{harness.open(), harness.open()} {}
+    : harness_(harness), handles_{harness.open(), harness.open()} {
+  for (Side* const side : {&inbox_, &outbox_}) {
+    handles_[0]->policies().update(side->name, "*", {.max_deliveries = max_deliveries});
+    side->model.set_max_deliveries(max_deliveries);
+  }
+}
 
 QueueRun::Call QueueRun::call_on(Side& side, std::size_t handle) {
   Store& store = *handles_.at(handle);
@@ -182,7 +185,7 @@ void QueueRun::run(const Call& call, const ReopenStep&) {
 }
 
 void QueueRun::bury_what_is_due(const Call& call) {
-  if (call.side.model.burial_due(max_deliveries_, call.now)) run(call, ReapStep{.limit = kNoLimit});
+  if (call.side.model.burial_due(call.now)) run(call, ReapStep{.limit = kNoLimit});
 }
 
 void QueueRun::run(const Call& call, const EnqueueStep& step) {
@@ -222,9 +225,8 @@ void QueueRun::run(const Call& call, const ClaimStep& step) {
                              .lease = step.lease,
                              .limit = step.limit,
                              .max_bytes = step.max_bytes,
-                             .topics = vocabulary::topic_selection(step.topics),
-                             .max_deliveries = max_deliveries_};
-  ReapResult due = NaiveQueue(call.side.model).reap(max_deliveries_, call.now);
+                             .topics = vocabulary::topic_selection(step.topics)};
+  ReapResult due = NaiveQueue(call.side.model).reap(call.now);
   const ClaimResult claimed = call.store.claim(request);
   const std::vector<ClaimedMessage> expected = call.side.model.claim(request, call.now);
 
@@ -239,7 +241,7 @@ void QueueRun::run(const Call& call, const ClaimStep& step) {
   }
 
   ReapResult done = claimed.reaped;
-  done.add(reap_to_the_end(call.store, {.limit = kNoLimit, .max_deliveries = max_deliveries_}));
+  done.add(reap_to_the_end(call.store, {.limit = kNoLimit}));
   require_same("what a claim and a reap after it reaped", in_order(std::move(done)),
                in_order(std::move(due)));
 }
@@ -263,9 +265,9 @@ void QueueRun::run(const Call& call, const ExtendStep& step) {
 }
 
 void QueueRun::run(const Call& call, const ReapStep& step) {
-  const ReapRequest request{.limit = step.limit, .max_deliveries = max_deliveries_};
+  const ReapRequest request{.limit = step.limit};
   require_same("sum of reap", in_order(reap_to_the_end(call.store, request)),
-               in_order(call.side.model.reap(max_deliveries_, call.now)));
+               in_order(call.side.model.reap(call.now)));
 }
 
 void QueueRun::run(const Call& call, const FindStep& step) {

@@ -74,7 +74,6 @@ class QueueRun {
   static void compare_past_contents(const Call& call, const MessageKey& key);
 
   Harness& harness_;
-  const int max_deliveries_;
   std::array<std::shared_ptr<Store>, 2> handles_;
   Side inbox_{QueueKind::inbox};
   Side outbox_{QueueKind::outbox};

@@ -15,11 +15,6 @@ TimePoint later(TimePoint time, const std::optional<TimePoint>& other) {
   return other && *other > time ? *other : time;
 }
 
-/// Whether a lapsed lease is one too many. The lapse itself counts.
-bool lapses_too_often(const NaiveRow& row, int max_deliveries) {
-  return row.record.history.attempt + row.record.history.lapses + 1 >= max_deliveries;
-}
-
 bool hash_differs(const std::optional<ContentHash>& stored,
                   const std::optional<ContentHash>& given) {
   return stored && given && stored->algorithm() == given->algorithm() &&
@@ -321,7 +316,7 @@ bool NaiveQueue::claimable(const NaiveRow& row, const TopicSelection& topics, Ti
 }
 
 std::vector<ClaimedMessage> NaiveQueue::claim(const ClaimRequest& request, TimePoint now) {
-  reap(request.max_deliveries, now);
+  reap(now);
 
   std::vector<NaiveRow*> candidates;
   for (NaiveRow& row : rows_) {
@@ -441,16 +436,17 @@ SettleOutcome NaiveQueue::settle_one(const Settlement& settlement, TimePoint now
   const Abandon& abandon = std::get<Abandon>(settlement.verdict);
   note_error(record, abandon.error);
   const AttemptLimit limit = abandon.limit.value_or(policy_.limit());
+  const PolicyOrigin origin = abandon.limit ? PolicyOrigin::worker : PolicyOrigin::topic;
   TimePoint since = later(record.history.first_seen_at, record.message->due_at);
   since = later(since, record.revivals.last_at);
   const bool is_old = !limit.give_up_after || now - since >= *limit.give_up_after;
   if (record.history.attempt >= limit.max_attempts && is_old) {
     finish(record, Status::dead, now);
-    return {.death = SettledDeath::attempts};
+    return {.death = SettledDeath::attempts, .policy = origin};
   }
   const std::uint64_t chance = retry_chance(lease.delivery);
   wait(abandon.delay.value_or(policy_.delay_after(record.history.attempt, chance)));
-  return {.again_at = row->ready_at};
+  return {.again_at = row->ready_at, .policy = origin};
 }
 
 std::vector<ExtendOutcome> NaiveQueue::extend(std::span<const LeaseExtension> extensions,
@@ -469,12 +465,20 @@ std::vector<ExtendOutcome> NaiveQueue::extend(std::span<const LeaseExtension> ex
   return outcomes;
 }
 
-ReapResult NaiveQueue::reap(int max_deliveries, TimePoint now) {
+// The lapse itself counts; failures beyond the policy's attempts do not.
+bool NaiveQueue::lapses_too_often(const NaiveRow& row) const {
+  const MessageHistory& history = row.record.history;
+  const int failures =
+      history.attempt < policy_.max_attempts ? history.attempt : policy_.max_attempts;
+  return failures + history.lapses + 1 >= max_deliveries_;
+}
+
+ReapResult NaiveQueue::reap(TimePoint now) {
   ReapResult result;
   for (NaiveRow& row : rows_) {
     if (row.record.status != Status::processing || row.leased_at(now)) continue;
     const bool lapsed = row.lapsed_at(now);
-    const bool too_often = lapsed && lapses_too_often(row, max_deliveries);
+    const bool too_often = lapsed && lapses_too_often(row);
     if (lapsed) lapse(row);
     if (too_often) {
       const int lapses = row.record.history.lapses;
@@ -492,9 +496,9 @@ ReapResult NaiveQueue::reap(int max_deliveries, TimePoint now) {
   return result;
 }
 
-bool NaiveQueue::burial_due(int max_deliveries, TimePoint now) const {
+bool NaiveQueue::burial_due(TimePoint now) const {
   NaiveQueue copy = *this;
-  return copy.reap(max_deliveries, now).buried > 0;
+  return copy.reap(now).buried > 0;
 }
 
 NaiveRow* NaiveQueue::row_of(const MessageKey& key) {

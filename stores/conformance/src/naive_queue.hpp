@@ -52,7 +52,11 @@ struct NaiveRow {
 /// fills in what the store answered by `adopt_deliveries`.
 class NaiveQueue {
  public:
-  explicit NaiveQueue(QueueKind kind) : policy_(default_retry_policy(kind)) {}
+  explicit NaiveQueue(QueueKind kind)
+      : policy_(kind == QueueKind::outbox ? outbox_retry_policy() : RetryPolicy{}) {}
+
+  /// What every topic has from now on.
+  void set_max_deliveries(int max_deliveries) { max_deliveries_ = max_deliveries; }
 
   std::vector<EnqueueOutcome> enqueue(std::span<const Message> messages,
                                       const EnqueueOptions& options, TimePoint now);
@@ -62,7 +66,7 @@ class NaiveQueue {
   std::vector<SettleOutcome> settle(std::span<const Settlement> settlements, TimePoint now);
   std::vector<ExtendOutcome> extend(std::span<const LeaseExtension> extensions, TimePoint now);
   /// Without a limit: everything that is due.
-  ReapResult reap(int max_deliveries, TimePoint now);
+  ReapResult reap(TimePoint now);
   [[nodiscard]] std::optional<MessageRecord> find(const MessageKey& key) const;
 
   /// All that match, in list order, with payloads.
@@ -93,7 +97,7 @@ class NaiveQueue {
   [[nodiscard]] DueBounds next_due(const TopicSelection& topics, TimePoint now) const;
 
   /// Whether `reap` would bury something.
-  [[nodiscard]] bool burial_due(int max_deliveries, TimePoint now) const;
+  [[nodiscard]] bool burial_due(TimePoint now) const;
 
  private:
   [[nodiscard]] NaiveRow* row_of(const MessageKey& key);
@@ -109,7 +113,10 @@ class NaiveQueue {
   [[nodiscard]] bool claimable(const NaiveRow& row, const TopicSelection& topics,
                                TimePoint now) const;
 
+  [[nodiscard]] bool lapses_too_often(const NaiveRow& row) const;
+
   RetryPolicy policy_;
+  int max_deliveries_ = 2 * policy_.max_attempts;
   std::vector<NaiveRow> rows_;  // in the order in which the keys were first stored
   std::uint64_t enqueues_ = 0;
   DeliveryNumber last_delivery_{};  // the greatest number given so far

@@ -102,11 +102,12 @@ TEST_P(PartitionConformance, ExpiredHeadLetsTheNextOneThrough) {
 TEST_P(PartitionConformance, HeadDeliveredTooOftenLetsTheNextOneThrough) {
   proves("R-29", "R-10");
   enqueue_in("p", {"a", "b"});
-  const ClaimRequest once{.owner = alice, .max_deliveries = 1};
+  set_policy("*", {.max_deliveries = 1});
+  const ClaimRequest once{.owner = alice};
   ASSERT_EQ(ids_of(claim(once)), Ids{"a"});
   advance(defaults::kLease);
   EXPECT_EQ(ids_of(claim(once)), Ids{"b"});
-  queue().reap({.max_deliveries = 1});
+  queue().reap();
   EXPECT_EQ(record("a").status, Status::dead);
 }
 

@@ -9,6 +9,7 @@
 #include "http_audit.hpp"
 #include "http_client.hpp"
 #include "http_keys.hpp"
+#include "http_policies.hpp"
 #include "http_queue.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
@@ -69,6 +70,7 @@ class HttpStore::Impl {
         inbox_operator(client, ""),
         outbox_operator(client, "/outbox"),
         keys(client),
+        policies(client),
         audit(client),
         clock_(clock) {}
 
@@ -116,6 +118,7 @@ class HttpStore::Impl {
   HttpQueueOperator inbox_operator;
   HttpQueueOperator outbox_operator;
   HttpKeys keys;
+  HttpPolicies policies;
   HttpAudit audit;
 
  private:
@@ -140,6 +143,7 @@ QueueStore& HttpStore::outbox() { return impl_->outbox; }
 IdempotencyStore& HttpStore::keys() { return impl_->keys; }
 QueueOperator& HttpStore::inbox_operator() { return impl_->inbox_operator; }
 QueueOperator& HttpStore::outbox_operator() { return impl_->outbox_operator; }
+PolicyStore& HttpStore::policies() { return impl_->policies; }
 AuditTrail& HttpStore::audit() { return impl_->audit; }
 
 Capabilities HttpStore::capabilities() const { return impl_->capabilities(); }

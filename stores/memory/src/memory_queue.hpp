@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_store.hpp"
+#include "oncebox/topic_policy.hpp"
 #include "queue_index.hpp"
 
 namespace oncebox::memory {
@@ -21,7 +23,12 @@ namespace oncebox::memory {
 class MemoryQueue final : public QueueStore, public QueueOperator {
  public:
   MemoryQueue(QueueKind kind, const Clock& clock, const Options& options)
-      : policy_(default_retry_policy(kind)), clock_(clock), options_(options) {}
+      : policies_(kind), clock_(clock), options_(options) {}
+
+  [[nodiscard]] std::vector<TopicRule> rules();
+  /// Goes by other rules from now on. `change` makes them of the present ones, under the lock.
+  void change_rules(QueueKind kind,
+                    const std::function<std::vector<TopicRule>(std::vector<TopicRule>)>& change);
 
  private:
   class IntakeBatch;
@@ -88,10 +95,10 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   [[nodiscard]] std::vector<Row*> dead_matching(const MessageFilter& filter, std::size_t limit)
       ONCEBOX_REQUIRES(mutex_);
 
-  const RetryPolicy policy_;
+  detail::Mutex mutex_;
+  TopicPolicies policies_ ONCEBOX_GUARDED_BY(mutex_);
   const Clock& clock_;
   const Options options_;
-  detail::Mutex mutex_;
   Rows rows_ ONCEBOX_GUARDED_BY(mutex_){options_};
   WorkListeners listeners_;  ///< told without the lock
 };

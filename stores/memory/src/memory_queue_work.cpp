@@ -85,7 +85,8 @@ MarkOutcome MemoryQueue::mark_one(Row* row, MarkAs as, std::string error, TimePo
 /// `commit`, because something failed meanwhile, everything is as it was before.
 class MemoryQueue::ReapBatch {
  public:
-  ReapBatch(QueueIndex& index, TimePoint now) : index_(index), now_(now) {}
+  ReapBatch(QueueIndex& index, const TopicPolicies& policies, TimePoint now)
+      : index_(index), policies_(policies), now_(now) {}
   ReapBatch(const ReapBatch&) = delete;
   ReapBatch& operator=(const ReapBatch&) = delete;
 
@@ -105,11 +106,12 @@ class MemoryQueue::ReapBatch {
     undo_.clear();
   }
 
-  ReapResult reap(std::size_t limit, int max_deliveries) {
+  ReapResult reap(std::size_t limit) {
     ReapResult result;
     Row* row = nullptr;
     while (result.total() < limit && (row = index_.first_lapsed(now_)) != nullptr) {
-      if (std::optional<std::string> cause = cause_of_death(row->state, max_deliveries, now_)) {
+      const ResolvedPolicy& policy = policies_.for_topic(row->content->topic.str());
+      if (std::optional<std::string> cause = cause_of_death(row->state, policy, now_)) {
         bury(*row, std::move(*cause), result);
       } else {
         change(*row, [](RowState& state) { lapse(state); });
@@ -148,6 +150,7 @@ class MemoryQueue::ReapBatch {
   }
 
   QueueIndex& index_;
+  const TopicPolicies& policies_;
   const TimePoint now_;
   std::vector<UndoStep> undo_;
 };
@@ -160,8 +163,8 @@ ClaimResult MemoryQueue::do_claim(const ClaimRequest& request) {
   for (;;) {
     const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
-    ReapBatch reaped(rows_.index, now);
-    ReapResult result = reaped.reap(kReapStep, request.max_deliveries);
+    ReapBatch reaped(rows_.index, policies_, now);
+    ReapResult result = reaped.reap(kReapStep);
     const bool is_backlog = result.total() == kReapStep;
     reaped_before.add(std::move(result));
     if (is_backlog) {
@@ -177,7 +180,9 @@ ClaimResult MemoryQueue::do_claim(const ClaimRequest& request) {
 // Everything is copied before the first row changes, so that running out of memory changes nothing.
 std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request, TimePoint now) {
   rows_.index.promote(now);
-  std::vector<Row*> rows = rows_.index.best_ready(request.limit, request.topics);
+  const std::optional<TopicSelection> topics = without_paused(request.topics, policies_.paused());
+  if (!topics) return {};
+  std::vector<Row*> rows = rows_.index.best_ready(request.limit, *topics);
   keep_within(rows, request.max_bytes);
   std::vector<ClaimedMessage> claimed;
   claimed.reserve(rows.size());
@@ -233,9 +238,10 @@ std::vector<SettleOutcome> MemoryQueue::do_settle(std::span<const Settlement> se
 SettleOutcome MemoryQueue::settle_one(Row* row, const Verdict& verdict, std::string error,
                                       TimePoint now) noexcept {
   if (row == nullptr) return {SettleStatus::lease_lost};
+  const ResolvedPolicy& policy = policies_.for_topic(row->content->topic.str());
   SettleOutcome outcome{};
   rows_.index.edit(*row, now, [&]() noexcept {
-    outcome = apply_verdict(row->state, verdict, std::move(error), policy_, now);
+    outcome = apply_verdict(row->state, verdict, std::move(error), policy, now);
   });
   return outcome;
 }
@@ -262,8 +268,8 @@ ReapResult MemoryQueue::do_reap(const ReapRequest& request) {
   {
     const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
-    ReapBatch batch(rows_.index, now);
-    result = batch.reap(request.limit, request.max_deliveries);
+    ReapBatch batch(rows_.index, policies_, now);
+    result = batch.reap(request.limit);
     batch.commit();
   }
   if (result.total() > 0) listeners_.notify();
@@ -273,6 +279,20 @@ ReapResult MemoryQueue::do_reap(const ReapRequest& request) {
 std::optional<TimePoint> MemoryQueue::do_next_due(const TopicSelection& topics) {
   const detail::Lock lock(mutex_);
   return rows_.index.next_due(topics, clock_.now());
+}
+
+std::vector<TopicRule> MemoryQueue::rules() {
+  const detail::Lock lock(mutex_);
+  return policies_.rules();
+}
+
+void MemoryQueue::change_rules(
+    QueueKind kind, const std::function<std::vector<TopicRule>(std::vector<TopicRule>)>& change) {
+  {
+    const detail::Lock lock(mutex_);
+    policies_ = TopicPolicies(kind, change(policies_.rules()));
+  }
+  listeners_.notify();
 }
 
 void MemoryQueue::do_listen(std::weak_ptr<WorkListener> listener) {

@@ -2,6 +2,7 @@
 
 #include "memory_audit.hpp"
 #include "memory_keys.hpp"
+#include "memory_policies.hpp"
 #include "memory_queue.hpp"
 
 namespace oncebox::memory {
@@ -12,12 +13,14 @@ struct MemoryStore::Impl {
         inbox(QueueKind::inbox, clock, store_options),
         outbox(QueueKind::outbox, clock, store_options),
         keys(clock, store_options),
+        policies(inbox, outbox),
         audit(clock, store_options.max_audit_entries) {}
 
   const Options options;
   MemoryQueue inbox;
   MemoryQueue outbox;
   MemoryKeys keys;
+  MemoryPolicies policies;
   MemoryAudit audit;
 };
 
@@ -33,6 +36,7 @@ QueueStore& MemoryStore::outbox() { return impl_->outbox; }
 IdempotencyStore& MemoryStore::keys() { return impl_->keys; }
 QueueOperator& MemoryStore::inbox_operator() { return impl_->inbox; }
 QueueOperator& MemoryStore::outbox_operator() { return impl_->outbox; }
+PolicyStore& MemoryStore::policies() { return impl_->policies; }
 AuditTrail& MemoryStore::audit() { return impl_->audit; }
 
 Capabilities MemoryStore::capabilities() const {

@@ -18,6 +18,7 @@
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_store.hpp"
+#include "postgresql_policies.hpp"
 #include "queue_sql.hpp"
 #include "row_batch.hpp"
 #include "transaction.hpp"
@@ -48,6 +49,8 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
 
   /// Tells the listeners that another process may have brought work.
   void notify() const noexcept { listeners_.notify(); }
+  /// Tells of the work that a transaction brought, just after its commit.
+  void announce_committed();
   /// Called by every `listen`.
   void on_listen(std::function<void()> start) { start_listening_ = std::move(start); }
 
@@ -120,6 +123,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   struct ClaimAnswer {
     bool is_clean = false;  ///< nothing had to be reaped first
     TimePoint now{};
+    std::int64_t policies = 0;  ///< the version of the rules for topics
     std::size_t candidates = 0;
     bool has_more = false;  ///< not all runs were looked at that could have been candidates
     std::size_t chosen = 0;
@@ -135,20 +139,28 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
     std::size_t bytes_left = 0;
     bool takes_one_at_least = true;  ///< whatever its bytes
   };
-  [[nodiscard]] Command claim_command(const ClaimRequest& request, const ClaimWindow& window,
+  [[nodiscard]] static ClaimWindow whole_window(const ClaimRequest& request) noexcept {
+    return {request.limit, request.limit, request.max_bytes};
+  }
+  /// A claim of topics that were chosen by these rules.
+  struct RuledClaim {
+    const ClaimRequest& request;
+    const VersionedPolicies& rules;
+  };
+  [[nodiscard]] Command claim_command(const RuledClaim& claim, const ClaimWindow& window,
                                       const ClaimFloors::Floors& floors,
                                       Parameters& parameters) const;
   [[nodiscard]] static ClaimAnswer read_claim(const Result& result);
-  [[nodiscard]] ClaimAnswer claim_once(const ClaimRequest& request, const ClaimWindow& window,
+  [[nodiscard]] ClaimAnswer claim_once(const RuledClaim& claim, const ClaimWindow& window,
                                        const ClaimFloors::Floors& floors);
   /// Waits a moment for the calls that are claiming from this run.
-  [[nodiscard]] ClaimAnswer claim_behind_others(const ClaimRequest& request,
+  [[nodiscard]] ClaimAnswer claim_behind_others(const RuledClaim& claim,
                                                 const ClaimFloors::Floors& floors,
                                                 const IdRange& run);
-  [[nodiscard]] ClaimAnswer claim_after_reaping(const ClaimRequest& request,
+  [[nodiscard]] ClaimAnswer claim_after_reaping(const RuledClaim& claim,
                                                 const ClaimFloors::Floors& floors);
-  [[nodiscard]] ClaimAnswer claim_from_floors(const ClaimRequest& request);
-  void claim_more(const ClaimRequest& request, ClaimFloors::Floors floors, ClaimAnswer& answer);
+  [[nodiscard]] ClaimAnswer claim_from_floors(const RuledClaim& claim);
+  void claim_more(const RuledClaim& claim, ClaimFloors::Floors floors, ClaimAnswer& answer);
 
   /// Moves leased messages out to the caller, and remembers that the caller has them.
   [[nodiscard]] std::vector<ClaimedMessage> hand_out(std::span<StoredMessage> messages,
@@ -162,8 +174,6 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   std::vector<EnqueueOutcome> enqueue_in(Transaction& transaction,
                                          std::span<const Message> messages,
                                          const EnqueueOptions& options);
-  /// Tells of the work that a transaction brought, just after its commit.
-  void announce_committed();
   /// Answers those that name a message which another one names too, and are still to be done.
   std::vector<std::size_t> extend_once(Transaction& transaction,
                                        std::span<const LeaseExtension> extensions,
@@ -177,8 +187,8 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   [[nodiscard]] Overdue find_overdue(std::size_t limit,
                                      const std::optional<TimePoint>& lapsed_after);
   /// Changes those that still are, without committing it.
-  static ReapResult reap_in(RowBatch& rows, const Overdue& overdue, int max_deliveries);
-  ReapResult reap_each(const Overdue& overdue, int max_deliveries);
+  static ReapResult reap_in(RowBatch& rows, const Overdue& overdue, const TopicPolicies& policies);
+  ReapResult reap_each(const Overdue& overdue, const TopicPolicies& policies);
   [[nodiscard]] std::vector<std::int64_t> dead_matching(const MessageFilter& filter,
                                                         std::size_t limit);
   template <class Change>
@@ -186,10 +196,10 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
 
   const StoreParts parts_;
   const QueueKind kind_;
-  const RetryPolicy policy_;
   PostgresqlQueue* sibling_ = nullptr;
   const std::string name_;
   const QueueSql sql_;
+  KnownPolicies policies_;
   detail::Mutex splitting_;  ///< guards nothing: of several threads one splits a run
   Handouts handouts_;
   ClaimFloors floors_;

@@ -39,9 +39,19 @@ class PostgresqlQueue::Enqueueing {
   // Stores all messages with one statement if all of them are new. Otherwise false, and nothing has
   // changed.
   bool store_new() {
-    TakenOffer offer = queue_.offers_.take_for(messages_);
+    TakenOffer offer = may_be_paused() ? TakenOffer() : queue_.offers_.take_for(messages_);
     if (offer) return hand_over(std::move(offer));
     return messages_.size() == 1 ? enqueue_alone() : arrive();
+  }
+
+  // By the rules that this process knows: whoever changes one has every process claim anew, which
+  // reads it.
+  [[nodiscard]] bool may_be_paused() const {
+    const KnownPolicies::Snapshot rules = queue_.policies_.last();
+    const std::vector<TopicPattern>& paused = rules->policies.paused();
+    return !paused.empty() && std::ranges::any_of(messages_, [&](const Message& message) {
+      return is_paused(paused, message.topic.str());
+    });
   }
 
   // The place behind the messages that can share a row with the one at `first`.

@@ -112,6 +112,7 @@ class PostgresqlQueue::Settling {
   }
 
   std::vector<SettleOutcome> run() {
+    if (std::ranges::any_of(settlements_, &fails)) rules_ = queue_.policies_.read();
     const bool only_runs = !runs_.empty() && plain_.empty() && others_.empty();
     if (only_runs && acknowledge_runs_alone()) return outcomes_;
     if (only_runs) leave_runs();
@@ -252,6 +253,16 @@ class PostgresqlQueue::Settling {
     if (!rest.empty()) settle_each(rows, rest);
   }
 
+  [[nodiscard]] static bool fails(const Settlement& settlement) noexcept {
+    return std::holds_alternative<Abandon>(settlement.verdict);
+  }
+
+  // Only a failure asks for it.
+  [[nodiscard]] const ResolvedPolicy& policy_of(const RowBatch::Row& row) const noexcept {
+    static const ResolvedPolicy kUnused;
+    return rules_ ? rules_->policies.for_topic(row.content->topic.str()) : kUnused;
+  }
+
   [[nodiscard]] std::vector<SettleOutcome> lost() const {
     return std::vector<SettleOutcome>(settlements_.size(), {SettleStatus::lease_lost});
   }
@@ -312,7 +323,7 @@ class PostgresqlQueue::Settling {
         continue;
       }
       outcomes_[i] = apply_verdict(row->state, settlement.verdict, error_text(settlement.verdict),
-                                   queue_.policy_, rows.now());
+                                   policy_of(*row), rows.now());
       RowBatch::save(*row);
       may_be_claimable_ = true;
     }
@@ -328,6 +339,7 @@ class PostgresqlQueue::Settling {
   std::vector<std::size_t> others_;
   RunAcknowledgements runs_;
   std::set<std::string> partitions_;
+  KnownPolicies::Snapshot rules_;
   bool may_be_claimable_ = false;
 };
 

@@ -33,14 +33,21 @@ std::size_t payload_bytes(std::span<const StoredMessage> messages) {
   return bytes;
 }
 
+// A claim of paused topics alone still reaps.
+ClaimRequest unpaused(ClaimRequest request, std::span<const TopicPattern> paused) {
+  request.topics =
+      without_paused(std::move(request.topics), paused).value_or(TopicSelection{.except = {"*"}});
+  return request;
+}
+
 }  // namespace
 
 PostgresqlQueue::PostgresqlQueue(const StoreParts& parts, QueueKind kind)
     : parts_(parts),
       kind_(kind),
-      policy_(default_retry_policy(kind)),
       name_(to_string(kind)),
       sql_(parts.names, name_, parts.pool.options().flush_claims),
+      policies_(parts.pool, parts.names, kind),
       floors_(parts.schedules),
       announcer_(parts.schedules, parts.names.channel(name_), std::string(parts.signature),
                  [this](const Announcement& announcement) {
@@ -66,9 +73,10 @@ std::vector<Result> PostgresqlQueue::commit(RowBatch& rows, bool brings_work,
 
 // Claims ----------------------------------------------------------------------------------------
 
-Command PostgresqlQueue::claim_command(const ClaimRequest& request, const ClaimWindow& window,
+Command PostgresqlQueue::claim_command(const RuledClaim& claim, const ClaimWindow& window,
                                        const ClaimFloors::Floors& floors,
                                        Parameters& parameters) const {
+  const ClaimRequest& request = claim.request;
   ArrayValue priorities(SqlType::smallint);
   ArrayValue times(SqlType::timestamptz);
   ArrayValue numbers(SqlType::bigint);
@@ -87,16 +95,18 @@ Command PostgresqlQueue::claim_command(const ClaimRequest& request, const ClaimW
       .add(std::move(times))
       .add(std::move(numbers))
       .add(static_cast<std::int32_t>(window.candidates))
-      .add(window.takes_one_at_least);
+      .add(window.takes_one_at_least)
+      .add(claim.rules.version);
   const bool every_topic = request.topics.only.empty() && request.topics.except.empty();
   if (!every_topic) add_selection(parameters, request.topics);
   return {every_topic ? &sql_.claim : &sql_.claim_topics, &parameters};
 }
 
 PostgresqlQueue::ClaimAnswer PostgresqlQueue::read_claim(const Result& result) {
-  constexpr int kHead = 9;
+  constexpr int kHead = 10;
   ClaimAnswer answer{.is_clean = result.boolean(0, 0),
                      .now = result.time(0, 1),
+                     .policies = result.int64(0, 7),
                      .candidates = static_cast<std::size_t>(result.int64(0, 2)),
                      .has_more = result.boolean(0, 3),
                      .chosen = static_cast<std::size_t>(result.int64(0, 4)),
@@ -108,33 +118,31 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::read_claim(const Result& result) {
   answer.messages.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) {
     const StoredMessage& message = answer.messages.emplace_back(read_row(result, row, kHead));
-    const bool begins_run = !result.is_null(row, 7) && result.int64(row, 7) == message.id;
-    if (begins_run) answer.runs.emplace_back(message, result.int64(row, 8));
+    const bool begins_run = !result.is_null(row, 8) && result.int64(row, 8) == message.id;
+    if (begins_run) answer.runs.emplace_back(message, result.int64(row, 9));
   }
   std::sort(answer.messages.begin(), answer.messages.end(), comes_first);
   return answer;
 }
 
-PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_once(const ClaimRequest& request,
+PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_once(const RuledClaim& claim,
                                                          const ClaimWindow& window,
                                                          const ClaimFloors::Floors& floors) {
   Parameters parameters;
-  const Command claim = claim_command(request, window, floors, parameters);
-  return read_claim(run_alone(parts_.pool, *claim.statement, parameters, Exchange::commits));
+  const Command command = claim_command(claim, window, floors, parameters);
+  return read_claim(run_alone(parts_.pool, *command.statement, parameters, Exchange::commits));
 }
 
 // Another process that is claiming from the run may take only a part of it. This call does not wait
 // long for it: the process may have stopped.
-PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_behind_others(const ClaimRequest& request,
+PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_behind_others(const RuledClaim& claim,
                                                                   const ClaimFloors::Floors& floors,
                                                                   const IdRange& run) {
   constexpr std::string_view kAtMost = "100ms";
   const Parameters wait = Parameters().add(run.first).add(run.last).add(kAtMost);
   Parameters parameters;
-  const std::array commands{
-      Command{&sql_.runs.wait_for_run, &wait},
-      claim_command(request, {request.limit, request.limit, request.max_bytes}, floors,
-                    parameters)};
+  const std::array commands{Command{&sql_.runs.wait_for_run, &wait},
+                            claim_command(claim, whole_window(claim.request), floors, parameters)};
   const Deadline deadline = parts_.pool.deadline();
   try {
     return repeating([&] {
@@ -149,12 +157,12 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_behind_others(const ClaimReq
 // A claim that fails has changed nothing, so what it reaps is committed together with it; unless
 // that is a backlog, of which it brings only the end.
 PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_after_reaping(
-    const ClaimRequest& request, const ClaimFloors::Floors& floors) {
+    const RuledClaim& claim, const ClaimFloors::Floors& floors) {
   constexpr std::size_t kReapStep = 1'000;
   Overdue overdue = find_overdue(kReapStep, floors.lapsed);
   ReapResult backlog;
   while (overdue.ids.size() == kReapStep) {
-    ReapResult reaped = reap_each(overdue, request.max_deliveries);
+    ReapResult reaped = reap_each(overdue, claim.rules.policies);
     if (reaped.total() == 0) break;
     backlog.add(std::move(reaped));
     overdue = find_overdue(kReapStep, floors.lapsed);
@@ -164,26 +172,27 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_after_reaping(
   without_check.lapsed = kMaxTime;
   ReapResult reaped;
   ClaimAnswer answer = in_rows(overdue.partitions, [&](RowBatch& rows, Transaction&) {
-    reaped = reap_in(rows, overdue, request.max_deliveries);
+    reaped = reap_in(rows, overdue, claim.rules.policies);
     Parameters parameters;
-    const Command claim = claim_command(request, {request.limit, request.limit, request.max_bytes},
-                                        without_check, parameters);
-    return read_claim(commit(rows, reaped.total() > 0, {&claim, 1}).front());
+    const Command command =
+        claim_command(claim, whole_window(claim.request), without_check, parameters);
+    return read_claim(commit(rows, reaped.total() > 0, {&command, 1}).front());
   });
   answer.reaped = std::move(backlog);
   answer.reaped.add(std::move(reaped));
   return answer;
 }
 
-PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_from_floors(const ClaimRequest& request) {
+PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_from_floors(const RuledClaim& claim) {
+  const ClaimRequest& request = claim.request;
   const ClaimFloors::Floors floors = floors_.before_claim(request.topics);
   auto began = parts_.schedules.steady();
-  ClaimAnswer answer =
-      claim_once(request, {request.limit, request.limit, request.max_bytes}, floors);
-  if (!answer.is_clean) {
+  ClaimAnswer answer = claim_once(claim, whole_window(request), floors);
+  if (answer.policies == claim.rules.version && !answer.is_clean) {
     began = parts_.schedules.steady();
-    answer = claim_after_reaping(request, floors);
+    answer = claim_after_reaping(claim, floors);
   }
+  if (answer.policies != claim.rules.version) return answer;
   // The floor stays before rows that another claim was faster to lock, because it may take only a
   // part of a run; and before messages that were too large for this batch.
   const bool met_others = answer.missed || answer.messages.size() < answer.chosen;
@@ -194,14 +203,15 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_from_floors(const ClaimReque
                        .messages = met_others ? std::span<const StoredMessage>() : answer.messages,
                        .is_exhausted = is_exhausted,
                        .took = parts_.schedules.steady() - began});
-  if (met_others || answer.has_more) claim_more(request, floors, answer);
+  if (met_others || answer.has_more) claim_more(claim, floors, answer);
   return answer;
 }
 
 // Some of the candidates were just being claimed by others, or were few: looks further, so that a
 // worker does not go idle while there is something to do.
-void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimFloors::Floors floors,
+void PostgresqlQueue::claim_more(const RuledClaim& claim, ClaimFloors::Floors floors,
                                  ClaimAnswer& answer) {
+  const ClaimRequest& request = claim.request;
   floors.lapsed = kMaxTime;
   constexpr int kMaxRounds = 4;
   constexpr std::size_t kWider = 4;
@@ -216,7 +226,7 @@ void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimFloors::Floor
       const std::size_t bytes = payload_bytes(answer.messages);
       if (answer.messages.size() >= request.limit || bytes >= request.max_bytes) break;
       window = std::min(window * kWider, limits::kMaxBatchItems);
-      ClaimAnswer more = claim_once(request,
+      ClaimAnswer more = claim_once(claim,
                                     {.limit = request.limit - answer.messages.size(),
                                      .candidates = window,
                                      .bytes_left = request.max_bytes - bytes,
@@ -228,7 +238,7 @@ void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimFloors::Floor
       if (saw_everything || (got_what_it_chose && !answer.messages.empty())) break;
     }
     for (int round = 0; round < kMaxRounds && answer.messages.empty() && answer.missed; ++round) {
-      add(claim_behind_others(request, floors, *answer.missed));
+      add(claim_behind_others(claim, floors, *answer.missed));
     }
   } catch (const Error&) {
     if (answer.messages.empty()) throw;  // else what was claimed before belongs to the caller
@@ -237,8 +247,18 @@ void PostgresqlQueue::claim_more(const ClaimRequest& request, ClaimFloors::Floor
 }
 
 ClaimResult PostgresqlQueue::do_claim(const ClaimRequest& request) {
-  ClaimAnswer answer = claim_from_floors(request);
-  return {hand_out(answer.messages, answer.runs), std::move(answer.reaped)};
+  KnownPolicies::Snapshot rules = policies_.last();
+  ReapResult reaped;
+  for (;;) {
+    const std::vector<TopicPattern>& paused = rules->policies.paused();
+    ClaimAnswer answer = paused.empty() ? claim_from_floors({request, *rules})
+                                        : claim_from_floors({unpaused(request, paused), *rules});
+    reaped.add(std::move(answer.reaped));
+    if (answer.policies == rules->version) {
+      return {hand_out(answer.messages, answer.runs), std::move(reaped)};
+    }
+    rules = policies_.read();
+  }
 }
 
 std::vector<ClaimedMessage> PostgresqlQueue::hand_out(std::span<StoredMessage> messages,
@@ -346,7 +366,8 @@ PostgresqlQueue::Overdue PostgresqlQueue::find_overdue(
   return overdue;
 }
 
-ReapResult PostgresqlQueue::reap_in(RowBatch& rows, const Overdue& overdue, int max_deliveries) {
+ReapResult PostgresqlQueue::reap_in(RowBatch& rows, const Overdue& overdue,
+                                    const TopicPolicies& policies) {
   if (overdue.ids.empty()) return {};
   rows.load_ids(overdue.ids);
   const TimePoint now = rows.now();
@@ -356,7 +377,8 @@ ReapResult PostgresqlQueue::reap_in(RowBatch& rows, const Overdue& overdue, int 
     if (state.status != Status::processing || state.enqueue_order == 0) continue;
     if (state.lease && state.lease->live_at(now)) continue;
     if (!state.lease && !state.expired_at(now)) continue;
-    if (std::optional<std::string> cause = cause_of_death(state, max_deliveries, now)) {
+    const ResolvedPolicy& policy = policies.for_topic(row->content->topic.str());
+    if (std::optional<std::string> cause = cause_of_death(state, policy, now)) {
       result.add({row->key, row->content->topic, *cause});
       bury(state, std::move(*cause), now);
     } else {
@@ -368,10 +390,10 @@ ReapResult PostgresqlQueue::reap_in(RowBatch& rows, const Overdue& overdue, int 
   return result;
 }
 
-ReapResult PostgresqlQueue::reap_each(const Overdue& overdue, int max_deliveries) {
+ReapResult PostgresqlQueue::reap_each(const Overdue& overdue, const TopicPolicies& policies) {
   if (overdue.ids.empty()) return {};
   return in_rows(overdue.partitions, [&](RowBatch& rows, Transaction&) {
-    ReapResult result = reap_in(rows, overdue, max_deliveries);
+    ReapResult result = reap_in(rows, overdue, policies);
     commit(rows, result.total() > 0);
     return result;
   });
@@ -379,7 +401,8 @@ ReapResult PostgresqlQueue::reap_each(const Overdue& overdue, int max_deliveries
 
 ReapResult PostgresqlQueue::do_reap(const ReapRequest& request) {
   run_alone(parts_.pool, sql_.add_up_done, Parameters(), Exchange::changes_nothing);
-  ReapResult result = reap_each(find_overdue(request.limit, std::nullopt), request.max_deliveries);
+  const KnownPolicies::Snapshot rules = policies_.read();
+  ReapResult result = reap_each(find_overdue(request.limit, std::nullopt), rules->policies);
   if (result.total() > 0) listeners_.notify();
   return result;
 }

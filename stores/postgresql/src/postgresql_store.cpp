@@ -12,6 +12,7 @@
 #include "oncebox/limits.hpp"
 #include "postgresql_audit.hpp"
 #include "postgresql_keys.hpp"
+#include "postgresql_policies.hpp"
 #include "postgresql_queue.hpp"
 #include "schema.hpp"
 
@@ -44,6 +45,10 @@ struct PostgresqlStore::Impl {
         inbox(with_schema(parts), QueueKind::inbox),
         outbox(parts, QueueKind::outbox),
         keys(pool, names, clock),
+        policies(pool, names,
+                 [this](QueueKind queue) {
+                   (queue == QueueKind::inbox ? inbox : outbox).announce_committed();
+                 }),
         audit(pool, names, clock) {
     inbox.meet(outbox);
     outbox.meet(inbox);
@@ -87,6 +92,7 @@ struct PostgresqlStore::Impl {
   PostgresqlQueue inbox;
   PostgresqlQueue outbox;
   PostgresqlKeys keys;
+  PostgresqlPolicies policies;
   PostgresqlAudit audit;
   std::once_flag listening;
   std::optional<Listener> listener;  // last: its thread calls the queues
@@ -105,6 +111,7 @@ QueueStore& PostgresqlStore::outbox() { return impl_->outbox; }
 IdempotencyStore& PostgresqlStore::keys() { return impl_->keys; }
 QueueOperator& PostgresqlStore::inbox_operator() { return impl_->inbox; }
 QueueOperator& PostgresqlStore::outbox_operator() { return impl_->outbox; }
+PolicyStore& PostgresqlStore::policies() { return impl_->policies; }
 AuditTrail& PostgresqlStore::audit() { return impl_->audit; }
 
 Capabilities PostgresqlStore::capabilities() const {

@@ -13,10 +13,12 @@ namespace {
 // $4 now          $5 bytes          $6 leases that ended until then are known to be reaped
 // $7 priorities   $8 times   $9 numbers: from where on each priority is to be looked at
 // $10 how many candidates to look at, at least the limit
-// $11 whether the first is taken though it has more bytes; from $12 on the topics
+// $11 whether the first is taken though it has more bytes; $12 the version of the rules for topics
+// by which the topics are chosen; from $13 on the topics
 //
 // First it is seen whether something has lapsed or expired: then nothing is claimed, and the caller
-// reaps before it asks again; with a time in the future as $6 this is left out. The candidates come
+// reaps before it asks again; with a time in the future as $6 this is left out. Nor is anything
+// claimed when the rules for topics have changed. The candidates come
 // in order: by priority (a LATERAL join is a nested loop, which keeps the order of its outer side),
 // and within one from two ranges of the index of single messages and from the runs, which are
 // merged. Of the runs as many are looked at as are likely to be enough; behind the last of them,
@@ -81,7 +83,8 @@ item AS MATERIALIZED (
                 ORDER BY w.seen_at, w.first_id LIMIT {runs}) arrived
              ORDER BY eligible_at, enqueue_order LIMIT $10) p
            LIMIT $10) c
-   WHERE (SELECT yes FROM clean)),
+   WHERE (SELECT yes FROM clean)
+     AND $12::bigint = (SELECT version FROM {{policy_version}})),
 horizon AS MATERIALIZED (
   SELECT min(number) AS number
     FROM (SELECT number, count(run_end) OVER (PARTITION BY priority ORDER BY number) AS runs
@@ -155,8 +158,10 @@ begun AS (
          (SELECT until FROM lease)
     FROM cut
   RETURNING *)
-SELECT h.yes, h.now, h.candidates, h.has_more, h.chosen, h.missed, h.missed_end, held.*
+SELECT h.yes, h.now, h.candidates, h.has_more, h.chosen, h.missed, h.missed_end, h.policies,
+       held.*
   FROM (SELECT (SELECT yes FROM clean) AS yes, (SELECT now FROM moment) AS now,
+               (SELECT version FROM {{policy_version}}) AS policies,
                i.candidates, i.has_more, x.id AS missed, x.run_end AS missed_end,
                (SELECT least($1, coalesce(sum(high - id + 1), 0))::bigint FROM chosen) AS chosen
           FROM (SELECT coalesce(sum(messages), 0)::bigint AS candidates,

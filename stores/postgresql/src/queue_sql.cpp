@@ -268,7 +268,7 @@ QueueSql::QueueSql(const Names& names, std::string_view queue, bool flush_claims
   prepare(know_priorities, "know_priorities",
           "INSERT INTO {priority} (priority) SELECT unnest($1::smallint[]) ON CONFLICT DO NOTHING");
   claim = {fmt::format("{}_claim", queue), claim_sql(names, queue, "", flush_claims)};
-  constexpr int kSelection = 12;
+  constexpr int kSelection = 13;
   claim_topics = {fmt::format("{}_claim_topics", queue),
                   claim_sql(names, queue, selection_sql("w.topic", kSelection), flush_claims)};
   prepare(acknowledge, "acknowledge", kAcknowledge);

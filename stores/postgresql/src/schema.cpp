@@ -219,6 +219,20 @@ CREATE TABLE {audit} (
     R"sql(CREATE INDEX "{prefix}audit_begun" ON {audit} (begun_at))sql",
 };
 
+// A change of a rule advances the version, so that every process sees that there was one.
+constexpr std::array kTopicPolicies{
+    R"sql(
+CREATE TABLE {topic_policy} (
+  queue    text COLLATE "C" NOT NULL,
+  pattern  text COLLATE "C" NOT NULL,
+  is_exact integer NOT NULL,  -- 0: the pattern's last character is a * that stands for more
+  policy   text NOT NULL,     -- JSON
+  PRIMARY KEY (queue, pattern, is_exact)
+))sql",
+    R"sql(CREATE TABLE {policy_version} (version bigint NOT NULL))sql",
+    R"sql(INSERT INTO {policy_version} (version) VALUES (1))sql",
+};
+
 // All statements that lead from a version to the next one.
 std::vector<std::string> steps_to_version_1(const Names& names) {
   std::vector<std::string> steps;
@@ -239,9 +253,15 @@ std::vector<std::string> steps_to_version_3(const Names& names) {
   return steps;
 }
 
+std::vector<std::string> steps_to_version_4(const Names& names) {
+  std::vector<std::string> steps;
+  for (const char* const sql : kTopicPolicies) steps.push_back(names.fill(sql));
+  return steps;
+}
+
 // The n-th leads from version n to n + 1.
 constexpr std::array<std::vector<std::string> (*)(const Names&), kSchemaVersion> kMigrations{
-    steps_to_version_1, steps_to_version_2, steps_to_version_3};
+    steps_to_version_1, steps_to_version_2, steps_to_version_3, steps_to_version_4};
 
 void run_each(Transaction& transaction, const std::vector<std::string>& steps) {
   static const Parameters kNone;

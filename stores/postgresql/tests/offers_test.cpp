@@ -284,7 +284,8 @@ TEST_F(OffersTest, HandingOverCountsAsADelivery) {
   queue().enqueue(message("a"));
   ASSERT_EQ(made->handed_over.size(), 1U);
   clock_.advance(30s);
-  EXPECT_EQ(queue().reap({.max_deliveries = 1}).buried, 1U);
+  store_.policies().update(QueueKind::inbox, "*", {.max_deliveries = 1});
+  EXPECT_EQ(queue().reap().buried, 1U);
   EXPECT_EQ(find("a").status, Status::dead);
 }
 

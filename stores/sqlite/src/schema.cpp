@@ -171,6 +171,20 @@ CREATE TABLE oncebox_audit (
 CREATE INDEX oncebox_audit_begun ON oncebox_audit (begun_at);
 )sql";
 
+// A change of a rule advances the version, so that every process sees that there was one.
+constexpr const char* kTopicPolicies = R"sql(
+CREATE TABLE oncebox_topic_policy (
+  queue    TEXT NOT NULL,
+  pattern  TEXT NOT NULL,
+  is_exact INTEGER NOT NULL,  -- not so: the pattern's last character is a * that stands for more
+  policy   TEXT NOT NULL,     -- JSON
+  PRIMARY KEY (queue, pattern, is_exact)
+) STRICT;
+
+CREATE TABLE oncebox_policy_version (version INTEGER NOT NULL) STRICT;
+INSERT INTO oncebox_policy_version (version) VALUES (1);
+)sql";
+
 void execute_for_queues(Connection& connection, const char* sql) {
   for (const std::string_view queue : {"inbox", "outbox"}) {
     connection.execute(fmt::format(fmt::runtime(sql), fmt::arg("queue", queue)));
@@ -190,9 +204,12 @@ void bring_to_version_3(Connection& connection) { execute_for_queues(connection,
 
 void bring_to_version_4(Connection& connection) { connection.execute(kAuditTrail); }
 
+void bring_to_version_5(Connection& connection) { connection.execute(kTopicPolicies); }
+
 // The n-th brings version n to n + 1.
 constexpr std::array<void (*)(Connection&), kSchemaVersion> kMigrations{
-    create_version_1, bring_to_version_2, bring_to_version_3, bring_to_version_4};
+    create_version_1, bring_to_version_2, bring_to_version_3, bring_to_version_4,
+    bring_to_version_5};
 
 [[noreturn]] void refuse_newer(int version) {
   throw Error(ErrorCode::conflict,

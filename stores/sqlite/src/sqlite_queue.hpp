@@ -14,6 +14,7 @@
 #include "oncebox/sqlite/sqlite_store.hpp"
 #include "queue_table.hpp"
 #include "reader_pool.hpp"
+#include "sqlite_policies.hpp"
 #include "writer.hpp"
 
 namespace oncebox::sqlite {
@@ -25,6 +26,7 @@ struct StoreParts {
   ReaderPool& readers;
   ReaderPool& own_reader;  ///< for workers and health, which must not wait for an operator's report
   TopicNumbers& topics;
+  SqlitePolicies& policies;
   const Clock& clock;
 };
 
@@ -100,8 +102,12 @@ class SqliteQueue final : public QueueStore, public QueueOperator, public Transa
   [[nodiscard]] std::vector<SettleOutcome> settle_in_order(std::span<const Settlement> settlements,
                                                            TimePoint now, bool& may_be_claimable);
   [[nodiscard]] std::vector<ClaimedMessage> claim_ready(const ClaimRequest& request, TimePoint now);
+  [[nodiscard]] std::vector<QueueRow> best_unpaused(ClaimRequest request,
+                                                    std::span<const TopicPattern> paused,
+                                                    TimePoint now);
   void on_nothing_to_do();
-  ReapResult reap_some(std::size_t limit, int max_deliveries, TimePoint now);
+  ReapResult reap_some(std::size_t limit, TimePoint now);
+  [[nodiscard]] const ResolvedPolicy& policy_of(const QueueRow& row);
   SettleOutcome settle_one(const Settlement& settlement, TimePoint now);
   void revive_row(QueueRow& row, const ReviveOptions& options, TimePoint now);
   ReviveOutcome revive_edited_one(const EditedMessage& edit, const ReviveOptions& options,
@@ -112,7 +118,6 @@ class SqliteQueue final : public QueueStore, public QueueOperator, public Transa
 
   StoreParts parts_;
   const QueueKind kind_;
-  const RetryPolicy policy_;
   SqliteQueue* sibling_ = nullptr;
   const std::string name_;
   const std::size_t max_payload_bytes_;

@@ -13,7 +13,6 @@ namespace oncebox::sqlite {
 SqliteQueue::SqliteQueue(const StoreParts& parts, QueueKind kind, const Options& options)
     : parts_(parts),
       kind_(kind),
-      policy_(default_retry_policy(kind)),
       name_(to_string(kind)),
       max_payload_bytes_(options.max_payload_bytes),
       table_(parts.connection, name_, parts.topics, options.keys_per_segment) {
@@ -56,7 +55,7 @@ ClaimResult SqliteQueue::do_claim(const ClaimRequest& request) {
   for (;;) {
     bool is_backlog = false;
     ClaimResult claimed = write(Flush::may_wait, [&](TimePoint now) -> ClaimResult {
-      ReapResult reaped = reap_some(kReapStep, request.max_deliveries, now);
+      ReapResult reaped = reap_some(kReapStep, now);
       is_backlog = reaped.total() == kReapStep;
       if (is_backlog) return {.reaped = std::move(reaped)};
       table_.settle_partitions();
@@ -68,13 +67,24 @@ ClaimResult SqliteQueue::do_claim(const ClaimRequest& request) {
 }
 
 std::vector<ClaimedMessage> SqliteQueue::claim_ready(const ClaimRequest& request, TimePoint now) {
-  std::vector<QueueRow> rows = table_.best_ready(request, now);
+  const std::vector<TopicPattern>& paused = parts_.policies.current(kind_).paused();
+  std::vector<QueueRow> rows =
+      paused.empty() ? table_.best_ready(request, now) : best_unpaused(request, paused, now);
   table_.lease(rows, request.owner, now + request.lease);
   std::vector<ClaimedMessage> claimed;
   claimed.reserve(rows.size());
   for (QueueRow& row : rows) claimed.push_back(sql::take_claimed(row));
   if (claimed.empty()) on_nothing_to_do();
   return claimed;
+}
+
+std::vector<QueueRow> SqliteQueue::best_unpaused(ClaimRequest request,
+                                                 std::span<const TopicPattern> paused,
+                                                 TimePoint now) {
+  std::optional<TopicSelection> topics = without_paused(std::move(request.topics), paused);
+  if (!topics) return {};
+  request.topics = std::move(*topics);
+  return table_.best_ready(request, now);
 }
 
 // When nothing was written since the last time, nobody misses the pages for a while.
@@ -171,8 +181,8 @@ std::vector<SettleOutcome> SqliteQueue::do_settle(std::span<const Settlement> se
 SettleOutcome SqliteQueue::settle_one(const Settlement& settlement, TimePoint now) {
   std::optional<QueueRow> row = table_.find(settlement.delivery.key);
   if (!row || !is_held_by(row->state, settlement.delivery)) return {SettleStatus::lease_lost};
-  const SettleOutcome outcome =
-      apply_verdict(row->state, settlement.verdict, error_text(settlement.verdict), policy_, now);
+  const SettleOutcome outcome = apply_verdict(row->state, settlement.verdict,
+                                              error_text(settlement.verdict), policy_of(*row), now);
   table_.save(*row);
   return outcome;
 }
@@ -195,11 +205,15 @@ std::vector<ExtendOutcome> SqliteQueue::do_extend(std::span<const LeaseExtension
   });
 }
 
-ReapResult SqliteQueue::reap_some(std::size_t limit, int max_deliveries, TimePoint now) {
+const ResolvedPolicy& SqliteQueue::policy_of(const QueueRow& row) {
+  return parts_.policies.current(kind_).for_topic(row.content->topic.str());
+}
+
+ReapResult SqliteQueue::reap_some(std::size_t limit, TimePoint now) {
   ReapResult result;
   for (const std::int64_t id : table_.lapsed(now, limit)) {
     QueueRow row = table_.get(id);
-    if (std::optional<std::string> cause = cause_of_death(row.state, max_deliveries, now)) {
+    if (std::optional<std::string> cause = cause_of_death(row.state, policy_of(row), now)) {
       result.add({row.key, row.content->topic, *cause});
       bury(row.state, std::move(*cause), now);
     } else {
@@ -220,7 +234,7 @@ ReapResult SqliteQueue::reap_some(std::size_t limit, int max_deliveries, TimePoi
 
 ReapResult SqliteQueue::do_reap(const ReapRequest& request) {
   ReapResult result = write(Flush::required, [&](TimePoint now) {
-    ReapResult reaped = reap_some(request.limit, request.max_deliveries, now);
+    ReapResult reaped = reap_some(request.limit, now);
     if (reaped.total() == 0) on_nothing_to_do();
     return reaped;
   });

@@ -17,6 +17,7 @@
 #include "schema.hpp"
 #include "sqlite_audit.hpp"
 #include "sqlite_keys.hpp"
+#include "sqlite_policies.hpp"
 #include "sqlite_queue.hpp"
 #include "topic_names.hpp"
 #include "writer.hpp"
@@ -106,20 +107,26 @@ struct SqliteStore::Impl {
         topics(*connection),
         writer(*connection, options.max_waiting_calls,
                [this](Writer::Ending ending) { on_ending(ending); }),
-        parts{*connection, writer, readers, own_reader, topics, clock},
+        policies(*connection, writer, readers),
+        parts{*connection, writer, readers, own_reader, topics, policies, clock},
         inbox(parts, QueueKind::inbox, options),
         outbox(parts, QueueKind::outbox, options),
         keys(*connection, writer, readers, clock),
         audit(*connection, writer, readers, clock) {
     inbox.meet(outbox);
     outbox.meet(inbox);
+    policies.on_change(
+        [this](QueueKind queue) { (queue == QueueKind::inbox ? inbox : outbox).notify(); });
     for (SqliteQueue* queue : {&inbox, &outbox}) {
       queue->on_first_listener([this] { std::call_once(watching, [this] { start_watching(); }); });
     }
   }
 
   void on_ending(Writer::Ending ending) noexcept {
-    if (ending == Writer::Ending::rolled_back) topics.forget();
+    if (ending == Writer::Ending::rolled_back) {
+      topics.forget();
+      policies.forget();
+    }
     inbox.on_ending(ending);
     outbox.on_ending(ending);
   }
@@ -137,6 +144,7 @@ struct SqliteStore::Impl {
   ReaderPool own_reader;
   TopicNumbers topics;
   Writer writer;
+  SqlitePolicies policies;
   StoreParts parts;
   SqliteQueue inbox;
   SqliteQueue outbox;
@@ -158,6 +166,7 @@ QueueStore& SqliteStore::outbox() { return impl_->outbox; }
 IdempotencyStore& SqliteStore::keys() { return impl_->keys; }
 QueueOperator& SqliteStore::inbox_operator() { return impl_->inbox; }
 QueueOperator& SqliteStore::outbox_operator() { return impl_->outbox; }
+PolicyStore& SqliteStore::policies() { return impl_->policies; }
 AuditTrail& SqliteStore::audit() { return impl_->audit; }
 
 Capabilities SqliteStore::capabilities() const {

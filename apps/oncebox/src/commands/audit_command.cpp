@@ -15,9 +15,10 @@ namespace oncebox::app {
 namespace {
 
 constexpr Choice<AuditAction> kActions[] = {
-    {"revive", AuditAction::revive}, {"edit", AuditAction::revive_edited},
-    {"purge", AuditAction::purge},   {"cleanup", AuditAction::cleanup},
-    {"pause", AuditAction::pause},   {"resume", AuditAction::resume},
+    {"revive", AuditAction::revive},         {"edit", AuditAction::revive_edited},
+    {"purge", AuditAction::purge},           {"cleanup", AuditAction::cleanup},
+    {"pause", AuditAction::pause},           {"resume", AuditAction::resume},
+    {"set-policy", AuditAction::set_policy},
 };
 
 struct AuditOptions {
@@ -147,7 +148,8 @@ Command audit_list_command() {
   return {.name = "list",
           .summary = "List who changed what, the newest first",
           .text =
-              "Every revival, edit, purge, cleanup, pause and resumption, with the name of the "
+              "Every revival, edit, purge, cleanup, pause, resumption and change of a topic's "
+              "policy, with the name of the "
               "token, or of the user where this tool worked on a store directly. A result of ? "
               "means that it is under way, or that nobody lived to tell. Times are in UTC.",
           .options = audit_list_options(*options),

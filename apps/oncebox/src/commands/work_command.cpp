@@ -162,7 +162,9 @@ void print_work_done(Console& console, const WorkOptions& options, const Running
   }
 }
 
-RetryPolicies retries_of(const WorkOptions& options) {
+/// Rules of the command line's own; without any, those of the store hold.
+std::optional<RetryPolicies> retries_of(const WorkOptions& options) {
+  if (!options.max_attempts && !options.retry_delay && !options.max_retry_delay) return {};
   const bool is_outbox = options.store.queue == QueueKind::outbox;
   RetryPolicy policy = is_outbox ? outbox_retry_policy() : RetryPolicy{};
   if (options.max_attempts) {

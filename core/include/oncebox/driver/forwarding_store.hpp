@@ -21,6 +21,7 @@ class ForwardingStore : public Store {
   [[nodiscard]] IdempotencyStore& keys() override { return below_.keys(); }
   [[nodiscard]] QueueOperator& inbox_operator() override { return below_.inbox_operator(); }
   [[nodiscard]] QueueOperator& outbox_operator() override { return below_.outbox_operator(); }
+  [[nodiscard]] PolicyStore& policies() override { return below_.policies(); }
   [[nodiscard]] AuditTrail& audit() override { return below_.audit(); }
   [[nodiscard]] Capabilities capabilities() const override { return below_.capabilities(); }
   MigrationResult migrate() override { return below_.migrate(); }

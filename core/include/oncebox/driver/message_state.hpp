@@ -6,7 +6,7 @@
 
 #include "oncebox/message.hpp"
 #include "oncebox/queue_types.hpp"
-#include "oncebox/retry_policy.hpp"
+#include "oncebox/topic_policy.hpp"
 #include "oncebox/transaction.hpp"
 
 /// What happens to a message in each situation (decision 0004), as plain functions on its state,
@@ -65,9 +65,6 @@ void reschedule(MessageState& state, TimePoint now) noexcept;
 
 // Work ------------------------------------------------------------------------------------------
 
-/// What holds for the failures in a queue unless a worker says otherwise.
-[[nodiscard]] RetryPolicy default_retry_policy(QueueKind queue);
-
 /// The chance for the jitter of the delay after a failure: messages that fail together have numbers
 /// that follow each other, and must not come back together.
 [[nodiscard]] std::uint64_t retry_chance(DeliveryNumber failed) noexcept;
@@ -83,9 +80,9 @@ void reschedule(MessageState& state, TimePoint now) noexcept;
 void hand_out(MessageState& state, const MessageLease& lease) noexcept;
 
 /// Ends the delivery that holds the message. `error` is the verdict's `error_text`; `policy` is the
-/// queue's for the message's topic, and decides where the verdict does not.
+/// one of the message's topic, and decides where the verdict does not.
 SettleOutcome apply_verdict(MessageState& state, const Verdict& verdict, std::string error,
-                            const RetryPolicy& policy, TimePoint now) noexcept;
+                            const ResolvedPolicy& policy, TimePoint now) noexcept;
 
 /// `error` is the mark's `error_text`.
 MarkOutcome apply_mark(MessageState& state, MarkAs as, std::string error, TimePoint now) noexcept;
@@ -96,7 +93,8 @@ void finish(MessageState& state, Status status, TimePoint now) noexcept;
 /// Why a message that is not to be handed out any more dies: its lease has lapsed too often, or it
 /// has expired. Nothing when it may live on.
 [[nodiscard]] std::optional<std::string> cause_of_death(const MessageState& state,
-                                                        int max_deliveries, TimePoint now);
+                                                        const ResolvedPolicy& policy,
+                                                        TimePoint now);
 
 /// Ends a lapsed lease.
 void lapse(MessageState& state) noexcept;

@@ -42,12 +42,12 @@ struct DispatcherOptions {
   /// also ends those that nobody claims, and buries what has expired.
   std::optional<Duration> reap_interval = defaults::kReapInterval;
 
-  /// Nothing: `RetryPolicy` as it is, or `outbox_retry_policy` for an `OutboxDispatcher`.
+  /// Rules of these handlers' own, which win. Nothing: those of the store, see `TopicPolicy`.
   std::optional<RetryPolicies> retries = {};
   NoHandlerPolicy no_handler = NoHandlerPolicy::abandon;
-  /// See `ClaimRequest`. Nothing: twice the most attempts that `retries` allows. Failures
-  /// that end by age may be many more, and are then no part of it: a message of a topic is dead
-  /// after lapsed leases alone that are twice the `max_attempts` of its policy.
+  /// A message whose failed and lapsed deliveries have reached this number is dead in place of its
+  /// next delivery, when one of them lapsed. The store's own number, see `TopicPolicy`,
+  /// holds as well. Nothing: that one alone.
   std::optional<int> max_deliveries = {};
 
   /// Throws `out_of_range`, naming the option.

@@ -38,10 +38,6 @@ struct HousekeepingOptions {
 struct HousekeptQueue {
   QueueStore& queue;
   QueueOperator& operations;
-  /// As the claims of this queue say, see `ReapRequest`; from any thread. Empty: the default; for
-  /// an outbox no limit, as its messages may have failed any number of times in a long outage (see
-  /// `outbox_retry_policy`), and whoever claims them counts their lapses.
-  std::function<int()> max_deliveries = {};
 };
 
 /// A store to be kept clean. All of it is borrowed until the store is removed and `keep_alive` let

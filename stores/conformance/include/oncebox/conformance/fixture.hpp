@@ -106,6 +106,10 @@ class StoreConformance : public testing::TestWithParam<StoreCase> {
   [[nodiscard]] QueueStore& queue() { return queue_of(*store_); }
   [[nodiscard]] QueueOperator& queue_operator() { return operator_of(*store_); }
   [[nodiscard]] IdempotencyStore& keys() { return store_->keys(); }
+  /// Changes what holds for these topics of the queue under test.
+  void set_policy(const TopicPattern& topics, const TopicPolicy& changes) {
+    store_->policies().update(GetParam().queue, topics, changes);
+  }
   [[nodiscard]] QueueStore& queue_of(Store& store) const;
   [[nodiscard]] QueueOperator& operator_of(Store& store) const;
 

@@ -95,6 +95,7 @@ class HttpStore final : public Store {
   [[nodiscard]] IdempotencyStore& keys() override;
   [[nodiscard]] QueueOperator& inbox_operator() override;
   [[nodiscard]] QueueOperator& outbox_operator() override;
+  [[nodiscard]] PolicyStore& policies() override;
   [[nodiscard]] AuditTrail& audit() override;
 
   /// Those of the store behind the service, asked for once; a caller never joins its transactions.

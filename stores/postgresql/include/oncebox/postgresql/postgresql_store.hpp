@@ -81,6 +81,7 @@ class PostgresqlStore final : public Store {
   [[nodiscard]] IdempotencyStore& keys() override;
   [[nodiscard]] QueueOperator& inbox_operator() override;
   [[nodiscard]] QueueOperator& outbox_operator() override;
+  [[nodiscard]] PolicyStore& policies() override;
   [[nodiscard]] AuditTrail& audit() override;
   [[nodiscard]] Capabilities capabilities() const override;
   MigrationResult migrate() override;

@@ -1,0 +1,135 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/retry_policy.hpp"
+#include "oncebox/topic_pattern.hpp"
+#include "oncebox/transaction.hpp"
+
+namespace oncebox {
+
+/// What holds for the messages of some topics, whoever works on them and through whatever handle
+/// . An absent field is inherited: from the rule with the next shorter stem that has it, in
+/// the end from what the queue does by itself.
+struct TopicPolicy {
+  static constexpr std::size_t kMaxDelays = 100;
+
+  std::optional<int> max_attempts = {};
+  /// The base of delays that double, see `ExponentialBackoff`.
+  std::optional<Duration> backoff = {};
+  /// The n-th delay after the n-th failure, in place of a backoff; the last one repeats. Empty:
+  /// absent.
+  std::vector<Duration> delays = {};
+  std::optional<Duration> max_delay = {};
+  std::optional<Jitter> jitter = {};
+  std::optional<Duration> give_up_after = {};  ///< see `AttemptLimit`
+  /// A message goes dead when a lease lapses and its failed and lapsed deliveries reach this number
+  /// . Deliveries that were released do not count, nor do failures beyond the attempts of the
+  /// policy. Absent everywhere: twice the attempts.
+  std::optional<int> max_deliveries = {};
+  /// A topic is not handed out while any rule that matches it is paused.
+  std::optional<bool> paused = {};
+
+  /// Throws `out_of_range` for numbers and durations outside their limits, `invalid_argument` when
+  /// there are both a backoff and delays.
+  void validate() const;
+
+  /// Whether it says nothing.
+  [[nodiscard]] bool empty() const noexcept { return *this == TopicPolicy{}; }
+
+  /// Takes what `changes` has. Delays replace a backoff, and the other way round; not to be paused
+  /// is the same as to say nothing about it.
+  void take(const TopicPolicy& changes);
+
+  friend bool operator==(const TopicPolicy&, const TopicPolicy&) = default;
+};
+
+struct TopicRule {
+  TopicPattern pattern;
+  TopicPolicy policy;
+
+  friend bool operator==(const TopicRule&, const TopicRule&) = default;
+};
+
+/// What applies to one topic, with everything inherited.
+struct ResolvedPolicy {
+  RetryPolicy retry = {};
+  int max_deliveries = 0;
+  bool is_of_topic = false;  ///< a rule had a part in it
+
+  /// Whether a message is to go dead that failed and whose leases lapsed so often.
+  [[nodiscard]] bool is_delivered_too_often(int attempt, int lapses) const noexcept;
+};
+
+/// The rules of a queue at one time. An exact pattern wins over the longest stem.
+class TopicPolicies {
+ public:
+  explicit TopicPolicies(QueueKind queue, std::vector<TopicRule> rules = {});
+
+  [[nodiscard]] const std::vector<TopicRule>& rules() const noexcept { return rules_; }
+  [[nodiscard]] const ResolvedPolicy& for_topic(std::string_view topic) const noexcept;
+
+  /// The patterns of the rules that are paused.
+  [[nodiscard]] const std::vector<TopicPattern>& paused() const noexcept { return paused_; }
+
+ private:
+  /// What the rules that cover this pattern say together.
+  [[nodiscard]] TopicPolicy inherited(const TopicPattern& pattern) const;
+
+  std::vector<TopicRule> rules_;
+  std::vector<TopicPattern> patterns_;    // one for each rule
+  std::vector<ResolvedPolicy> resolved_;  // one for each rule
+  ResolvedPolicy fallback_;
+  std::vector<TopicPattern> paused_;
+};
+
+/// Those of the wanted topics that are not paused, however specific the wish is; nothing when none
+/// is left.
+[[nodiscard]] std::optional<TopicSelection> without_paused(TopicSelection wanted,
+                                                           std::span<const TopicPattern> paused);
+
+[[nodiscard]] bool is_paused(std::span<const TopicPattern> paused, std::string_view topic) noexcept;
+
+/// The rules for topics that a store keeps, for both of its queues. Whoever claims, settles or
+/// reaps after a call has returned, in any process, goes by what it changed. Threads, atomicity and
+/// bad input as for `QueueStore`.
+class PolicyStore {
+ public:
+  static constexpr std::size_t kMaxRules = 1'000;
+
+  virtual ~PolicyStore() = default;
+  PolicyStore(const PolicyStore&) = delete;
+  PolicyStore& operator=(const PolicyStore&) = delete;
+
+  /// All rules of a queue, in the order of their patterns.
+  [[nodiscard]] TopicPolicies policies(QueueKind queue);
+
+  /// Changes the rule of a pattern by `TopicPolicy::take`, or makes it; a rule that says nothing
+  /// any more is removed. Answers the policy that the rule has now. Throws `overloaded` when there
+  /// are too many rules.
+  TopicPolicy update(QueueKind queue, const TopicPattern& pattern, const TopicPolicy& changes);
+
+  /// Removes the rule of this very pattern; false when there is none.
+  bool remove(QueueKind queue, const TopicPattern& pattern);
+
+ protected:
+  PolicyStore() = default;
+
+ private:
+  virtual std::vector<TopicRule> do_rules(QueueKind queue) = 0;
+  virtual TopicPolicy do_update(QueueKind queue, const TopicPattern& pattern,
+                                const TopicPolicy& changes) = 0;
+  virtual bool do_remove(QueueKind queue, const TopicPattern& pattern) = 0;
+};
+
+/// For authors of stores: the policy that `update` is to keep, where empty means none. Throws
+/// `overloaded`.
+[[nodiscard]] TopicPolicy policy_after(std::span<const TopicRule> rules,
+                                       const TopicPattern& pattern, const TopicPolicy& changes);
+
+}  // namespace oncebox

@@ -1,0 +1,185 @@
+#include "oncebox/topic_policy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+
+namespace oncebox {
+
+namespace {
+
+constexpr int kMaxAttempts = limits::kMaxDeliveries / 2;
+
+void require_count(std::string_view what, const std::optional<int>& value, int max) {
+  if (!value) return;
+  require_in_range(what, static_cast<std::size_t>(std::max(*value, 0)), 1,
+                   static_cast<std::size_t>(max));
+}
+
+void require_duration(std::string_view what, const std::optional<Duration>& value) {
+  if (value) require_in_range(what, *value, Duration{1}, limits::kMaxDelay);
+}
+
+template <class T>
+void take_if_there(std::optional<T>& to, const std::optional<T>& from) {
+  if (from) to = from;
+}
+
+/// Whether every topic of `narrow` is one of `wide`.
+bool covers(const TopicPattern& wide, const TopicPattern& narrow) noexcept {
+  if (wide.is_exact()) return narrow.is_exact() && narrow.stem() == wide.stem();
+  return narrow.stem().starts_with(wide.stem());
+}
+
+// The more general first.
+bool is_wider(const TopicRule* a, const TopicRule* b) noexcept {
+  return std::tuple(a->pattern.is_exact(), a->pattern.stem().size()) <
+         std::tuple(b->pattern.is_exact(), b->pattern.stem().size());
+}
+
+RetryPolicy retry_of(const TopicPolicy& policy, RetryPolicy retry) {
+  if (policy.max_attempts) retry.max_attempts = *policy.max_attempts;
+  if (policy.backoff) retry.backoff = ExponentialBackoff{*policy.backoff};
+  if (!policy.delays.empty()) retry.backoff = DelayList{policy.delays};
+  if (policy.jitter) retry.jitter = *policy.jitter;
+  if (policy.give_up_after) retry.give_up_after = policy.give_up_after;
+  if (policy.max_delay) {
+    retry.max_delay = *policy.max_delay;
+  } else if (!policy.delays.empty()) {
+    // Whoever lists delays means them, though the queue's own are shorter.
+    retry.max_delay = std::max(retry.max_delay, *std::ranges::max_element(policy.delays));
+  }
+  return retry;
+}
+
+ResolvedPolicy resolved(const TopicPolicy& policy, RetryPolicy of_queue) {
+  ResolvedPolicy whole{.retry = retry_of(policy, std::move(of_queue))};
+  whole.max_deliveries =
+      policy.max_deliveries.value_or(2 * std::min(whole.retry.max_attempts, kMaxAttempts));
+  whole.is_of_topic = !policy.empty();
+  return whole;
+}
+
+}  // namespace
+
+void TopicPolicy::validate() const {
+  require_count("max_attempts of a topic", max_attempts, kMaxAttempts);
+  require_count("max_deliveries of a topic", max_deliveries, limits::kMaxDeliveries);
+  require_duration("backoff of a topic", backoff);
+  require_duration("max_delay of a topic", max_delay);
+  require_duration("give_up_after of a topic", give_up_after);
+  require_in_range("number of delays of a topic", delays.size(), 0, kMaxDelays);
+  for (const Duration delay : delays) require_duration("delay of a topic", delay);
+  if (backoff && !delays.empty()) {
+    throw Error(ErrorCode::invalid_argument, "a topic has either a backoff or a list of delays");
+  }
+}
+
+void TopicPolicy::take(const TopicPolicy& changes) {
+  take_if_there(max_attempts, changes.max_attempts);
+  take_if_there(max_delay, changes.max_delay);
+  take_if_there(jitter, changes.jitter);
+  take_if_there(give_up_after, changes.give_up_after);
+  take_if_there(max_deliveries, changes.max_deliveries);
+  take_if_there(paused, changes.paused);
+  if (paused == false) paused.reset();
+  if (changes.backoff) {
+    backoff = changes.backoff;
+    delays.clear();
+  } else if (!changes.delays.empty()) {
+    delays = changes.delays;
+    backoff.reset();
+  }
+}
+
+bool ResolvedPolicy::is_delivered_too_often(int attempt, int lapses) const noexcept {
+  return std::min(attempt, retry.max_attempts) + lapses >= max_deliveries;
+}
+
+TopicPolicies::TopicPolicies(QueueKind queue, std::vector<TopicRule> rules)
+    : rules_(std::move(rules)) {
+  std::ranges::sort(rules_, {}, [](const TopicRule& rule) {
+    return std::pair<const std::string&, bool>(rule.pattern.str(), rule.pattern.is_exact());
+  });
+  const RetryPolicy of_queue = queue == QueueKind::outbox ? outbox_retry_policy() : RetryPolicy{};
+  fallback_ = resolved({}, of_queue);
+  for (const TopicRule& rule : rules_) {
+    patterns_.push_back(rule.pattern);
+    resolved_.push_back(resolved(inherited(rule.pattern), of_queue));
+    if (rule.policy.paused.value_or(false)) paused_.push_back(rule.pattern);
+  }
+}
+
+TopicPolicy TopicPolicies::inherited(const TopicPattern& pattern) const {
+  std::vector<const TopicRule*> chain;
+  for (const TopicRule& rule : rules_) {
+    if (covers(rule.pattern, pattern)) chain.push_back(&rule);
+  }
+  std::ranges::sort(chain, is_wider);
+  TopicPolicy policy;
+  for (const TopicRule* rule : chain) policy.take(rule->policy);
+  policy.paused.reset();
+  return policy;
+}
+
+const ResolvedPolicy& TopicPolicies::for_topic(std::string_view topic) const noexcept {
+  const std::optional<std::size_t> match = best_match(patterns_, topic);
+  return match ? resolved_[*match] : fallback_;
+}
+
+// A selection leaves a topic that it both wants and leaves out to the more specific pattern. So
+// what a pause covers whole must not be wanted any more; what it covers in part is wider than the
+// pause, and loses against it.
+std::optional<TopicSelection> without_paused(TopicSelection wanted,
+                                             std::span<const TopicPattern> paused) {
+  if (paused.empty()) return wanted;
+  const bool wants_all = wanted.only.empty();
+  for (const TopicPattern& pause : paused) {
+    if (wants_all && !pause.is_exact() && pause.stem().empty()) return std::nullopt;
+    std::erase_if(wanted.only, [&](const TopicPattern& only) { return covers(pause, only); });
+    wanted.except.push_back(pause);
+  }
+  if (!wants_all && wanted.only.empty()) return std::nullopt;
+  return wanted;
+}
+
+bool is_paused(std::span<const TopicPattern> paused, std::string_view topic) noexcept {
+  return std::ranges::any_of(paused,
+                             [&](const TopicPattern& pattern) { return pattern.matches(topic); });
+}
+
+TopicPolicies PolicyStore::policies(QueueKind queue) {
+  return TopicPolicies(queue, do_rules(queue));
+}
+
+TopicPolicy PolicyStore::update(QueueKind queue, const TopicPattern& pattern,
+                                const TopicPolicy& changes) {
+  changes.validate();
+  return do_update(queue, pattern, changes);
+}
+
+bool PolicyStore::remove(QueueKind queue, const TopicPattern& pattern) {
+  return do_remove(queue, pattern);
+}
+
+TopicPolicy policy_after(std::span<const TopicRule> rules, const TopicPattern& pattern,
+                         const TopicPolicy& changes) {
+  const auto known = std::ranges::find(rules, pattern, &TopicRule::pattern);
+  TopicPolicy policy = known != rules.end() ? known->policy : TopicPolicy{};
+  policy.take(changes);
+  const bool is_one_more = known == rules.end() && !policy.empty();
+  if (is_one_more && rules.size() >= PolicyStore::kMaxRules) {
+    throw Error(ErrorCode::overloaded,
+                fmt::format("the queue has {} rules for topics already; use a pattern, or remove "
+                            "some by: oncebox topics remove",
+                            PolicyStore::kMaxRules));
+  }
+  return policy;
+}
+
+}  // namespace oncebox

@@ -1,0 +1,166 @@
+// The rules for topics are the same for everybody who works on a store: R-31.
+
+#include "oncebox/conformance/fixture.hpp"
+
+namespace oncebox::conformance {
+
+using namespace std::chrono_literals;
+using Ids = std::vector<std::string>;
+
+class PolicyConformance : public StoreConformance {
+ protected:
+  [[nodiscard]] std::vector<TopicRule> rules(Store& store) const {
+    return store.policies().policies(GetParam().queue).rules();
+  }
+
+  /// Claims the only message, lets it fail, and lets its delay pass.
+  SettleOutcome fail_once(const Abandon& verdict) {
+    const SettleOutcome outcome = settle(claim({.owner = alice}).at(0), verdict);
+    if (outcome.again_at) advance(*outcome.again_at - now());
+    return outcome;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Stores, PolicyConformance, testing::ValuesIn(on_each_queue()), case_name);
+
+TEST_P(PolicyConformance, RulesAreKeptAndSeenThroughEveryHandle) {
+  proves("R-31");
+  EXPECT_TRUE(rules(store()).empty());
+  const TopicPolicy whole{.max_attempts = 5,
+                          .delays = {1500ms, 1min},
+                          .max_delay = 2min,
+                          .jitter = Jitter::equal,
+                          .give_up_after = 24h,
+                          .max_deliveries = 7,
+                          .paused = true};
+  set_policy("order.*", whole);
+  set_policy(TopicPattern(Topic("star*")), {.backoff = 250ms});
+  const std::vector<TopicRule> kept{{"order.*", whole},
+                                    {TopicPattern(Topic("star*")), {.backoff = 250ms}}};
+  EXPECT_EQ(rules(store()), kept);
+  EXPECT_EQ(rules(*harness().open()), kept);
+  const QueueKind other =
+      GetParam().queue == QueueKind::inbox ? QueueKind::outbox : QueueKind::inbox;
+  EXPECT_TRUE(store().policies().policies(other).rules().empty()) << "each queue has its own";
+}
+
+TEST_P(PolicyConformance, AChangeLeavesTheRestAndARuleThatSaysNothingIsGone) {
+  proves("R-31");
+  set_policy("t", {.max_attempts = 5, .paused = true});
+  set_policy("t", {.backoff = 3s});
+  EXPECT_EQ(store().policies().update(GetParam().queue, "t", {.paused = false}),
+            (TopicPolicy{.max_attempts = 5, .backoff = 3s}));
+  set_policy("u", {.paused = true});
+  set_policy("u", {.paused = false});
+  EXPECT_EQ(rules(store()).size(), 1U);
+  EXPECT_TRUE(store().policies().remove(GetParam().queue, "t"));
+  EXPECT_FALSE(store().policies().remove(GetParam().queue, "t"));
+  EXPECT_TRUE(rules(store()).empty());
+}
+
+TEST_P(PolicyConformance, TheTopicsPolicyEndsAttemptsWhoeverSettles) {
+  proves("R-31", "R-11", "R-12");
+  set_policy("order.*", {.max_attempts = 3, .delays = {10s, 20s}});
+  enqueue(message("a"));
+  const TimePoint begun = now();
+  EXPECT_EQ(fail_once({.error = "boom"}),
+            (SettleOutcome{.again_at = begun + 10s, .policy = PolicyOrigin::topic}));
+  EXPECT_EQ(fail_once({.error = "boom"}),
+            (SettleOutcome{.again_at = begun + 30s, .policy = PolicyOrigin::topic}));
+  EXPECT_EQ(fail_once({.error = "boom"}),
+            (SettleOutcome{.death = SettledDeath::attempts, .policy = PolicyOrigin::topic}));
+  EXPECT_EQ(record("a").history.attempt, 3);
+}
+
+TEST_P(PolicyConformance, WhatAWorkerSaysOfItsOwnWins) {
+  proves("R-31");
+  set_policy("*", {.max_attempts = 1});
+  enqueue(message("a"));
+  const SettleOutcome first = fail_once({.delay = 1s, .limit = AttemptLimit{2}});
+  EXPECT_EQ(first.policy, PolicyOrigin::worker);
+  EXPECT_EQ(first.death, std::nullopt);
+  EXPECT_EQ(fail_once({.limit = AttemptLimit{2}}).death, SettledDeath::attempts);
+}
+
+TEST_P(PolicyConformance, ALeastDelayGivesWayToALongerOneOfThePolicy) {
+  proves("R-31");
+  set_policy("*", {.delays = {10s, 60s}});
+  enqueue(message("a"));
+  const TimePoint begun = now();
+  EXPECT_EQ(fail_once({.delay = 30s, .delay_is_least = true}).again_at, begun + 30s);
+  EXPECT_EQ(fail_once({.delay = 30s, .delay_is_least = true}).again_at, begun + 90s);
+}
+
+TEST_P(PolicyConformance, NobodyBuriesByAnotherNumberThanTheTopics) {
+  proves("R-31", "R-10");
+  set_policy("order.created", {.max_deliveries = 3});
+  set_policy("*", {.max_deliveries = 1});
+  enqueue(message("a"));
+  enqueue(message("b", {.topic = "other"}));
+  ASSERT_EQ(claim_ids(), (Ids{"a", "b"}));
+  advance(defaults::kLease);
+  const std::shared_ptr<Store> another = harness().open();
+  ReapResult reaped = queue_of(*another).reap();
+  EXPECT_EQ(reaped.released, 1U);
+  EXPECT_EQ(reaped.buried, 1U);
+  EXPECT_EQ(record("a").status, Status::processing);
+  EXPECT_EQ(record("b").status, Status::dead);
+}
+
+TEST_P(PolicyConformance, FailuresBeyondThePolicysAttemptsDoNotBuryAtTheFirstLapse) {
+  proves("R-31", "R-10");
+  set_policy("*", {.max_attempts = 2});
+  enqueue(message("a"));
+  for (int i = 0; i < 6; ++i) fail_once({.delay = 1s, .limit = AttemptLimit{100}});
+  ASSERT_EQ(claim_ids(), Ids{"a"});
+  advance(defaults::kLease);
+  EXPECT_EQ(queue().reap(), ReapResult{.released = 1});
+  ASSERT_EQ(claim_ids(), Ids{"a"});
+  advance(defaults::kLease);
+  EXPECT_EQ(queue().reap(), buried({"a"}, "lease expired 2 times"));
+}
+
+TEST_P(PolicyConformance, APauseBindsEveryHandleAndSurvivesIt) {
+  proves("R-31", "R-34");
+  const std::shared_ptr<Store> another = harness().open();
+  enqueue(message("a"));
+  enqueue(message("b", {.topic = "other"}));
+  (void)queue_of(*another).claim({.owner = bob, .topics = {.only = {"none"}}});
+  set_policy("order.*", {.paused = true});
+  EXPECT_EQ(ids_of(queue_of(*another).claim({.owner = bob, .limit = 1}).messages), Ids{"b"});
+  EXPECT_TRUE(queue_of(*another).claim({.owner = bob}).empty());
+  EXPECT_TRUE(claim({.owner = alice, .topics = {.only = {"order.created"}}}).empty());
+  EXPECT_TRUE(queue_of(*harness().open()).claim({.owner = bob}).empty());
+  set_policy("order.*", {.paused = false});
+  EXPECT_EQ(ids_of(queue_of(*another).claim({.owner = bob}).messages), Ids{"a"});
+}
+
+TEST_P(PolicyConformance, APausedQueueIsStillReaped) {
+  proves("R-31", "R-23");
+  enqueue(message("a"));
+  ASSERT_EQ(claim_ids(), Ids{"a"});
+  set_policy("*", {.max_deliveries = 1, .paused = true});
+  advance(defaults::kLease);
+  const ClaimResult claimed = queue().claim({.owner = bob});
+  EXPECT_TRUE(claimed.empty());
+  ReapResult told = claimed.reaped;
+  told.add(queue().reap());
+  EXPECT_EQ(told, buried({"a"}, "lease expired 1 times"));
+}
+
+TEST_P(PolicyConformance, ARevivedMessageGetsTheWholeOfItsPolicyAgain) {
+  proves("R-31", "R-24");
+  set_policy("*", {.max_attempts = 2, .delays = {1s}, .give_up_after = 1min});
+  enqueue(message("a"));
+  advance(2min);
+  fail_once({});
+  ASSERT_EQ(fail_once({}).death, SettledDeath::attempts);
+  const std::vector<MessageKey> keys{key("a")};
+  queue_operator().revive(keys);
+  EXPECT_EQ(fail_once({}).death, std::nullopt);
+  EXPECT_EQ(fail_once({}).death, std::nullopt) << "it is not as old as the policy asks";
+  advance(2min);
+  EXPECT_EQ(fail_once({}).death, SettledDeath::attempts);
+}
+
+}  // namespace oncebox::conformance

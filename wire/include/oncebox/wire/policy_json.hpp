@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oncebox/topic_policy.hpp"
+
+/// The rules for topics as JSON:
+/// `{"topic": "order.*", "maxAttempts"?: 5, "backoffSeconds"?: 1, "delaysSeconds"?: [1, 60],
+///   "maxDelaySeconds"?: 60, "jitter"?: "Full", "giveUpAfterSeconds"?: …, "maxDeliveries"?: …,
+///   "paused"?: true}`.
+namespace oncebox::wire {
+
+/// A rule, or what is to change in it, and why.
+struct PolicyCall {
+  TopicRule rule;
+  std::string reason = {};
+};
+[[nodiscard]] PolicyCall read_policy_call(std::string_view json);
+[[nodiscard]] std::string write_policy_call(const PolicyCall& call);
+
+/// `{"policies": [rule, …]}`.
+[[nodiscard]] std::string write_policies(std::span<const TopicRule> rules);
+[[nodiscard]] std::vector<TopicRule> read_policies(std::string_view json);
+
+/// A rule as it is now.
+[[nodiscard]] std::string write_policy(const TopicRule& rule);
+[[nodiscard]] TopicRule read_policy(std::string_view json);
+
+}  // namespace oncebox::wire

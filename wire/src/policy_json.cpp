@@ -1,0 +1,96 @@
+#include "oncebox/wire/policy_json.hpp"
+
+#include <utility>
+
+#include "batch_json.hpp"
+#include "topics_json.hpp"
+#include "words.hpp"
+
+namespace oncebox::wire {
+
+namespace {
+
+constexpr std::array<std::string_view, 9> kRuleFields = {
+    "topic",  "maxAttempts",        "backoffSeconds", "delaysSeconds", "maxDelaySeconds",
+    "jitter", "giveUpAfterSeconds", "maxDeliveries",  "paused"};
+constexpr std::array<std::string_view, 10> kCallFields = {
+    "topic",  "maxAttempts",        "backoffSeconds", "delaysSeconds", "maxDelaySeconds",
+    "jitter", "giveUpAfterSeconds", "maxDeliveries",  "paused",        "reason"};
+constexpr std::array<std::string_view, 1> kPoliciesField = {"policies"};
+
+TopicRule read_rule(const ObjectReader& fields, Direction direction) {
+  TopicPolicy policy{.max_attempts = fields.get<int>("maxAttempts"),
+                     .backoff = fields.get<Duration>("backoffSeconds"),
+                     .max_delay = fields.get<Duration>("maxDelaySeconds"),
+                     .give_up_after = fields.get<Duration>("giveUpAfterSeconds"),
+                     .max_deliveries = fields.get<int>("maxDeliveries"),
+                     .paused = fields.get<bool>("paused")};
+  if (const std::optional<JsonValue> delays = fields.find("delaysSeconds")) {
+    delays->for_each_item(TopicPolicy::kMaxDelays, [&](const JsonValue& value) {
+      policy.delays.push_back(value.as<Duration>());
+    });
+  }
+  if (const std::optional<JsonValue> jitter = fields.find("jitter")) {
+    policy.jitter = read_word<Jitter>(*jitter);
+  }
+  return {read_pattern(fields.require("topic"), direction), std::move(policy)};
+}
+
+void write_fields(JsonWriter& writer, const TopicRule& rule) {
+  const TopicPolicy& policy = rule.policy;
+  write_pattern(writer.key("topic"), rule.pattern);
+  writer.field("maxAttempts", policy.max_attempts).field("backoffSeconds", policy.backoff);
+  if (!policy.delays.empty()) {
+    writer.key("delaysSeconds").begin_array();
+    for (const Duration delay : policy.delays) writer.value(delay);
+    writer.end_array();
+  }
+  writer.field("maxDelaySeconds", policy.max_delay);
+  if (policy.jitter) writer.field("jitter", word_of(*policy.jitter));
+  writer.field("giveUpAfterSeconds", policy.give_up_after)
+      .field("maxDeliveries", policy.max_deliveries)
+      .field("paused", policy.paused);
+}
+
+}  // namespace
+
+PolicyCall read_policy_call(std::string_view json) {
+  return read_object(json, kCallFields, Direction::request, [](const ObjectReader& fields) {
+    return PolicyCall{.rule = read_rule(fields, Direction::request),
+                      .reason = fields.get_or("reason", std::string())};
+  });
+}
+
+std::string write_policy_call(const PolicyCall& call) {
+  JsonWriter writer;
+  writer.begin_object();
+  write_fields(writer, call.rule);
+  if (!call.reason.empty()) writer.field("reason", call.reason);
+  return std::move(writer.end_object()).take();
+}
+
+std::string write_policies(std::span<const TopicRule> rules) {
+  return write_batch("policies", rules, [](JsonWriter& writer, const TopicRule& rule) {
+    writer.begin_object();
+    write_fields(writer, rule);
+    writer.end_object();
+  });
+}
+
+std::vector<TopicRule> read_policies(std::string_view json) {
+  return read_object(json, kPoliciesField, Direction::answer, [](const ObjectReader& fields) {
+    return read_array<TopicRule>(fields.require("policies"), [](const JsonValue& value) {
+      return read_rule(ObjectReader(value, kRuleFields, Direction::answer), Direction::answer);
+    });
+  });
+}
+
+std::string write_policy(const TopicRule& rule) { return write_policy_call({rule}); }
+
+TopicRule read_policy(std::string_view json) {
+  return read_object(json, kRuleFields, Direction::answer, [](const ObjectReader& fields) {
+    return read_rule(fields, Direction::answer);
+  });
+}
+
+}  // namespace oncebox::wire
