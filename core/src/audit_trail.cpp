@@ -10,6 +10,13 @@ namespace oncebox {
 
 namespace {}  // namespace
 
+AuditAction audit_action_of(const TopicPolicy& changes) {
+  TopicPolicy other = changes;
+  other.paused.reset();
+  if (!changes.paused || !other.empty()) return AuditAction::set_policy;
+  return *changes.paused ? AuditAction::pause : AuditAction::resume;
+}
+
 std::string_view to_string(AuditAction action) noexcept {
   switch (action) {
     case AuditAction::revive:

@@ -47,7 +47,8 @@ RetryPolicy retry_of(const TopicPolicy& policy, RetryPolicy retry) {
   if (policy.backoff) retry.backoff = ExponentialBackoff{*policy.backoff};
   if (!policy.delays.empty()) retry.backoff = DelayList{policy.delays};
   if (policy.jitter) retry.jitter = *policy.jitter;
-  if (policy.give_up_after) retry.give_up_after = policy.give_up_after;
+  // Whoever says how many attempts there are means them, though the queue's own end by age.
+  if (policy.give_up_after || policy.max_attempts) retry.give_up_after = policy.give_up_after;
   if (policy.max_delay) {
     retry.max_delay = *policy.max_delay;
   } else if (!policy.delays.empty()) {
@@ -75,6 +76,7 @@ void TopicPolicy::validate() const {
   require_duration("give_up_after of a topic", give_up_after);
   require_in_range("number of delays of a topic", delays.size(), 0, kMaxDelays);
   for (const Duration delay : delays) require_duration("delay of a topic", delay);
+  limits.validate();
   if (backoff && !delays.empty()) {
     throw Error(ErrorCode::invalid_argument, "a topic has either a backoff or a list of delays");
   }
@@ -86,6 +88,8 @@ void TopicPolicy::take(const TopicPolicy& changes) {
   take_if_there(jitter, changes.jitter);
   take_if_there(give_up_after, changes.give_up_after);
   take_if_there(max_deliveries, changes.max_deliveries);
+  take_if_there(limits.max_concurrency, changes.limits.max_concurrency);
+  take_if_there(limits.rate, changes.limits.rate);
   take_if_there(paused, changes.paused);
   if (paused == false) paused.reset();
   if (changes.backoff) {
@@ -112,6 +116,7 @@ TopicPolicies::TopicPolicies(QueueKind queue, std::vector<TopicRule> rules)
     patterns_.push_back(rule.pattern);
     resolved_.push_back(resolved(inherited(rule.pattern), of_queue));
     if (rule.policy.paused.value_or(false)) paused_.push_back(rule.pattern);
+    if (!rule.policy.limits.empty()) limits_.push_back({rule.pattern, rule.policy.limits});
   }
 }
 
@@ -124,12 +129,25 @@ TopicPolicy TopicPolicies::inherited(const TopicPattern& pattern) const {
   TopicPolicy policy;
   for (const TopicRule* rule : chain) policy.take(rule->policy);
   policy.paused.reset();
+  policy.limits = {};
   return policy;
 }
 
 const ResolvedPolicy& TopicPolicies::for_topic(std::string_view topic) const noexcept {
   const std::optional<std::size_t> match = best_match(patterns_, topic);
   return match ? resolved_[*match] : fallback_;
+}
+
+bool TopicPolicies::limits_concurrency() const noexcept {
+  return std::ranges::any_of(limits_, [](const LimitedTopics& limited) {
+    return limited.limits.max_concurrency.has_value();
+  });
+}
+
+bool TopicPolicies::restricts(std::string_view topic) const noexcept {
+  return is_paused(paused_, topic) ||
+         std::ranges::any_of(
+             limits_, [&](const LimitedTopics& limited) { return limited.pattern.matches(topic); });
 }
 
 // A selection leaves a topic that it both wants and leaves out to the more specific pattern. So
@@ -158,13 +176,14 @@ TopicPolicies PolicyStore::policies(QueueKind queue) {
 }
 
 TopicPolicy PolicyStore::update(QueueKind queue, const TopicPattern& pattern,
-                                const TopicPolicy& changes) {
+                                const TopicPolicy& changes, const PolicyOptions& options) {
   changes.validate();
-  return do_update(queue, pattern, changes);
+  return do_update(queue, pattern, changes, options);
 }
 
-bool PolicyStore::remove(QueueKind queue, const TopicPattern& pattern) {
-  return do_remove(queue, pattern);
+bool PolicyStore::remove(QueueKind queue, const TopicPattern& pattern,
+                         const PolicyOptions& options) {
+  return do_remove(queue, pattern, options);
 }
 
 TopicPolicy policy_after(std::span<const TopicRule> rules, const TopicPattern& pattern,

@@ -234,7 +234,7 @@ TEST_F(DispatcherLeaseTest, AMessageThatKillsItsWorkersIsBuriedInTheEnd) {
     ASSERT_EQ(queue().claim({.owner = stranger_, .lease = seconds{1}}).size(), 1U);
     clock_.advance(seconds{1});
   }
-  const auto ending = start({.retries = RetryPolicies({.max_attempts = 2})});
+  const auto ending = start({.max_deliveries = 4});
   EXPECT_TRUE(wait_for_status("m", Status::dead));
   EXPECT_TRUE(begun_.get().empty());
 }

@@ -125,12 +125,12 @@ void ServerOptions::validate() const {
   with_prefix("notices.", [this] { notices.validate(); });
   for (const std::string& origin : cors_origins) validate_origin(origin);
   validate_webhooks(webhooks);
-  for (const std::string& topic : paused_topics) {
-    try {
-      static_cast<void>(TopicPattern(topic));
-    } catch (const Error& error) {
-      refuse("paused_topics", error.what());
-    }
+  with_prefix("retry: ", [this] { retry.validate(); });
+  for (const TopicOptions& rule : topics) {
+    with_prefix("topics: ", [&] {
+      static_cast<void>(TopicPattern(rule.topic));
+      rule.policy.validate();
+    });
   }
   require_in_range("io_threads", io_threads, std::size_t{0}, kMaxThreads);
   require_in_range("call_threads", call_threads, std::size_t{1}, kMaxThreads);

@@ -204,6 +204,37 @@ TEST_P(OperatorRoutesTest, PausesAndResumesTopicsOfOneQueue) {
   }
 }
 
+TEST_P(OperatorRoutesTest, ChangesTheRulesForTopicsFieldByField) {
+  RecordProperty("requirement", "R-31");
+  EXPECT_EQ(json_of(call(get("/v1/topics/policies"))), json::parse(R"({"policies":[]})"));
+  EXPECT_EQ(json_of(call(post("/v1/topics/policies",
+                              R"({"topic":"order.*","maxAttempts":2,"delaysSeconds":[1,60],)"
+                              R"("jitter":"None","rate":{"count":5},"reason":"why"})"))),
+            json::parse(R"({"topic":"order.*","maxAttempts":2,"delaysSeconds":[1,60],)"
+                        R"("jitter":"None","rate":{"count":5,"perSeconds":1}})"));
+  const json::value after = json_of(call(
+      post("/v1/topics/policies", R"({"topic":"order.*","maxDeliveries":9,"maxConcurrency":1})")));
+  EXPECT_EQ(after.at("maxAttempts"), 2) << "what is left out stays";
+  EXPECT_EQ(after.at("maxDeliveries"), 9);
+  EXPECT_EQ(json_of(call(get("/v1/topics/policies"))).at("policies").at(0), after);
+  EXPECT_TRUE(json_of(call(get("/v1/outbox/topics/policies"))).at("policies").as_array().empty());
+  EXPECT_EQ(json_of(call(post("/v1/topics/policies/remove", R"({"topic":"order.*"})"))),
+            json::parse(R"({"count":1})"));
+  EXPECT_EQ(json_of(call(post("/v1/topics/policies/remove", R"({"topic":"order.*"})"))),
+            json::parse(R"({"count":0})"));
+}
+
+TEST_P(OperatorRoutesTest, RefusesRulesThatMakeNoSense) {
+  for (const std::string body :
+       {R"({"maxAttempts":2})", R"({"topic":"x","maxAttempts":0})", R"({"topic":"x","attempts":1})",
+        R"({"topic":"x","backoffSeconds":1,"delaysSeconds":[1]})", R"({"topic":"x","jitter":"?"})",
+        R"({"topic":"x","rate":{"perSeconds":1}})", R"({"topic":"x","rate":{"count":0}})",
+        R"({"topic":"x","maxConcurrency":0})", R"({"topic":"x","delaysSeconds":[0]})"}) {
+    EXPECT_EQ(call(post("/v1/topics/policies", body)).status, 400) << body;
+  }
+  EXPECT_EQ(json_of(call(get("/v1/topics/policies"))), json::parse(R"({"policies":[]})"));
+}
+
 TEST_P(OperatorRoutesTest, ListsTheStores) {
   const json::value answer = json_of(call(get("/v1/stores")));
   const json::value& first = answer.at("stores").at(0);
@@ -239,7 +270,9 @@ class ConfiguredPauses : public OperatorRoutesTest {
   ConfiguredPauses() : OperatorRoutesTest(options()) {}
   static ServerOptions options() {
     ServerOptions paused = quiet_options();
-    paused.paused_topics = {"order.*", "mail"};
+    paused.topics = {{.topic = "order.*", .policy = {.paused = true}},
+                     {.topic = "mail", .policy = {.max_attempts = 3, .paused = true}}};
+    paused.retry = {.max_attempts = 7};
     return paused;
   }
 };
@@ -247,7 +280,11 @@ ONCEBOX_OVER_EACH_STORE(ConfiguredPauses);
 
 TEST_P(ConfiguredPauses, HoldForTheInboxesFromTheStart) {
   EXPECT_EQ(json_of(call(get("/v1/topics/paused"))),
-            json::parse(R"({"paused":["order.*","mail"]})"));
+            json::parse(R"({"paused":["mail","order.*"]})"));
+  EXPECT_EQ(json_of(call(get("/v1/topics/policies"))), json::parse(R"({"policies":[
+      {"topic":"*","maxAttempts":7},
+      {"topic":"mail","maxAttempts":3,"paused":true},
+      {"topic":"order.*","paused":true}]})"));
   EXPECT_EQ(json_of(call(get("/v1/stores/second/topics/paused"))).at("paused").as_array().size(),
             2U);
   enqueue("m");

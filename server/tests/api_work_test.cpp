@@ -79,8 +79,9 @@ TEST_P(WorkRoutes, AttemptsEndByTheQueuesPolicy) {
     ASSERT_TRUE(settled.at("results").at(0).as_object().contains("againAt")) << settled;
     clock_.advance(std::chrono::seconds{1});
   }
-  EXPECT_EQ(settle_all(claim(), abandon),
-            json::parse(R"({"results":[{"status":"Settled","death":"Attempts"}]})"));
+  EXPECT_EQ(
+      settle_all(claim(), abandon),
+      json::parse(R"({"results":[{"status":"Settled","death":"Attempts","policy":"Queue"}]})"));
   EXPECT_EQ(record("m").status, Status::dead);
   EXPECT_EQ(record("m").history.attempt, defaults::kMaxAttempts);
 }
@@ -88,8 +89,9 @@ TEST_P(WorkRoutes, AttemptsEndByTheQueuesPolicy) {
 TEST_P(WorkRoutes, TheLimitOfAWorkerIsItsOwn) {
   RecordProperty("requirement", "R-31");
   enqueue("m");
-  EXPECT_EQ(settle_all(claim(), {{"verdict", "Abandon"}, {"maxAttempts", 1}}),
-            json::parse(R"({"results":[{"status":"Settled","death":"Attempts"}]})"));
+  EXPECT_EQ(
+      settle_all(claim(), {{"verdict", "Abandon"}, {"maxAttempts", 1}}),
+      json::parse(R"({"results":[{"status":"Settled","death":"Attempts","policy":"Worker"}]})"));
   for (const char* bad :
        {R"("verdict":"Ack","maxAttempts":1)", R"("verdict":"Fail","maxAttempts":1)",
         R"("verdict":"Abandon","maxAttempts":0)",

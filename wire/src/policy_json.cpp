@@ -10,13 +10,21 @@ namespace oncebox::wire {
 
 namespace {
 
-constexpr std::array<std::string_view, 9> kRuleFields = {
-    "topic",  "maxAttempts",        "backoffSeconds", "delaysSeconds", "maxDelaySeconds",
-    "jitter", "giveUpAfterSeconds", "maxDeliveries",  "paused"};
-constexpr std::array<std::string_view, 10> kCallFields = {
-    "topic",  "maxAttempts",        "backoffSeconds", "delaysSeconds", "maxDelaySeconds",
-    "jitter", "giveUpAfterSeconds", "maxDeliveries",  "paused",        "reason"};
+constexpr std::array<std::string_view, 11> kRuleFields = {
+    "topic",  "maxAttempts",        "backoffSeconds", "delaysSeconds",  "maxDelaySeconds",
+    "jitter", "giveUpAfterSeconds", "maxDeliveries",  "maxConcurrency", "rate",
+    "paused"};
+constexpr auto kCallFields = joined(kRuleFields, std::array<std::string_view, 1>{"reason"});
+constexpr std::array<std::string_view, 3> kRateFields = {"count", "perSeconds", "burst"};
 constexpr std::array<std::string_view, 1> kPoliciesField = {"policies"};
+
+RateLimit read_rate(const JsonValue& value, Direction direction) {
+  const ObjectReader fields(value, kRateFields, direction);
+  RateLimit rate{.count = fields.require("count").as<std::size_t>()};
+  rate.per = fields.get_or("perSeconds", rate.per);
+  rate.burst = fields.get<std::size_t>("burst");
+  return rate;
+}
 
 TopicRule read_rule(const ObjectReader& fields, Direction direction) {
   TopicPolicy policy{.max_attempts = fields.get<int>("maxAttempts"),
@@ -32,6 +40,10 @@ TopicRule read_rule(const ObjectReader& fields, Direction direction) {
   }
   if (const std::optional<JsonValue> jitter = fields.find("jitter")) {
     policy.jitter = read_word<Jitter>(*jitter);
+  }
+  policy.limits.max_concurrency = fields.get<std::size_t>("maxConcurrency");
+  if (const std::optional<JsonValue> rate = fields.find("rate")) {
+    policy.limits.rate = read_rate(*rate, direction);
   }
   return {read_pattern(fields.require("topic"), direction), std::move(policy)};
 }
@@ -49,7 +61,13 @@ void write_fields(JsonWriter& writer, const TopicRule& rule) {
   if (policy.jitter) writer.field("jitter", word_of(*policy.jitter));
   writer.field("giveUpAfterSeconds", policy.give_up_after)
       .field("maxDeliveries", policy.max_deliveries)
-      .field("paused", policy.paused);
+      .field("maxConcurrency", policy.limits.max_concurrency);
+  if (const std::optional<RateLimit>& rate = policy.limits.rate) {
+    writer.key("rate").begin_object();
+    writer.field("count", rate->count).field("perSeconds", rate->per).field("burst", rate->burst);
+    writer.end_object();
+  }
+  writer.field("paused", policy.paused);
 }
 
 }  // namespace

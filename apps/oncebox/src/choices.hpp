@@ -2,6 +2,8 @@
 
 #include "oncebox/log.hpp"
 #include "oncebox/queue_types.hpp"
+#include "oncebox/retry_policy.hpp"
+#include "oncebox/transaction.hpp"
 #include "values.hpp"
 
 /// Words that stand for values both on the command line and in the configuration.
@@ -16,6 +18,12 @@ inline constexpr Choice<HashMismatchPolicy> kMismatchPolicies[] = {
     {"warn", HashMismatchPolicy::warn},
     {"reject", HashMismatchPolicy::reject},
     {"quarantine", HashMismatchPolicy::quarantine}};
+
+inline constexpr Choice<Jitter> kJitters[] = {
+    {"none", Jitter::none}, {"equal", Jitter::equal}, {"full", Jitter::full}};
+
+inline constexpr Choice<QueueKind> kQueues[] = {{"inbox", QueueKind::inbox},
+                                                {"outbox", QueueKind::outbox}};
 
 inline constexpr Choice<DeadPolicy> kDeadPolicies[] = {{"keep", DeadPolicy::keep},
                                                        {"revive", DeadPolicy::revive}};

@@ -2,18 +2,13 @@
 
 #include <cstdlib>
 
+#include "choices.hpp"
 #include "failure.hpp"
 #include "files.hpp"
 #include "oncebox/wire/encoding.hpp"
 #include "values.hpp"
 
 namespace oncebox::app {
-namespace {
-
-constexpr Choice<QueueKind> kQueues[] = {{"inbox", QueueKind::inbox},
-                                         {"outbox", QueueKind::outbox}};
-
-}  // namespace
 
 bool is_server(const std::string& url) {
   return url.starts_with("http:") || url.starts_with("https:");

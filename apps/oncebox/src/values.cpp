@@ -110,6 +110,28 @@ std::size_t parse_count(std::string_view text) {
   return *number;
 }
 
+RateLimit parse_rate(std::string_view text) {
+  constexpr std::string_view kBurst = " burst ";
+  const std::size_t slash = text.find('/');
+  if (slash == std::string_view::npos) {
+    refuse_value(text, "a rate; write 100/1s, or 100/1s burst 20");
+  }
+  RateLimit rate{.count = parse_count(text.substr(0, slash))};
+  std::string_view per = text.substr(slash + 1);
+  if (const std::size_t burst = per.find(kBurst); burst != std::string_view::npos) {
+    rate.burst = parse_count(per.substr(burst + kBurst.size()));
+    per = per.substr(0, burst);
+  }
+  rate.per = parse_duration(per);
+  return rate;
+}
+
+std::string format_rate(const RateLimit& rate) {
+  std::string text = fmt::format("{}/{}", rate.count, format_duration(rate.per));
+  if (rate.burst) text += fmt::format(" burst {}", *rate.burst);
+  return text;
+}
+
 int parse_int(std::string_view text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

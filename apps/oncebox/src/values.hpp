@@ -10,6 +10,7 @@
 #include "command.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/names.hpp"
+#include "oncebox/topic_limits.hpp"
 
 /// Values as people write them, on the command line and in the configuration. Everything here
 /// throws `invalid_argument` for text that is no such value.
@@ -29,6 +30,10 @@ namespace oncebox::app {
 [[nodiscard]] int parse_int(std::string_view text);
 /// A number without exponent: "0.5".
 [[nodiscard]] double parse_decimal(std::string_view text);
+
+/// "100/1s": so many in so much time; "100/1s burst 20".
+[[nodiscard]] RateLimit parse_rate(std::string_view text);
+[[nodiscard]] std::string format_rate(const RateLimit& rate);
 
 /// "true" or "false".
 [[nodiscard]] bool parse_switch(std::string_view text);

@@ -338,6 +338,48 @@ class DeadMessages(ProgramTest):
         self.assertEqual(self.dead(), ["d0", "d1", "d2", "d3", "d4", "d5"])
 
 
+class Topics(ProgramTest):
+    def test_a_rule_is_set_field_by_field_listed_and_removed(self):
+        rule = self.json(
+            *("topics set order.* --max-attempts 5 --delay 1s --delay 1m".split()),
+            *("--jitter equal --max-concurrency 2 --reason why --rate".split()), "10/1m burst 3",
+        )
+        self.assertEqual(rule, {
+            "topic": "order.*", "maxAttempts": 5, "delaysSeconds": [1, 60], "jitter": "Equal",
+            "maxConcurrency": 2, "rate": {"count": 10, "perSeconds": 60, "burst": 3},
+        })
+        self.out("topics", "set", "order.*", "--backoff", "2s", "--give-up-after", "7d")
+        table = self.out("topics", "list")
+        self.assertIn("backoff 2s, jitter equal", table)
+        self.assertIn("10/1m burst 3", table)
+        self.assertEqual(self.json("topics", "list", "--queue", "outbox"), {"policies": []})
+        self.assertEqual(self.json("topics", "remove", "order.*"), {"count": 1})
+        self.assertIn("no such rule", self.out("topics", "remove", "order.*", code=1))
+        trail = self.json("audit", "list", "--action", "set-policy")["entries"]
+        self.assertEqual(len(trail), 4)
+        self.assertEqual((trail[-1]["reason"], trail[-1]["actor"]), ("why", USER))
+
+    def test_a_pause_holds_messages_back_from_every_process(self):
+        self.send("1")
+        self.out("topics", "pause", "order.*")
+        self.assertIn("paused", self.out("topics", "list"))
+        self.assertEqual(self.done(), 0)
+        self.out("topics", "resume", "order.*")
+        self.assertEqual(self.json("topics", "list"), {"policies": []})
+        self.assertEqual(self.done(), 1)
+
+    def done(self):
+        """How many messages there are to handle."""
+        return json.loads(self.out("work", "--drain", "--json", "--", "true"))["done"]
+
+    def test_what_makes_no_sense_is_refused(self):
+        self.assertIn("nothing to change", self.err("topics", "set", "x", code=2))
+        for bad in (["--max-attempts", "0"], ["--rate", "ten"], ["--backoff", "0"],
+                    ["--backoff", "1s", "--delay", "1s"]):
+            self.err("topics", "set", "x", *bad, code=2)
+        self.assertEqual(self.json("topics", "list"), {"policies": []})
+
+
 class StoreHealth(ProgramTest):
     def test_it_tells_what_should_not_be_so(self):
         self.assertEqual(self.out("health"), "the store is healthy\n")

@@ -60,8 +60,11 @@ TEST_F(ConfigTest, ValuesArriveWhereTheyBelong) {
     dead = "90d"
     [enqueue]
     on_hash_mismatch = "quarantine"
+    [retry]
+    max_attempts = 4
+    delays = ["1s", "1m"]
+    rate = "100/1s burst 20"
     [server]
-    paused_topics = ["mail.*", "a b"]
     drain_timeout = "5s"
     [log]
     level = "warning"
@@ -73,6 +76,13 @@ TEST_F(ConfigTest, ValuesArriveWhereTheyBelong) {
     [[stores]]
     name = "second"
     url = "sqlite:x.db"
+    [[topics]]
+    topic = "mail.*"
+    queue = "outbox"
+    paused = true
+    jitter = "full"
+    give_up_after = "2d"
+    max_concurrency = 3
     [[webhooks]]
     name = "hook"
     scheme = "none"
@@ -86,7 +96,17 @@ TEST_F(ConfigTest, ValuesArriveWhereTheyBelong) {
   EXPECT_EQ(config.server.limits.request_timeout, 90s);
   EXPECT_EQ(config.server.retention.dead, 90 * 24h);
   EXPECT_EQ(config.server.enqueue.on_hash_mismatch, HashMismatchPolicy::quarantine);
-  EXPECT_EQ(config.server.paused_topics, (std::vector<std::string>{"mail.*", "a b"}));
+  EXPECT_EQ(config.server.retry,
+            (TopicPolicy{.max_attempts = 4,
+                         .delays = {1s, 1min},
+                         .limits = {.rate = RateLimit{.count = 100, .per = 1s, .burst = 20}}}));
+  ASSERT_EQ(config.server.topics.size(), 1U);
+  EXPECT_EQ(config.server.topics[0].topic, "mail.*");
+  EXPECT_EQ(config.server.topics[0].queue, QueueKind::outbox);
+  EXPECT_EQ(config.server.topics[0].policy, (TopicPolicy{.jitter = Jitter::full,
+                                                         .give_up_after = 48h,
+                                                         .limits = {.max_concurrency = 3},
+                                                         .paused = true}));
   EXPECT_EQ(config.drain_timeout, 5s);
   EXPECT_EQ(config.log.level, LogLevel::warning);
   EXPECT_EQ(config.log.format, LogFormat::json);

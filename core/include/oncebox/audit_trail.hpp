@@ -12,12 +12,16 @@
 #include "oncebox/clock.hpp"
 #include "oncebox/defaults.hpp"
 #include "oncebox/queue_operator.hpp"
+#include "oncebox/topic_policy.hpp"
 #include "oncebox/transaction.hpp"
 
 /// Who changed what in a store, when, why, and with what result.
 namespace oncebox {
 
 enum class AuditAction { revive, revive_edited, purge, cleanup, pause, resume, set_policy };
+
+/// What a change of a topic's policy is called: a pause, a resumption, or more than that.
+[[nodiscard]] AuditAction audit_action_of(const TopicPolicy& changes);
 
 /// Which part of the store was changed.
 enum class AuditedPart { inbox, outbox, keys, audit_trail };

@@ -3,11 +3,13 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "oncebox/clock.hpp"
 #include "oncebox/retry_policy.hpp"
+#include "oncebox/topic_limits.hpp"
 #include "oncebox/topic_pattern.hpp"
 #include "oncebox/transaction.hpp"
 
@@ -19,6 +21,7 @@ namespace oncebox {
 struct TopicPolicy {
   static constexpr std::size_t kMaxDelays = 100;
 
+  /// With it and without `give_up_after`, attempts end by their number alone.
   std::optional<int> max_attempts = {};
   /// The base of delays that double, see `ExponentialBackoff`.
   std::optional<Duration> backoff = {};
@@ -32,6 +35,10 @@ struct TopicPolicy {
   /// . Deliveries that were released do not count, nor do failures beyond the attempts of the
   /// policy. Absent everywhere: twice the attempts.
   std::optional<int> max_deliveries = {};
+  /// For the messages of all topics that the rule matches together, however many workers and
+  /// processes there are: how many are leased at once, and how many are handed out in some time.
+  /// Not inherited; a topic is bound by every rule that matches it.
+  TopicLimits limits = {};
   /// A topic is not handed out while any rule that matches it is paused.
   std::optional<bool> paused = {};
 
@@ -66,6 +73,12 @@ struct ResolvedPolicy {
   [[nodiscard]] bool is_delivered_too_often(int attempt, int lapses) const noexcept;
 };
 
+/// The topics that one rule limits.
+struct LimitedTopics {
+  TopicPattern pattern;
+  TopicLimits limits;
+};
+
 /// The rules of a queue at one time. An exact pattern wins over the longest stem.
 class TopicPolicies {
  public:
@@ -77,6 +90,14 @@ class TopicPolicies {
   /// The patterns of the rules that are paused.
   [[nodiscard]] const std::vector<TopicPattern>& paused() const noexcept { return paused_; }
 
+  /// The rules that have limits, in the order of the rules.
+  [[nodiscard]] const std::vector<LimitedTopics>& limits() const noexcept { return limits_; }
+  /// Whether some rule limits how many are leased: then whoever ends a lease makes room.
+  [[nodiscard]] bool limits_concurrency() const noexcept;
+  /// Whether messages of this topic can be handed out by a claim alone, because a pause or a limit
+  /// matches it.
+  [[nodiscard]] bool restricts(std::string_view topic) const noexcept;
+
  private:
   /// What the rules that cover this pattern say together.
   [[nodiscard]] TopicPolicy inherited(const TopicPattern& pattern) const;
@@ -86,6 +107,7 @@ class TopicPolicies {
   std::vector<ResolvedPolicy> resolved_;  // one for each rule
   ResolvedPolicy fallback_;
   std::vector<TopicPattern> paused_;
+  std::vector<LimitedTopics> limits_;
 };
 
 /// Those of the wanted topics that are not paused, however specific the wish is; nothing when none
@@ -94,6 +116,10 @@ class TopicPolicies {
                                                            std::span<const TopicPattern> paused);
 
 [[nodiscard]] bool is_paused(std::span<const TopicPattern> paused, std::string_view topic) noexcept;
+
+struct PolicyOptions {
+  std::string reason = {};  ///< for the trail of a server
+};
 
 /// The rules for topics that a store keeps, for both of its queues. Whoever claims, settles or
 /// reaps after a call has returned, in any process, goes by what it changed. Threads, atomicity and
@@ -112,10 +138,11 @@ class PolicyStore {
   /// Changes the rule of a pattern by `TopicPolicy::take`, or makes it; a rule that says nothing
   /// any more is removed. Answers the policy that the rule has now. Throws `overloaded` when there
   /// are too many rules.
-  TopicPolicy update(QueueKind queue, const TopicPattern& pattern, const TopicPolicy& changes);
+  TopicPolicy update(QueueKind queue, const TopicPattern& pattern, const TopicPolicy& changes,
+                     const PolicyOptions& options = {});
 
   /// Removes the rule of this very pattern; false when there is none.
-  bool remove(QueueKind queue, const TopicPattern& pattern);
+  bool remove(QueueKind queue, const TopicPattern& pattern, const PolicyOptions& options = {});
 
  protected:
   PolicyStore() = default;
@@ -123,8 +150,9 @@ class PolicyStore {
  private:
   virtual std::vector<TopicRule> do_rules(QueueKind queue) = 0;
   virtual TopicPolicy do_update(QueueKind queue, const TopicPattern& pattern,
-                                const TopicPolicy& changes) = 0;
-  virtual bool do_remove(QueueKind queue, const TopicPattern& pattern) = 0;
+                                const TopicPolicy& changes, const PolicyOptions& options) = 0;
+  virtual bool do_remove(QueueKind queue, const TopicPattern& pattern,
+                         const PolicyOptions& options) = 0;
 };
 
 /// For authors of stores: the policy that `update` is to keep, where empty means none. Throws

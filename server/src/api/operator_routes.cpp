@@ -144,16 +144,22 @@ std::string clean_up(const QueueCall& asked, const RetentionOptions& retention) 
       clean, count));
 }
 
-TopicPolicy update_policy(const QueueCall& asked, AuditAction action, const TopicRule& rule,
+/// Answers what the rule says now.
+TopicPolicy update_policy(const QueueCall& asked, const TopicRule& changes,
                           const std::string& reason) {
+  PolicyStore& policies = asked.queue->store.policies();
+  const QueueKind kind = asked.queue->kind;
+  const std::vector<TopicRule> before = policies.policies(kind).rules();
   TopicPolicy after;
-  const auto change = [&] {
-    after = asked.queue->store.policies().update(asked.queue->kind, rule.pattern, rule.policy);
-    return std::size_t{1};
+  const auto change = [&]() -> std::size_t {
+    after = policies.update(kind, changes.pattern, changes.policy);
+    const auto known = std::ranges::find(before, changes.pattern, &TopicRule::pattern);
+    return after == (known == before.end() ? TopicPolicy{} : known->policy) ? 0 : 1;
   };
   audited(asked.queue->store.audit(),
-          queue_entry(asked, action, wire::audit_subject(rule.pattern), reason), change,
-          std::identity());
+          queue_entry(asked, audit_action_of(changes.policy), wire::audit_subject(changes.pattern),
+                      reason),
+          change, std::identity());
   return after;
 }
 
@@ -163,16 +169,13 @@ std::string paused_of(const QueueCall& asked) {
 
 std::string pause(const QueueCall& asked, bool paused) {
   const wire::TopicCall call = wire::read_topic_call(asked.request().body);
-  update_policy(asked, paused ? AuditAction::pause : AuditAction::resume,
-                {call.topic, {.paused = paused}}, call.reason);
+  update_policy(asked, {call.topic, {.paused = paused}}, call.reason);
   return paused_of(asked);
 }
 
 std::string set_policy(const QueueCall& asked) {
-  const wire::PolicyCall call = wire::read_policy_call(asked.request().body);
-  const TopicPattern& pattern = call.rule.pattern;
-  return wire::write_policy(
-      {pattern, update_policy(asked, AuditAction::set_policy, call.rule, call.reason)});
+  const auto& [rule, reason] = wire::read_policy_call(asked.request().body);
+  return wire::write_policy({rule.pattern, update_policy(asked, rule, reason)});
 }
 
 std::string remove_policy(const QueueCall& asked) {

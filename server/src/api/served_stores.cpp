@@ -1,5 +1,6 @@
 #include "api/served_stores.hpp"
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <utility>
@@ -22,6 +23,22 @@ void let_claims_wait(const ServedStorePtr& store, ServedQueue& queue, const ApiP
       WaitingClaims::Settings{.store = queue.store.name(),
                               .queue = to_string(queue.kind),
                               .poll = notifies ? kPollOfNotifying : defaults::kPollInterval});
+}
+
+/// Leaves a rule alone that says so already: every change makes all processes read the rules anew.
+void set_policy(PolicyStore& policies, const TopicOptions& wanted) {
+  const TopicPattern pattern(wanted.topic);
+  const std::vector<TopicRule> rules = policies.policies(wanted.queue).rules();
+  const auto known = std::ranges::find(rules, pattern, &TopicRule::pattern);
+  TopicPolicy after = known != rules.end() ? known->policy : TopicPolicy{};
+  after.take(wanted.policy);
+  const bool is_there = known == rules.end() ? after.empty() : after == known->policy;
+  if (!is_there) policies.update(wanted.queue, pattern, wanted.policy);
+}
+
+void set_configured_policies(PolicyStore& policies, const ServerOptions& options) {
+  if (!options.retry.empty()) set_policy(policies, {.topic = "*", .policy = options.retry});
+  for (const TopicOptions& rule : options.topics) set_policy(policies, rule);
 }
 
 }  // namespace
@@ -53,9 +70,7 @@ ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
              .operations = store().outbox_operator(),
              .singles = nullptr,
              .max_payload_bytes = inbox.max_payload_bytes} {
-  for (const std::string& topic : parts.options.paused_topics) {
-    policies().update(QueueKind::inbox, topic, {.paused = true});
-  }
+  set_configured_policies(policies(), parts.options);
 }
 
 bool ServedStore::take_use() noexcept {

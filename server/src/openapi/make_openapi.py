@@ -367,12 +367,28 @@ def operator_calls():
         "And with them the memory of their keys.",
     ).takes("Purge", {"filter": {"topic": "order.*"}, "dryRun": True}).answers(
         "Purged", {"count": 7, "dryRun": True})
+    policy = {"topic": "order.*", "maxAttempts": 5, "backoffSeconds": 2}
+    yield get(
+        "/v1/topics/policies", "listPolicies", "Operation", "read", "List the rules for topics",
+        "What a rule does not say is as the next wider one has it, in the end as the queue does by "
+        "itself.",
+    ).answers("TopicPolicies", {"policies": [policy]})
+    yield post(
+        "/v1/topics/policies", "setPolicy", "Operation", "operate", "Change the rule for topics",
+        "It holds for everybody who works on the store. What is left out stays as it is; the answer "
+        "is the whole rule.",
+    ).takes("TopicPolicyCall", {**policy, "reason": "the bank is slow"}).answers(
+        "TopicPolicy", policy)
+    yield post(
+        "/v1/topics/policies/remove", "removePolicy", "Operation", "operate",
+        "Remove the rule for topics", "They go by the next wider one from now on.",
+    ).takes("TopicCall", {"topic": "order.*"}).answers("Count", {"count": 1})
     yield get(
         "/v1/topics/paused", "listPaused", "Operation", "read", "List paused topics",
     ).answers("Paused", {"paused": ["order.*"]})
     yield post(
         "/v1/topics/pause", "pauseTopic", "Operation", "operate", "Pause topics",
-        "Claims through this server leave them out until they are resumed, or it is restarted.",
+        "Nobody is handed any of them until they are resumed; it is a rule of the store.",
     ).takes("TopicCall", {"topic": "order.*"}).answers("Paused", {"paused": ["order.*"]})
     yield post(
         "/v1/topics/resume", "resumeTopic", "Operation", "operate", "Resume topics",

@@ -158,6 +158,30 @@ ONE_SELECTION = [
     {"required": ["group"], "not": {"required": ["keys"]}}]
 
 
+# What a rule for topics can say; what is left out is as the next wider rule has it.
+POLICY = dict(
+    topic=ref("TopicPattern"),
+    maxAttempts=integer("Failed attempts after which a message is dead.", minimum=1),
+    backoffSeconds=seconds("The base of delays that double.", exclusiveMinimum=0),
+    delaysSeconds=array(
+        seconds("A delay.", exclusiveMinimum=0), maxItems=100,
+        description="In place of a backoff: after the first failure, the second, and so on."),
+    maxDelaySeconds=seconds("The longest delay.", exclusiveMinimum=0),
+    jitter=words("None", "Equal", "Full", description="How much of a delay is left to chance."),
+    giveUpAfterSeconds=seconds(
+        "A message is not given up before it is so old.", exclusiveMinimum=0),
+    maxDeliveries=integer(
+        "Failed and lapsed deliveries after which a message whose lease lapses is dead.", minimum=1),
+    maxConcurrency=integer("Leased at once, by all workers together.", minimum=1),
+    rate={"type": "object", "description": "Handed out in some time, to all workers together.",
+          "required": ["count"],
+          "properties": {
+              "count": integer("So many.", minimum=1),
+              "perSeconds": seconds("In so much time.", exclusiveMinimum=0, default=1),
+              "burst": integer("At once at most; left out, as many as the count.", minimum=1)}},
+    paused=boolean("Not handed out."))
+
+
 def items(item, **more):
     return request(["items"], **more, items=array(item, **BATCH))
 
@@ -251,8 +275,6 @@ QUEUE_SCHEMAS = {
         limit=integer("At most so many messages.", minimum=1, maximum=10000, default=50),
         maxBytes=integer("Of payloads; the first comes whatever its size.", minimum=1),
         topics=ref("TopicSelection"),
-        maxDeliveries=integer(
-            "A message that lapsed or failed so often dies when its lease lapses.", minimum=1),
         waitSeconds=seconds("How long to wait for a message.", minimum=0, maximum=60, default=0)),
     "ClaimedMessage": answer(
         ["source", "messageId", "topic", "delivery", "lockedUntil", "eligibleAt",
@@ -272,10 +294,11 @@ QUEUE_SCHEMAS = {
                 description="Done; try again later; dead; not tried."),
             error=text("Why, for Abandon and Fail."),
             delaySeconds=seconds(
-                "Left out: for Abandon as the queue's policy says, for Release at once.",
+                "Left out: for Abandon as the topic's policy says, for Release at once.",
                 exclusiveMinimum=0),
+            delayIsLeast=boolean("For Abandon: the policy's delay holds where it is longer."),
             maxAttempts=integer(
-                "For Abandon: the worker's own limit; left out, that of the queue's policy.",
+                "For Abandon: the worker's own limit; left out, that of the topic's policy.",
                 minimum=1),
             giveUpAfterSeconds=seconds(
                 "For Abandon, with maxAttempts: dead only when it is as old as this, too.",
@@ -287,8 +310,11 @@ QUEUE_SCHEMAS = {
         againAt=time("When the message can be claimed again; left out, it is done or dead."),
         death=words(
             "Failed", "Attempts",
-            description="The message is dead: the verdict was Fail, or this was its last attempt.")
-    )),
+            description="The message is dead: the verdict was Fail, or this was its last attempt."),
+        policy=words(
+            "Worker", "Topic", "Queue",
+            description="After Abandon, whose limit of attempts applied: the worker's own, that of "
+                        "a rule for the topic, or the one that the queue has by itself."))),
     "Extensions": items(
         request(["source", "messageId"], **DELIVERY,
                 leaseSeconds=seconds("From now on; never shortens a lease.", exclusiveMinimum=0,
@@ -309,8 +335,7 @@ QUEUE_SCHEMAS = {
     "MessageKeys": request(["keys"], keys=array(ref("MessageKey"), **BATCH)),
     "Found": results(nullable(ref("MessageRecord"))),
     "Reap": request(
-        [], limit=integer("At most so many leases.", minimum=1, default=1000),
-        maxDeliveries=integer("As in a claim.", minimum=1)),
+        [], limit=integer("At most so many leases.", minimum=1, default=1000)),
     "Reaped": answer(
         ["released", "buried", "deaths"],
         released=count("Leases that ended: the messages can be claimed again."),
@@ -364,6 +389,10 @@ QUEUE_SCHEMAS = {
         ["topic"], topic=ref("TopicPattern"),
         reason=text("For the audit trail.", maxLength=2048)),
     "Paused": answer(["paused"], paused=array(ref("TopicPattern"))),
+    "TopicPolicyCall": request(
+        ["topic"], **POLICY, reason=text("For the audit trail.", maxLength=2048)),
+    "TopicPolicy": answer(["topic"], **POLICY),
+    "TopicPolicies": answer(["policies"], policies=array(ref("TopicPolicy"))),
     "Cleanup": request(
         [], doneRetentionSeconds=seconds("How long done messages are kept."),
         deadRetentionSeconds=seconds("How long dead ones are kept; left out: for ever."),
@@ -434,7 +463,7 @@ AUDIT_SCHEMAS = {
         id=count("Grows, and is never used again."),
         actor=text("The name of the token, or `anonymous`; of the user where a tool worked on the "
                    "store directly."),
-        action=words("Revive", "ReviveEdited", "Purge", "Cleanup", "Pause", "Resume"),
+        action=words("Revive", "ReviveEdited", "Purge", "Cleanup", "Pause", "Resume", "SetPolicy"),
         part=words("Inbox", "Outbox", "Keys", "AuditTrail"),
         subject=text("What was selected, as JSON, which may have been cut."),
         reason=text(),

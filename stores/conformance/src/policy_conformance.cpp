@@ -60,7 +60,7 @@ TEST_P(PolicyConformance, AChangeLeavesTheRestAndARuleThatSaysNothingIsGone) {
 
 TEST_P(PolicyConformance, TheTopicsPolicyEndsAttemptsWhoeverSettles) {
   proves("R-31", "R-11", "R-12");
-  set_policy("order.*", {.max_attempts = 3, .delays = {10s, 20s}});
+  set_policy("order.*", {.max_attempts = 3, .delays = {10s, 20s}, .jitter = Jitter::none});
   enqueue(message("a"));
   const TimePoint begun = now();
   EXPECT_EQ(fail_once({.error = "boom"}),
@@ -84,7 +84,7 @@ TEST_P(PolicyConformance, WhatAWorkerSaysOfItsOwnWins) {
 
 TEST_P(PolicyConformance, ALeastDelayGivesWayToALongerOneOfThePolicy) {
   proves("R-31");
-  set_policy("*", {.delays = {10s, 60s}});
+  set_policy("*", {.delays = {10s, 60s}, .jitter = Jitter::none});
   enqueue(message("a"));
   const TimePoint begun = now();
   EXPECT_EQ(fail_once({.delay = 30s, .delay_is_least = true}).again_at, begun + 30s);

@@ -244,17 +244,17 @@ TEST_P(SettleConformance, AttemptsEndByTheQueuesPolicyWhoeverFails) {
   for (int attempt = 1; attempt < policy.max_attempts; ++attempt) {
     const Abandon abandon{.error = "boom", .delay = 1s};
     ASSERT_EQ(settle(claim_one(attempt % 2 == 0 ? alice : bob), abandon),
-              (SettleOutcome{.again_at = now() + 1s}));
+              (SettleOutcome{.again_at = now() + 1s, .policy = PolicyOrigin::queue}));
     advance(1s);
   }
   if (policy.give_up_after) {
-    EXPECT_EQ(settle(claim_one(), Abandon{.delay = 1s}), (SettleOutcome{.again_at = now() + 1s}))
+    EXPECT_EQ(settle(claim_one(), Abandon{.delay = 1s}).again_at, now() + 1s)
         << "it is not old enough";
     advance(*policy.give_up_after);
   }
   const int attempts = record("a").history.attempt + 1;
   EXPECT_EQ(settle(claim_one(), Abandon{.error = "the last"}),
-            (SettleOutcome{.death = SettledDeath::attempts}));
+            (SettleOutcome{.death = SettledDeath::attempts, .policy = PolicyOrigin::queue}));
   const MessageRecord dead = record("a");
   EXPECT_EQ(dead.status, Status::dead);
   EXPECT_EQ(dead.history.attempt, attempts);
@@ -292,10 +292,12 @@ TEST_P(SettleConformance, TwoWorkersOfDifferentLimitsApplyEachItsOwn) {
   const Abandon patient{.error = "boom", .delay = 1s, .limit = AttemptLimit{5}};
   const Abandon hasty{.error = "boom", .delay = 1s, .limit = AttemptLimit{2}};
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(settle(claim_one(bob), patient), (SettleOutcome{.again_at = now() + 1s}));
+    EXPECT_EQ(settle(claim_one(bob), patient),
+              (SettleOutcome{.again_at = now() + 1s, .policy = PolicyOrigin::worker}));
     advance(1s);
   }
-  EXPECT_EQ(settle(claim_one(alice), hasty), (SettleOutcome{.death = SettledDeath::attempts}));
+  EXPECT_EQ(settle(claim_one(alice), hasty),
+            (SettleOutcome{.death = SettledDeath::attempts, .policy = PolicyOrigin::worker}));
   EXPECT_EQ(record("a").history.attempt, 4);
 }
 
@@ -307,12 +309,12 @@ TEST_P(SettleConformance, AgeCountsFromTheDueTimeAndFromTheLastRevival) {
   advance(100s);
   EXPECT_TRUE(settle(claim_one(), by_age).again_at) << "due just now";
   advance(10s);
-  EXPECT_EQ(settle(claim_one(), by_age), (SettleOutcome{.death = SettledDeath::attempts}));
+  EXPECT_EQ(settle(claim_one(), by_age).death, SettledDeath::attempts);
   advance(1s);
   (void)queue_operator().revive(std::vector{key("a")});
   EXPECT_TRUE(settle(claim_one(), by_age).again_at) << "revived just now";
   advance(10s);
-  EXPECT_EQ(settle(claim_one(), by_age), (SettleOutcome{.death = SettledDeath::attempts}));
+  EXPECT_EQ(settle(claim_one(), by_age).death, SettledDeath::attempts);
 }
 
 TEST_P(SettleConformance, ReleaseMayNameADelayAndCountsNothing) {

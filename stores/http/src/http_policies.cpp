@@ -23,16 +23,17 @@ std::vector<TopicRule> HttpPolicies::do_rules(QueueKind queue) {
 }
 
 TopicPolicy HttpPolicies::do_update(QueueKind queue, const TopicPattern& pattern,
-                                    const TopicPolicy& changes) {
+                                    const TopicPolicy& changes, const PolicyOptions& options) {
   const ApiCall call{.path = path_of(queue, "/topics/policies"),
-                     .body = wire::write_policy_call({{pattern, changes}}),
+                     .body = wire::write_policy_call({{pattern, changes}, options.reason}),
                      .effect = Effect::repeats};
   return client_.call(call, wire::read_policy).policy;
 }
 
-bool HttpPolicies::do_remove(QueueKind queue, const TopicPattern& pattern) {
+bool HttpPolicies::do_remove(QueueKind queue, const TopicPattern& pattern,
+                             const PolicyOptions& options) {
   const ApiCall call{.path = path_of(queue, "/topics/policies/remove"),
-                     .body = wire::write_policy_call({{pattern, {}}})};
+                     .body = wire::write_policy_call({{pattern, {}}, options.reason})};
   return client_.call(call, wire::read_count) > 0;
 }
 

@@ -5,7 +5,8 @@ namespace oncebox::memory {
 std::vector<TopicRule> MemoryPolicies::do_rules(QueueKind queue) { return of(queue).rules(); }
 
 TopicPolicy MemoryPolicies::do_update(QueueKind queue, const TopicPattern& pattern,
-                                      const TopicPolicy& changes) {
+                                      const TopicPolicy& changes,
+                                      const PolicyOptions& /*options*/) {
   TopicPolicy after;
   of(queue).change_rules(queue, [&](std::vector<TopicRule> rules) {
     after = policy_after(rules, pattern, changes);
@@ -16,7 +17,8 @@ TopicPolicy MemoryPolicies::do_update(QueueKind queue, const TopicPattern& patte
   return after;
 }
 
-bool MemoryPolicies::do_remove(QueueKind queue, const TopicPattern& pattern) {
+bool MemoryPolicies::do_remove(QueueKind queue, const TopicPattern& pattern,
+                               const PolicyOptions& /*options*/) {
   bool removed = false;
   of(queue).change_rules(queue, [&](std::vector<TopicRule> rules) {
     removed = std::erase_if(rules, [&](const TopicRule& r) { return r.pattern == pattern; }) > 0;

@@ -13,9 +13,10 @@ class MemoryPolicies final : public PolicyStore {
 
  private:
   std::vector<TopicRule> do_rules(QueueKind queue) override;
-  TopicPolicy do_update(QueueKind queue, const TopicPattern& pattern,
-                        const TopicPolicy& changes) override;
-  bool do_remove(QueueKind queue, const TopicPattern& pattern) override;
+  TopicPolicy do_update(QueueKind queue, const TopicPattern& pattern, const TopicPolicy& changes,
+                        const PolicyOptions& options) override;
+  bool do_remove(QueueKind queue, const TopicPattern& pattern,
+                 const PolicyOptions& options) override;
 
   [[nodiscard]] MemoryQueue& of(QueueKind queue) noexcept {
     return queue == QueueKind::inbox ? inbox_ : outbox_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -82,6 +83,10 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   void require_payload_size(const Payload& payload) const;
   [[nodiscard]] static PreparedEdit prepare(Row& row, const Payload& payload,
                                             const ReviveOptions& options, TimePoint now);
+  [[nodiscard]] std::vector<LimitUse> limit_uses() ONCEBOX_REQUIRES(mutex_);
+  [[nodiscard]] std::int64_t spent_until_ns(const TopicPattern& pattern) const noexcept
+      ONCEBOX_REQUIRES(mutex_);
+  void note_spent(std::span<const LimitUse> uses) noexcept ONCEBOX_REQUIRES(mutex_);
   [[nodiscard]] std::vector<ClaimedMessage> claim_ready(const ClaimRequest& request, TimePoint now)
       ONCEBOX_REQUIRES(mutex_);
   [[nodiscard]] Row* find_delivery(const Delivery& delivery) noexcept ONCEBOX_REQUIRES(mutex_);
@@ -97,6 +102,7 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
 
   detail::Mutex mutex_;
   TopicPolicies policies_ ONCEBOX_GUARDED_BY(mutex_);
+  std::vector<std::int64_t> spent_until_ns_ ONCEBOX_GUARDED_BY(mutex_);  ///< one for each limit
   const Clock& clock_;
   const Options options_;
   Rows rows_ ONCEBOX_GUARDED_BY(mutex_){options_};

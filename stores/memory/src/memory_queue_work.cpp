@@ -180,9 +180,11 @@ ClaimResult MemoryQueue::do_claim(const ClaimRequest& request) {
 // Everything is copied before the first row changes, so that running out of memory changes nothing.
 std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request, TimePoint now) {
   rows_.index.promote(now);
-  const std::optional<TopicSelection> topics = without_paused(request.topics, policies_.paused());
+  ClaimAllowance allowance(policies_, limit_uses(), now);
+  const std::optional<TopicSelection> topics = allowance.among(request.topics);
   if (!topics) return {};
-  std::vector<Row*> rows = rows_.index.best_ready(request.limit, *topics);
+  ClaimAllowance choice = allowance;
+  std::vector<Row*> rows = rows_.index.best_ready(request.limit, *topics, choice);
   keep_within(rows, request.max_bytes);
   std::vector<ClaimedMessage> claimed;
   claimed.reserve(rows.size());
@@ -195,6 +197,8 @@ std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request
                        .eligible_at = row->state.eligible_at});
     ++claimed.back().history.deliveries;
   }
+  for (const Row* row : rows) (void)allowance.take(*row->state.lane->topic);
+  note_spent(allowance.uses());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     RowState& state = rows[i]->state;
     rows_.index.edit(*rows[i], now, [&]() noexcept {
@@ -202,6 +206,26 @@ std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request
     });
   }
   return claimed;
+}
+
+std::vector<LimitUse> MemoryQueue::limit_uses() {
+  std::vector<LimitUse> uses;
+  for (std::size_t i = 0; i < policies_.limits().size(); ++i) {
+    LimitUse& use = uses.emplace_back(LimitUse{.spent_until_ns = spent_until_ns_[i]});
+    use.leased = rows_.index.leased(policies_.limits()[i].pattern);
+  }
+  return uses;
+}
+
+std::int64_t MemoryQueue::spent_until_ns(const TopicPattern& pattern) const noexcept {
+  for (std::size_t i = 0; i < spent_until_ns_.size(); ++i) {
+    if (policies_.limits()[i].pattern == pattern) return spent_until_ns_[i];
+  }
+  return 0;
+}
+
+void MemoryQueue::note_spent(std::span<const LimitUse> uses) noexcept {
+  for (std::size_t i = 0; i < uses.size(); ++i) spent_until_ns_[i] = uses[i].spent_until_ns;
 }
 
 Row* MemoryQueue::find_delivery(const Delivery& delivery) noexcept {
@@ -230,6 +254,7 @@ std::vector<SettleOutcome> MemoryQueue::do_settle(std::span<const Settlement> se
         may_be_claimable = true;
       }
     }
+    may_be_claimable |= policies_.limits_concurrency();
   }
   if (may_be_claimable) listeners_.notify();
   return outcomes;
@@ -278,7 +303,9 @@ ReapResult MemoryQueue::do_reap(const ReapRequest& request) {
 
 std::optional<TimePoint> MemoryQueue::do_next_due(const TopicSelection& topics) {
   const detail::Lock lock(mutex_);
-  return rows_.index.next_due(topics, clock_.now());
+  const TimePoint now = clock_.now();
+  const ClaimAllowance allowance(policies_, limit_uses(), now);
+  return allowance.next_due(topics, rows_.index.next_due(topics, now));
 }
 
 std::vector<TopicRule> MemoryQueue::rules() {
@@ -290,7 +317,13 @@ void MemoryQueue::change_rules(
     QueueKind kind, const std::function<std::vector<TopicRule>(std::vector<TopicRule>)>& change) {
   {
     const detail::Lock lock(mutex_);
-    policies_ = TopicPolicies(kind, change(policies_.rules()));
+    TopicPolicies changed(kind, change(policies_.rules()));
+    std::vector<std::int64_t> spent;
+    for (const LimitedTopics& limited : changed.limits()) {
+      spent.push_back(spent_until_ns(limited.pattern));
+    }
+    policies_ = std::move(changed);
+    spent_until_ns_ = std::move(spent);
   }
   listeners_.notify();
 }

@@ -230,7 +230,8 @@ void QueueIndex::promote(TimePoint now) noexcept {
   }
 }
 
-std::vector<Row*> QueueIndex::best_ready(std::size_t limit, const TopicSelection& topics) {
+std::vector<Row*> QueueIndex::best_ready(std::size_t limit, const TopicSelection& topics,
+                                         ClaimAllowance& allowance) {
   // Lanes are opened in the order of their best rows, and only when no opened one has a better row
   // left, so lanes that cannot contribute are never looked at.
   struct OpenLane {
@@ -255,14 +256,24 @@ std::vector<Row*> QueueIndex::best_ready(std::size_t limit, const TopicSelection
     if (open.empty()) break;
     std::pop_heap(open.begin(), open.end(), worse);
     OpenLane& source = open.back();
-    best.push_back(&*source.next);
-    if (++source.next == source.end) {
+    // What is forbidden once stays so for this claim, and with it the rest of the lane.
+    const bool may_take = allowance.take(*source.next->state.lane->topic);
+    if (may_take) best.push_back(&*source.next);
+    if (!may_take || ++source.next == source.end) {
       open.pop_back();
     } else {
       std::push_heap(open.begin(), open.end(), worse);
     }
   }
   return best;
+}
+
+std::size_t QueueIndex::leased(const TopicPattern& topics) const noexcept {
+  std::size_t count = 0;
+  for (const auto& [topic, lane] : lanes_) {
+    if (topics.matches(topic)) count += lane.rows_in[place(Phase::leased)];
+  }
+  return count;
 }
 
 std::optional<TimePoint> QueueIndex::next_due(const TopicSelection& topics,

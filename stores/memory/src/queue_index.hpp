@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hash_index.hpp"
+#include "oncebox/driver/claim_allowance.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/topic_pattern.hpp"
 #include "row.hpp"
@@ -66,8 +67,13 @@ class QueueIndex {
   /// Makes ready what has become eligible.
   void promote(TimePoint now) noexcept;
 
-  /// The rows that a claim may take, in claim order, at most `limit`.
-  [[nodiscard]] std::vector<Row*> best_ready(std::size_t limit, const TopicSelection& topics);
+  /// The rows that a claim may take, in claim order, at most `limit`, and only what the allowance
+  /// lets it take.
+  [[nodiscard]] std::vector<Row*> best_ready(std::size_t limit, const TopicSelection& topics,
+                                             ClaimAllowance& allowance);
+
+  /// How many rows of these topics are leased.
+  [[nodiscard]] std::size_t leased(const TopicPattern& topics) const noexcept;
 
   /// The earliest time after `now` at which a row of these topics leaves its wait or loses its
   /// lease.

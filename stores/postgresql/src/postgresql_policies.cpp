@@ -1,10 +1,14 @@
 #include "postgresql_policies.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <string_view>
 #include <utility>
 
+#include "oncebox/driver/claim_allowance.hpp"
 #include "oncebox/sql/policy_json.hpp"
+#include "queue_sql.hpp"
 
 namespace oncebox::postgresql {
 
@@ -12,15 +16,25 @@ namespace {
 
 // At least one row, so that the version is known when there are no rules.
 constexpr std::string_view kSelectRules = R"sql(
-SELECT p.pattern, p.is_exact, p.policy, v.version
+SELECT p.pattern, p.is_exact, p.policy, p.spent_until, v.version
   FROM {policy_version} v LEFT JOIN {topic_policy} p ON p.queue = $1::text)sql";
 
-std::vector<TopicRule> read_rules(const Result& result) {
-  std::vector<TopicRule> rules;
+// At least one row, too.
+const std::string kSelectRulesWithTime = fmt::format(R"sql(
+SELECT p.pattern, p.is_exact, p.policy, p.spent_until, {now}
+  FROM {{policy_version}} v LEFT JOIN {{topic_policy}} p ON p.queue = $1::text)sql",
+                                                     fmt::arg("now", now_sql("$2")));
+
+std::vector<sql::StoredRule> read_stored(const Result& result) {
+  std::vector<sql::StoredRule> rules;
   for (int row = 0; row < result.rows(); ++row) {
-    if (!result.is_null(row, 0)) rules.push_back(sql::read_topic_rule(ResultRow(result, row)));
+    if (!result.is_null(row, 0)) rules.push_back(sql::read_stored_rule(ResultRow(result, row)));
   }
   return rules;
+}
+
+std::vector<TopicRule> read_rules(const Result& result) {
+  return sql::rules_of(read_stored(result));
 }
 
 Parameters key_of(QueueKind queue, const TopicPattern& pattern) {
@@ -33,7 +47,10 @@ Parameters key_of(QueueKind queue, const TopicPattern& pattern) {
 }  // namespace
 
 KnownPolicies::KnownPolicies(ConnectionPool& pool, const Names& names, QueueKind queue)
-    : pool_(pool), queue_(queue), select_{"policy_read", names.fill(kSelectRules)} {}
+    : pool_(pool),
+      queue_(queue),
+      select_{"policy_read", names.fill(kSelectRules)},
+      select_with_time_{"policy_read_with_time", names.fill(kSelectRulesWithTime)} {}
 
 KnownPolicies::Snapshot KnownPolicies::last() {
   {
@@ -46,13 +63,25 @@ KnownPolicies::Snapshot KnownPolicies::last() {
 KnownPolicies::Snapshot KnownPolicies::read() {
   const Result result =
       run_alone(pool_, select_, Parameters().add(to_string(queue_)), Exchange::changes_nothing);
-  const std::int64_t version = result.int64(0, 3);
+  const std::int64_t version = result.int64(0, 4);
   const detail::Lock lock(mutex_);
   if (!known_ || known_->version < version) {
     known_ = std::make_shared<const VersionedPolicies>(
         VersionedPolicies{version, TopicPolicies(queue_, read_rules(result))});
   }
   return known_;
+}
+
+std::optional<TimePoint> KnownPolicies::next_due(const TopicSelection& topics,
+                                                 std::optional<TimePoint> due,
+                                                 std::optional<TimePoint> test_time) {
+  if (last()->policies.limits().empty()) return due;
+  const Parameters values = Parameters().add(to_string(queue_)).add(test_time);
+  const Result result = run_alone(pool_, select_with_time_, values, Exchange::changes_nothing);
+  const TopicPolicies policies(queue_, read_rules(result));
+  const ClaimAllowance allowance(policies, sql::spent_of(policies, read_stored(result)),
+                                 result.time(0, 4));
+  return allowance.next_due(topics, due);
 }
 
 PostgresqlPolicies::PostgresqlPolicies(ConnectionPool& pool, const Names& names,
@@ -64,9 +93,10 @@ PostgresqlPolicies::PostgresqlPolicies(ConnectionPool& pool, const Names& names,
       delete_{"policy_delete", names.fill(R"sql(
 DELETE FROM {topic_policy}
  WHERE queue = $1::text AND pattern = $2::text AND is_exact = $3::integer)sql")},
-      insert_{"policy_insert", names.fill(R"sql(
+      save_{"policy_save", names.fill(R"sql(
 INSERT INTO {topic_policy} (queue, pattern, is_exact, policy)
-VALUES ($1::text, $2::text, $3::integer, $4::text))sql")},
+VALUES ($1::text, $2::text, $3::integer, $4::text)
+ON CONFLICT (queue, pattern, is_exact) DO UPDATE SET policy = excluded.policy)sql")},
       advance_{"policy_advance", names.fill("UPDATE {policy_version} SET version = version + 1")} {}
 
 std::vector<TopicRule> PostgresqlPolicies::do_rules(QueueKind queue) {
@@ -75,7 +105,8 @@ std::vector<TopicRule> PostgresqlPolicies::do_rules(QueueKind queue) {
 }
 
 TopicPolicy PostgresqlPolicies::do_update(QueueKind queue, const TopicPattern& pattern,
-                                          const TopicPolicy& changes) {
+                                          const TopicPolicy& changes,
+                                          const PolicyOptions& /*options*/) {
   TopicPolicy after = in_transaction(pool_, [&](Transaction& transaction) {
     const Parameters nothing;
     const Parameters name = Parameters().add(to_string(queue));
@@ -85,9 +116,8 @@ TopicPolicy PostgresqlPolicies::do_update(QueueKind queue, const TopicPattern& p
     const Parameters key = key_of(queue, pattern);
     Parameters rule = key_of(queue, pattern);
     rule.add(sql::to_json(policy));
-    std::vector<Command> commands{{&delete_, &key}};
-    if (!policy.empty()) commands.push_back({&insert_, &rule});
-    commands.push_back({&advance_, &nothing});
+    const std::array commands{policy.empty() ? Command{&delete_, &key} : Command{&save_, &rule},
+                              Command{&advance_, &nothing}};
     transaction.commit(commands);
     return policy;
   });
@@ -95,7 +125,8 @@ TopicPolicy PostgresqlPolicies::do_update(QueueKind queue, const TopicPattern& p
   return after;
 }
 
-bool PostgresqlPolicies::do_remove(QueueKind queue, const TopicPattern& pattern) {
+bool PostgresqlPolicies::do_remove(QueueKind queue, const TopicPattern& pattern,
+                                   const PolicyOptions& /*options*/) {
   const bool removed = in_transaction(pool_, [&](Transaction& transaction) {
     const Parameters nothing;
     const Parameters key = key_of(queue, pattern);

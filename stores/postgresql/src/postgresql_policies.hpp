@@ -32,10 +32,16 @@ class KnownPolicies {
   /// What holds now.
   [[nodiscard]] Snapshot read();
 
+  /// As `ClaimAllowance::next_due`, at the database's time or a test's.
+  [[nodiscard]] std::optional<TimePoint> next_due(const TopicSelection& topics,
+                                                  std::optional<TimePoint> due,
+                                                  std::optional<TimePoint> test_time);
+
  private:
   ConnectionPool& pool_;
   const QueueKind queue_;
   const Statement select_;
+  const Statement select_with_time_;
   detail::Mutex mutex_;
   Snapshot known_ ONCEBOX_GUARDED_BY(mutex_);
 };
@@ -48,16 +54,17 @@ class PostgresqlPolicies final : public PolicyStore {
 
  private:
   std::vector<TopicRule> do_rules(QueueKind queue) override;
-  TopicPolicy do_update(QueueKind queue, const TopicPattern& pattern,
-                        const TopicPolicy& changes) override;
-  bool do_remove(QueueKind queue, const TopicPattern& pattern) override;
+  TopicPolicy do_update(QueueKind queue, const TopicPattern& pattern, const TopicPolicy& changes,
+                        const PolicyOptions& options) override;
+  bool do_remove(QueueKind queue, const TopicPattern& pattern,
+                 const PolicyOptions& options) override;
 
   ConnectionPool& pool_;
   const std::function<void(QueueKind)> tell_;
   const Statement lock_;
   const Statement select_;
   const Statement delete_;
-  const Statement insert_;
+  const Statement save_;
   const Statement advance_;
 };
 

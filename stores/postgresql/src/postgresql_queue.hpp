@@ -58,6 +58,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   class Editing;
   class Enqueueing;
   class Settling;
+  class LimitedClaim;
 
   // QueueStore
   std::vector<EnqueueOutcome> do_enqueue(std::span<const Message> messages,
@@ -151,6 +152,8 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
                                       const ClaimFloors::Floors& floors,
                                       Parameters& parameters) const;
   [[nodiscard]] static ClaimAnswer read_claim(const Result& result);
+  /// The order in which messages are handed out.
+  [[nodiscard]] static bool comes_first(const StoredMessage& a, const StoredMessage& b) noexcept;
   [[nodiscard]] ClaimAnswer claim_once(const RuledClaim& claim, const ClaimWindow& window,
                                        const ClaimFloors::Floors& floors);
   /// Waits a moment for the calls that are claiming from this run.
@@ -160,6 +163,9 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   [[nodiscard]] ClaimAnswer claim_after_reaping(const RuledClaim& claim,
                                                 const ClaimFloors::Floors& floors);
   [[nodiscard]] ClaimAnswer claim_from_floors(const RuledClaim& claim);
+  [[nodiscard]] ClaimAnswer claim_within_limits(const RuledClaim& claim);
+  /// Claims nothing when the rules have changed meanwhile.
+  [[nodiscard]] ClaimAnswer claim_by(const RuledClaim& claim);
   void claim_more(const RuledClaim& claim, ClaimFloors::Floors floors, ClaimAnswer& answer);
 
   /// Moves leased messages out to the caller, and remembers that the caller has them.
@@ -186,6 +192,10 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   };
   [[nodiscard]] Overdue find_overdue(std::size_t limit,
                                      const std::optional<TimePoint>& lapsed_after);
+  /// Reaps a backlog down to its end, which is answered.
+  [[nodiscard]] Overdue find_overdue_end(const TopicPolicies& policies,
+                                         const std::optional<TimePoint>& lapsed_after,
+                                         ReapResult& reaped_before);
   /// Changes those that still are, without committing it.
   static ReapResult reap_in(RowBatch& rows, const Overdue& overdue, const TopicPolicies& policies);
   ReapResult reap_each(const Overdue& overdue, const TopicPolicies& policies);

@@ -39,19 +39,17 @@ class PostgresqlQueue::Enqueueing {
   // Stores all messages with one statement if all of them are new. Otherwise false, and nothing has
   // changed.
   bool store_new() {
-    TakenOffer offer = may_be_paused() ? TakenOffer() : queue_.offers_.take_for(messages_);
-    if (offer) return hand_over(std::move(offer));
+    const KnownPolicies::Snapshot rules = queue_.policies_.last();
+    TakenOffer offer =
+        is_restricted(rules->policies) ? TakenOffer() : queue_.offers_.take_for(messages_);
+    if (offer) return hand_over(std::move(offer), rules->version);
     return messages_.size() == 1 ? enqueue_alone() : arrive();
   }
 
-  // By the rules that this process knows: whoever changes one has every process claim anew, which
-  // reads it.
-  [[nodiscard]] bool may_be_paused() const {
-    const KnownPolicies::Snapshot rules = queue_.policies_.last();
-    const std::vector<TopicPattern>& paused = rules->policies.paused();
-    return !paused.empty() && std::ranges::any_of(messages_, [&](const Message& message) {
-      return is_paused(paused, message.topic.str());
-    });
+  // Whether a claim must decide.
+  [[nodiscard]] bool is_restricted(const TopicPolicies& policies) const noexcept {
+    return std::ranges::any_of(
+        messages_, [&](const Message& message) { return policies.restricts(message.topic.str()); });
   }
 
   // The place behind the messages that can share a row with the one at `first`.
@@ -158,12 +156,12 @@ class PostgresqlQueue::Enqueueing {
   // Stores the messages as a claim by the dispatcher that made the offer would have left them, and
   // gives them to it. Other processes need not hear of it. If the outcome is not known, the
   // dispatcher gets nothing, and the stored messages are claimable when their leases have lapsed.
-  bool hand_over(TakenOffer offer) {
+  bool hand_over(TakenOffer offer, std::int64_t policy_version) {
     const ClaimRequest& request = offer.request();
     const bool is_single = messages_.size() == 1;
     Parameters values = is_single ? single_values() : leased_arrays();
     values.add(queue_.test_time()).add(request.owner.uuid().bytes());
-    values.add(std::int64_t{request.lease.count()});
+    values.add(std::int64_t{request.lease.count()}).add(policy_version);
     std::vector<StoredMessage> stored = stored_messages();  // before it cannot be undone any more
     std::vector<HeldRun> runs;
     try {

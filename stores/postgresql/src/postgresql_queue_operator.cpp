@@ -28,7 +28,9 @@ constexpr std::string_view kJoinAllStates = "JOIN {state} s ON s.id = m.id";
 }  // namespace
 
 std::optional<TimePoint> PostgresqlQueue::do_next_due(const TopicSelection& topics) {
-  return read_next_due(parts_.pool, parts_.names, name_, topics, test_time(), floors_.lapsed());
+  const std::optional<TimePoint> due =
+      read_next_due(parts_.pool, parts_.names, name_, topics, test_time(), floors_.lapsed());
+  return policies_.next_due(topics, due, test_time());
 }
 
 std::vector<std::optional<MessageRecord>> PostgresqlQueue::do_find(

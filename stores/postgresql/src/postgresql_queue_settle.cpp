@@ -347,7 +347,11 @@ std::vector<SettleOutcome> PostgresqlQueue::do_settle(std::span<const Settlement
   Settling settling(*this, settlements);
   std::vector<SettleOutcome> outcomes = settling.run();
   handouts_.forget(settlements);
-  if (settling.may_be_claimable()) listeners_.notify();
+  if (policies_.last()->policies.limits_concurrency()) {
+    announce_committed();  // there is room for others
+  } else if (settling.may_be_claimable()) {
+    listeners_.notify();
+  }
   return outcomes;
 }
 

@@ -18,15 +18,6 @@ namespace oncebox::postgresql {
 
 namespace {
 
-// The order in which messages are handed out.
-bool comes_first(const StoredMessage& a, const StoredMessage& b) {
-  const auto place = [](const StoredMessage& message) {
-    const MessageState& state = message.state;
-    return std::tuple(-state.priority.value(), state.eligible_at, state.enqueue_order);
-  };
-  return place(a) < place(b);
-}
-
 std::size_t payload_bytes(std::span<const StoredMessage> messages) {
   std::size_t bytes = 0;
   for (const StoredMessage& message : messages) bytes += message.content->payload.size();
@@ -57,6 +48,14 @@ PostgresqlQueue::PostgresqlQueue(const StoreParts& parts, QueueKind kind)
                              Parameters().add(announcement.channel).add(announcement.text),
                              Exchange::changes_nothing, deadline);
                  }) {}
+
+bool PostgresqlQueue::comes_first(const StoredMessage& a, const StoredMessage& b) noexcept {
+  const auto place = [](const StoredMessage& message) {
+    const MessageState& state = message.state;
+    return std::tuple(-state.priority.value(), state.eligible_at, state.enqueue_order);
+  };
+  return place(a) < place(b);
+}
 
 std::optional<TimePoint> PostgresqlQueue::test_time() const {
   if (parts_.clock == nullptr) return std::nullopt;
@@ -158,15 +157,8 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_behind_others(const RuledCla
 // that is a backlog, of which it brings only the end.
 PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_after_reaping(
     const RuledClaim& claim, const ClaimFloors::Floors& floors) {
-  constexpr std::size_t kReapStep = 1'000;
-  Overdue overdue = find_overdue(kReapStep, floors.lapsed);
   ReapResult backlog;
-  while (overdue.ids.size() == kReapStep) {
-    ReapResult reaped = reap_each(overdue, claim.rules.policies);
-    if (reaped.total() == 0) break;
-    backlog.add(std::move(reaped));
-    overdue = find_overdue(kReapStep, floors.lapsed);
-  }
+  const Overdue overdue = find_overdue_end(claim.rules.policies, floors.lapsed, backlog);
   // The rows that are left are locked by another transaction, for which a claim does not wait.
   ClaimFloors::Floors without_check = floors;
   without_check.lapsed = kMaxTime;
@@ -246,13 +238,18 @@ void PostgresqlQueue::claim_more(const RuledClaim& claim, ClaimFloors::Floors fl
   std::sort(answer.messages.begin(), answer.messages.end(), comes_first);
 }
 
+PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_by(const RuledClaim& claim) {
+  const TopicPolicies& policies = claim.rules.policies;
+  if (!policies.limits().empty()) return claim_within_limits(claim);
+  if (policies.paused().empty()) return claim_from_floors(claim);
+  return claim_from_floors({unpaused(claim.request, policies.paused()), claim.rules});
+}
+
 ClaimResult PostgresqlQueue::do_claim(const ClaimRequest& request) {
   KnownPolicies::Snapshot rules = policies_.last();
   ReapResult reaped;
   for (;;) {
-    const std::vector<TopicPattern>& paused = rules->policies.paused();
-    ClaimAnswer answer = paused.empty() ? claim_from_floors({request, *rules})
-                                        : claim_from_floors({unpaused(request, paused), *rules});
+    ClaimAnswer answer = claim_by({request, *rules});
     reaped.add(std::move(answer.reaped));
     if (answer.policies == rules->version) {
       return {hand_out(answer.messages, answer.runs), std::move(reaped)};
@@ -362,6 +359,20 @@ PostgresqlQueue::Overdue PostgresqlQueue::find_overdue(
       overdue.ids.push_back(result.int64(row, 0));
       if (!result.is_null(row, 1)) overdue.partitions.emplace(result.bytes(row, 1));
     }
+  }
+  return overdue;
+}
+
+PostgresqlQueue::Overdue PostgresqlQueue::find_overdue_end(
+    const TopicPolicies& policies, const std::optional<TimePoint>& lapsed_after,
+    ReapResult& reaped_before) {
+  constexpr std::size_t kReapStep = 1'000;
+  Overdue overdue = find_overdue(kReapStep, lapsed_after);
+  while (overdue.ids.size() == kReapStep) {
+    ReapResult reaped = reap_each(overdue, policies);
+    if (reaped.total() == 0) break;
+    reaped_before.add(std::move(reaped));
+    overdue = find_overdue(kReapStep, lapsed_after);
   }
   return overdue;
 }

@@ -246,6 +246,22 @@ removed AS (DELETE FROM {{message}} m USING gone WHERE m.id = gone.id RETURNING 
 SELECT count(*) FROM removed)sql",
                                              fmt::arg("now", now_sql("$1")));
 
+// In one order, so that two claims do not wait for each other.
+const std::string kLockLimits = fmt::format(R"sql(
+SELECT pattern, is_exact, policy, spent_until, {now}
+  FROM {{topic_policy}} WHERE queue = $1::text
+ ORDER BY pattern, is_exact FOR UPDATE)sql",
+                                            fmt::arg("now", now_sql("$2")));
+
+constexpr std::string_view kLeasedTopics = R"sql(
+SELECT topic, sum(messages)::bigint
+  FROM (SELECT topic, 1 AS messages FROM {work}
+         WHERE stage = 3 AND locked_until IS NOT NULL
+        UNION ALL
+        SELECT topic, last_id - first_id + 1 FROM {run}
+         WHERE stage = 3 AND locked_until IS NOT NULL) leased
+ GROUP BY topic)sql";
+
 constexpr std::string_view kAddUpDone = R"sql(
 WITH several AS MATERIALIZED (
   SELECT ctid FROM {done_count} LIMIT 100000 FOR UPDATE SKIP LOCKED),
@@ -271,6 +287,13 @@ QueueSql::QueueSql(const Names& names, std::string_view queue, bool flush_claims
   constexpr int kSelection = 13;
   claim_topics = {fmt::format("{}_claim_topics", queue),
                   claim_sql(names, queue, selection_sql("w.topic", kSelection), flush_claims)};
+  prepare(lock_limits, "lock_limits", kLockLimits);
+  prepare(leased_topics, "leased_topics", kLeasedTopics);
+  prepare(spend_limit, "spend_limit", R"sql(
+UPDATE {topic_policy} SET spent_until = $4::bigint
+ WHERE queue = $1::text AND pattern = $2::text AND is_exact = $3::integer)sql");
+  prepare(savepoint, "savepoint", "SAVEPOINT claim");
+  prepare(rollback_to_savepoint, "rollback_to_savepoint", "ROLLBACK TO SAVEPOINT claim");
   prepare(acknowledge, "acknowledge", kAcknowledge);
   prepare(extend, "extend", kExtend);
   prepare(lock_partitions, "lock_partitions",

@@ -88,6 +88,13 @@ struct QueueSql {
   // Claims; see queue_claim_sql.cpp for their parameters
   Statement claim;
   Statement claim_topics;
+  /// The queue, now -> the rules for topics as `sql::read_stored_rule` reads them, and now. Locks
+  /// them.
+  Statement lock_limits;
+  Statement leased_topics;  ///< -> topic, how many are leased
+  Statement spend_limit;    ///< the queue, pattern, is_exact, spent until
+  Statement savepoint;
+  Statement rollback_to_savepoint;
 
   // Deliveries by the numbers that this process knows of them
   /// ids, their owner, the least and the greatest of their deliveries, now -> id and delivery of

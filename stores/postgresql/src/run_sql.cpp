@@ -10,11 +10,11 @@ namespace {
 
 // All messages or none: what is known is looked at in another way, and then all at once. Whoever
 // stores one of the keys at the same moment makes this fail as a whole.
-std::string arrived_sql(std::string_view now) {
+std::string arrived_sql(std::string_view now, std::string_view condition = "") {
   return fmt::format(R"sql(
 WITH number AS MATERIALIZED (
   SELECT nextval('{{numbers}}') * {ids} AS first
-   WHERE NOT EXISTS (SELECT FROM {{message}} WHERE key = ANY($2::uuid[]))),
+   WHERE NOT EXISTS (SELECT FROM {{message}} WHERE key = ANY($2::uuid[])){condition}),
 arrived AS (
   INSERT INTO {{message}} (id, key, source, message_id, first_seen_at, topic, payload, headers,
                          hash_algorithm, hash, priority, due_at, expires_at)
@@ -22,7 +22,13 @@ arrived AS (
          u.hash_algorithm, u.hash, coalesce(u.priority, 0::smallint), u.due_at, u.expires_at
     FROM number n CROSS JOIN {messages}))sql",
                      fmt::arg("ids", kIdsPerNumber), fmt::arg("now", now),
+                     fmt::arg("condition", condition),
                      fmt::arg("messages", RowArrays::source(kArrivalColumns)));
+}
+
+// A message that is leased at once is as good as claimed: by these rules for topics, or not at all.
+std::string by_rules(std::size_t parameter) {
+  return fmt::format("${}::bigint = (SELECT version FROM {{policy_version}})", parameter);
 }
 
 std::string arrive_sql() {
@@ -54,7 +60,7 @@ std::string arrive_leased_sql() {
   constexpr std::size_t kRuns = 1 + kArrivalColumns.size();
   constexpr std::size_t kNowPlace = kRuns + kArrivingRunColumns.size();
   const std::string now = now_sql(fmt::format("${}", kNowPlace));
-  return arrived_sql(now) +
+  return arrived_sql(now, " AND " + by_rules(kNowPlace + 3)) +
          fmt::format(R"sql(
 INSERT INTO {{run}} (first_id, last_id, seen_at, stage, priority, topic, payload_bytes, owner,
                    delivery, locked_until)
@@ -75,8 +81,9 @@ std::string arrive_alone_leased_sql() {
 WITH fresh AS (
   INSERT INTO {{message}} (id, key, source, message_id, first_seen_at, topic, payload, headers,
                          hash_algorithm, hash, priority)
-  VALUES (nextval('{{numbers}}') * {ids}, $1::uuid, $2::text, $3::text, {now}, $4::text, $5::bytea,
-          $6::text, $7::text, $8::bytea, $9::integer::smallint)
+  SELECT nextval('{{numbers}}') * {ids}, $1::uuid, $2::text, $3::text, {now}, $4::text, $5::bytea,
+         $6::text, $7::text, $8::bytea, $9::integer::smallint
+   WHERE {rules}
   ON CONFLICT (key) DO NOTHING
   RETURNING id, first_seen_at, topic, priority, octet_length(payload) AS payload_bytes)
 INSERT INTO {{run}} (first_id, last_id, seen_at, stage, priority, topic, payload_bytes, owner,
@@ -85,7 +92,8 @@ SELECT id, id, first_seen_at, 3, priority, topic, payload_bytes, $11::uuid,
        nextval('{{deliveries}}'), first_seen_at + $12::bigint * interval '1 millisecond'
   FROM fresh
 RETURNING first_id, delivery, seen_at, locked_until)sql",
-                     fmt::arg("ids", kIdsPerNumber), fmt::arg("now", now_sql("$10")));
+                     fmt::arg("ids", kIdsPerNumber), fmt::arg("now", now_sql("$10")),
+                     fmt::arg("rules", by_rules(13)));
 }
 
 // The run, if any, in which a message stands is the last that begins at it or before it, and not

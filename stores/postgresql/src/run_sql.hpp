@@ -73,12 +73,12 @@ struct RunSql {
   /// kArrivalColumns, kArrivingRunColumns, kArrivingSingleColumns, now -> a row. Does nothing, and
   /// answers none, unless all messages are new.
   Statement arrive;
-  /// kArrivalColumns, kArrivingRunColumns, now, the owner, milliseconds -> for each run the first
-  /// id, its delivery, now, and the end of the lease. The same for messages that are leased at
-  /// once.
+  /// kArrivalColumns, kArrivingRunColumns, now, the owner, milliseconds, the version of the rules
+  /// for topics -> for each run the first id, its delivery, now, and the end of the lease. The same
+  /// for messages that are leased at once; does nothing, either, when the rules have changed.
   Statement arrive_leased;
   /// The same for one message: key, source, id, topic, payload, headers, hash algorithm, hash,
-  /// priority, now, the owner, milliseconds.
+  /// priority, now, the owner, milliseconds, the version.
   Statement arrive_alone_leased;
   /// uuid[]: gives these messages rows of their own in work or done, if they stand in runs.
   Statement take_out;

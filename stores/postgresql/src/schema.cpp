@@ -227,6 +227,7 @@ CREATE TABLE {topic_policy} (
   pattern  text COLLATE "C" NOT NULL,
   is_exact integer NOT NULL,  -- 0: the pattern's last character is a * that stands for more
   policy   text NOT NULL,     -- JSON
+  spent_until bigint NOT NULL DEFAULT 0,  -- of a limited rate, see LimitUse
   PRIMARY KEY (queue, pattern, is_exact)
 ))sql",
     R"sql(CREATE TABLE {policy_version} (version bigint NOT NULL))sql",

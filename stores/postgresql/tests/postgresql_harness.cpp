@@ -57,7 +57,8 @@ BEGIN
       PERFORM setval(object.name, 1, false);
     ELSIF object.relname LIKE '%priority' THEN
       EXECUTE format('DELETE FROM %s WHERE priority <> 0', object.name);
-    ELSIF object.relkind = 'r' AND object.relname NOT LIKE '%schema' THEN
+    ELSIF object.relkind = 'r' AND object.relname NOT LIKE '%schema'
+          AND object.relname NOT LIKE '%policy_version' THEN
       EXECUTE format('DELETE FROM %s', object.name);
     END IF;
   END LOOP;

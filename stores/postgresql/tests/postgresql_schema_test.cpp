@@ -121,7 +121,9 @@ TEST_F(PostgresqlSchemaTest, SchemaOfVersion1IsBroughtUpToDateWithWhatIsInIt) {
   for (const char* const queue : {"inbox", "outbox"}) {
     space_.run(fmt::format("DROP TABLE {{schema}}.oncebox_{}_past_content", queue));
   }
-  space_.run("DROP TABLE {schema}.oncebox_audit");
+  for (const char* const table : {"audit", "topic_policy", "policy_version"}) {
+    space_.run(fmt::format("DROP TABLE {{schema}}.oncebox_{}", table));
+  }
   set_version(1);
   EXPECT_EQ(opening_error(options(SchemaDeployment::off)).code(), ErrorCode::conflict);
   EXPECT_EQ(migrate(options()).from_version, 1);

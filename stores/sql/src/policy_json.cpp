@@ -37,7 +37,8 @@ void put(json::object& object, std::string_view name, const std::optional<Durati
   if (value) object[name] = std::int64_t{value->count()};
 }
 
-void put(json::object& object, std::string_view name, const std::optional<int>& value) {
+template <class Number>
+void put(json::object& object, std::string_view name, const std::optional<Number>& value) {
   if (value) object[name] = *value;
 }
 
@@ -59,6 +60,21 @@ std::optional<int> count(const json::object& object, std::string_view name) {
   return static_cast<int>(number(*value));
 }
 
+std::optional<std::size_t> size(const json::object& object, std::string_view name) {
+  const json::value* const value = object.if_contains(name);
+  if (value == nullptr) return std::nullopt;
+  return static_cast<std::size_t>(number(*value));
+}
+
+TopicLimits limits_in(const json::object& object) {
+  TopicLimits limits{.max_concurrency = size(object, "max_concurrency")};
+  const std::optional<std::size_t> calls = size(object, "rate_count");
+  const std::optional<Duration> per = duration(object, "rate_per_ms");
+  if (calls.has_value() != per.has_value()) refuse();
+  if (calls) limits.rate = {*calls, *per, size(object, "rate_burst")};
+  return limits;
+}
+
 }  // namespace
 
 std::string to_json(const TopicPolicy& policy) {
@@ -74,6 +90,13 @@ std::string to_json(const TopicPolicy& policy) {
   if (policy.jitter) object["jitter"] = to_word(*policy.jitter);
   put(object, "give_up_after_ms", policy.give_up_after);
   put(object, "max_deliveries", policy.max_deliveries);
+  const TopicLimits& limits = policy.limits;
+  put(object, "max_concurrency", limits.max_concurrency);
+  if (limits.rate) {
+    object["rate_count"] = limits.rate->count;
+    object["rate_per_ms"] = std::int64_t{limits.rate->per.count()};
+    put(object, "rate_burst", limits.rate->burst);
+  }
   if (policy.paused) object["paused"] = *policy.paused;
   return json::serialize(object);
 }
@@ -87,7 +110,8 @@ TopicPolicy policy_from_json(std::string_view text) {
                      .backoff = duration(*object, "backoff_ms"),
                      .max_delay = duration(*object, "max_delay_ms"),
                      .give_up_after = duration(*object, "give_up_after_ms"),
-                     .max_deliveries = count(*object, "max_deliveries")};
+                     .max_deliveries = count(*object, "max_deliveries"),
+                     .limits = limits_in(*object)};
   if (const json::value* const delays = object->if_contains("delays_ms")) {
     if (!delays->is_array()) refuse();
     for (const json::value& delay : delays->get_array()) {
@@ -103,6 +127,24 @@ TopicPolicy policy_from_json(std::string_view text) {
     policy.paused = paused->get_bool();
   }
   return policy;
+}
+
+std::vector<TopicRule> rules_of(std::span<const StoredRule> stored) {
+  std::vector<TopicRule> rules;
+  rules.reserve(stored.size());
+  for (const StoredRule& one : stored) rules.push_back(one.rule);
+  return rules;
+}
+
+std::vector<LimitUse> spent_of(const TopicPolicies& policies, std::span<const StoredRule> stored) {
+  std::vector<LimitUse> uses;
+  for (const LimitedTopics& limited : policies.limits()) {
+    LimitUse& use = uses.emplace_back();
+    for (const StoredRule& one : stored) {
+      if (one.rule.pattern == limited.pattern) use.spent_until_ns = one.spent_until_ns;
+    }
+  }
+  return uses;
 }
 
 }  // namespace oncebox::sql

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <queue>
 #include <tuple>
+#include <unordered_set>
 
 #include "queue_table.hpp"
 
@@ -32,16 +33,6 @@ class QueueTable::LaneMerge {
     for (const std::int64_t topic : topics) read_piece(topic, {});
   }
 
-  /// The next best row; nothing when none is left.
-  [[nodiscard]] std::optional<std::int64_t> next() {
-    if (rows_.empty()) return std::nullopt;
-    const Ready best = rows_.top();
-    rows_.pop();
-    if (best.last_of_piece) read_piece(best.topic, best);
-    return best.id;
-  }
-
- private:
   struct Ready {
     std::int64_t eligible_at = -1;
     std::int64_t enqueue_order = 0;
@@ -54,6 +45,22 @@ class QueueTable::LaneMerge {
     }
   };
 
+  /// The next best row of a topic that is not closed; nothing when none is left.
+  [[nodiscard]] std::optional<Ready> next() {
+    while (!rows_.empty()) {
+      const Ready best = rows_.top();
+      rows_.pop();
+      if (closed_.contains(best.topic)) continue;
+      if (best.last_of_piece) read_piece(best.topic, best);
+      return best;
+    }
+    return std::nullopt;
+  }
+
+  /// No more of this topic is wanted.
+  void close(std::int64_t topic) { closed_.insert(topic); }
+
+ private:
   void read_piece(std::int64_t topic, const Ready& after) {
     Statement& read = table_.sql_.lane_rows;
     const ResetLater reset(read);
@@ -79,6 +86,7 @@ class QueueTable::LaneMerge {
   const TimePoint now_;
   std::size_t piece_ = 0;
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> rows_;
+  std::unordered_set<std::int64_t> closed_;
 };
 
 QueueTable::LanesByRank QueueTable::lanes_by_rank(const TopicSelection& topics) {
@@ -88,23 +96,32 @@ QueueTable::LanesByRank QueueTable::lanes_by_rank(const TopicSelection& topics) 
   return lanes;
 }
 
-std::vector<std::int64_t> QueueTable::best_ids(const ClaimRequest& request, TimePoint now) {
+std::vector<std::int64_t> QueueTable::best_ids(const ClaimRequest& request,
+                                               ClaimAllowance& allowance, TimePoint now) {
   std::vector<std::int64_t> best;
   best.reserve(request.limit);
+  const auto may_take = [&](std::int64_t topic) {
+    return !allowance.has_limits() || allowance.take(topics_.names().name_of(topic).str());
+  };
   for (const auto& [rank, lane_topics] : lanes_by_rank(request.topics)) {
     LaneMerge rows(*this, rank, lane_topics, request.limit - best.size(), now);
     while (best.size() < request.limit) {
-      const std::optional<std::int64_t> id = rows.next();
-      if (!id) break;
-      best.push_back(*id);
+      const std::optional<LaneMerge::Ready> ready = rows.next();
+      if (!ready) break;
+      if (may_take(ready->topic)) {
+        best.push_back(ready->id);
+      } else {
+        rows.close(ready->topic);
+      }
     }
     if (best.size() == request.limit) break;
   }
   return best;
 }
 
-std::vector<QueueRow> QueueTable::best_ready(const ClaimRequest& request, TimePoint now) {
-  const std::vector<std::int64_t> ids = best_ids(request, now);
+std::vector<QueueRow> QueueTable::best_ready(const ClaimRequest& request, ClaimAllowance& allowance,
+                                             TimePoint now) {
+  const std::vector<std::int64_t> ids = best_ids(request, allowance, now);
   std::vector<QueueRow> rows;
   if (ids.empty()) return rows;
   rows.reserve(ids.size());
@@ -120,6 +137,15 @@ std::vector<QueueRow> QueueTable::best_ready(const ClaimRequest& request, TimePo
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+void QueueTable::count_leased(std::span<LimitUse> uses, const TopicPolicies& policies) {
+  Statement& read = sql_.leased_topics;
+  const ResetLater reset(read);
+  while (read.step()) {
+    oncebox::count_leased(uses, policies, topics_.names().name_of(read.int64(0)).str(),
+                          static_cast<std::size_t>(read.int64(1)));
+  }
 }
 
 void QueueTable::lease(std::span<QueueRow> rows, const OwnerToken& owner, TimePoint locked_until) {

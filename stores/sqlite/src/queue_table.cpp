@@ -66,6 +66,8 @@ UPDATE oncebox_{queue}_state
        deliveries = deliveries + 1, claimed_version = content_version
   FROM json_each(?1) listed
  WHERE oncebox_{queue}_state.id = listed.value)sql"))),
+      leased_topics(connection.prepare(for_queue(
+          queue, "SELECT topic, count(*) FROM oncebox_{queue}_state WHERE stage = 3 GROUP BY 1"))),
       acknowledge(connection.prepare(for_queue(queue, R"sql(
 UPDATE oncebox_{queue}_state
    SET stage = 4, owner = NULL, delivery = NULL, locked_until = NULL, finished_at = ?3

@@ -14,6 +14,7 @@
 
 #include "connection.hpp"
 #include "key_index.hpp"
+#include "oncebox/driver/claim_allowance.hpp"
 #include "queue_lanes.hpp"
 #include "queue_row.hpp"
 #include "topic_names.hpp"
@@ -68,9 +69,13 @@ class QueueTable {
 
   [[nodiscard]] std::uint64_t next_enqueue_order();
 
-  /// What a claim may take, best first: at most `limit` of the selected topics, and no more than
-  /// `max_bytes` of payload unless the first alone has more.
-  [[nodiscard]] std::vector<QueueRow> best_ready(const ClaimRequest& request, TimePoint now);
+  /// What a claim may take, best first: at most `limit` of the selected topics, as many of them as
+  /// the allowance lets it take, and no more than `max_bytes` of payload unless the first alone has
+  /// more.
+  [[nodiscard]] std::vector<QueueRow> best_ready(const ClaimRequest& request,
+                                                 ClaimAllowance& allowance, TimePoint now);
+  /// Adds what is leased to the uses of the policies' limits.
+  void count_leased(std::span<LimitUse> uses, const TopicPolicies& policies);
   /// Hands these messages out.
   void lease(std::span<QueueRow> rows, const OwnerToken& owner, TimePoint locked_until);
 
@@ -114,8 +119,8 @@ class QueueTable {
 
     Statement find_id, insert_message, insert_state, insert_accepted, update_state, update_content,
         touch, delete_message, delete_state, load_counters, save_counters, add_done, lane_rows,
-        listed_rows, lease, acknowledge, lapsed, expired, done_until, dead_until, partition_first,
-        partition_exposed, set_stage, past_totals, insert_past, delete_past;
+        listed_rows, lease, leased_topics, acknowledge, lapsed, expired, done_until, dead_until,
+        partition_first, partition_exposed, set_stage, past_totals, insert_past, delete_past;
   };
 
   class LaneMerge;
@@ -128,7 +133,8 @@ class QueueTable {
                                              const Message* message,
                                              const std::optional<ContentHash>& hash, TimePoint now);
   [[nodiscard]] LanesByRank lanes_by_rank(const TopicSelection& topics);
-  [[nodiscard]] std::vector<std::int64_t> best_ids(const ClaimRequest& request, TimePoint now);
+  [[nodiscard]] std::vector<std::int64_t> best_ids(const ClaimRequest& request,
+                                                   ClaimAllowance& allowance, TimePoint now);
   void settle_partition(const std::string& key);
   [[nodiscard]] std::optional<std::int64_t> first_in_partition(const std::string& key, Stage stage);
   [[nodiscard]] static std::vector<std::int64_t> ids(Statement& statement);

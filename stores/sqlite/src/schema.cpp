@@ -176,8 +176,9 @@ constexpr const char* kTopicPolicies = R"sql(
 CREATE TABLE oncebox_topic_policy (
   queue    TEXT NOT NULL,
   pattern  TEXT NOT NULL,
-  is_exact INTEGER NOT NULL,  -- not so: the pattern's last character is a * that stands for more
+  is_exact INTEGER NOT NULL,  -- 0: the pattern's last character is a * that stands for more
   policy   TEXT NOT NULL,     -- JSON
+  spent_until INTEGER NOT NULL DEFAULT 0,  -- of a limited rate, see LimitUse
   PRIMARY KEY (queue, pattern, is_exact)
 ) STRICT;
 

@@ -3,13 +3,24 @@
 #include <array>
 #include <functional>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "connection.hpp"
+#include "oncebox/driver/claim_allowance.hpp"
 #include "oncebox/topic_policy.hpp"
 #include "reader_pool.hpp"
 #include "writer.hpp"
 
 namespace oncebox::sqlite {
+
+/// The rules of a queue as they are stored.
+struct StoredRules {
+  StoredRules(Connection& connection, QueueKind queue);
+
+  TopicPolicies policies;
+  std::vector<LimitUse> spent;  ///< one for each limit, without what is leased
+};
 
 /// The rules for topics, one row of `oncebox_topic_policy` for each. A version in the database
 /// tells whether another process has changed them.
@@ -23,18 +34,22 @@ class SqlitePolicies final : public PolicyStore {
 
   /// What holds now. For a call on the writer's thread, in its transaction; valid until it ends.
   [[nodiscard]] const TopicPolicies& current(QueueKind queue);
+  /// What of the limited rates is used up, one for each limit of the current rules; the same way.
+  [[nodiscard]] std::vector<LimitUse> spent(QueueKind queue);
+  void note_spent(QueueKind queue, std::span<const LimitUse> uses);
   /// A transaction was rolled back, and what was read in it may never have been.
   void forget() noexcept { known_version_.reset(); }
 
  private:
   std::vector<TopicRule> do_rules(QueueKind queue) override;
-  TopicPolicy do_update(QueueKind queue, const TopicPattern& pattern,
-                        const TopicPolicy& changes) override;
-  bool do_remove(QueueKind queue, const TopicPattern& pattern) override;
+  TopicPolicy do_update(QueueKind queue, const TopicPattern& pattern, const TopicPolicy& changes,
+                        const PolicyOptions& options) override;
+  bool do_remove(QueueKind queue, const TopicPattern& pattern,
+                 const PolicyOptions& options) override;
 
   /// These run on the writer's thread.
   void remove_rule(QueueKind queue, const TopicPattern& pattern);
-  void insert_rule(QueueKind queue, const TopicPattern& pattern, const TopicPolicy& policy);
+  void save_rule(QueueKind queue, const TopicPattern& pattern, const TopicPolicy& policy);
 
   Connection& connection_;
   Writer& writer_;
@@ -44,6 +59,7 @@ class SqlitePolicies final : public PolicyStore {
   Statement delete_;
   Statement insert_;
   Statement advance_;
+  Statement spend_;
   std::function<void(QueueKind)> tell_;
   std::optional<std::int64_t> known_version_;
   std::array<TopicPolicies, 2> policies_{TopicPolicies(QueueKind::inbox),

@@ -102,9 +102,7 @@ class SqliteQueue final : public QueueStore, public QueueOperator, public Transa
   [[nodiscard]] std::vector<SettleOutcome> settle_in_order(std::span<const Settlement> settlements,
                                                            TimePoint now, bool& may_be_claimable);
   [[nodiscard]] std::vector<ClaimedMessage> claim_ready(const ClaimRequest& request, TimePoint now);
-  [[nodiscard]] std::vector<QueueRow> best_unpaused(ClaimRequest request,
-                                                    std::span<const TopicPattern> paused,
-                                                    TimePoint now);
+  [[nodiscard]] ClaimAllowance allowance_at(TimePoint now);
   void on_nothing_to_do();
   ReapResult reap_some(std::size_t limit, TimePoint now);
   [[nodiscard]] const ResolvedPolicy& policy_of(const QueueRow& row);

@@ -67,9 +67,15 @@ ClaimResult SqliteQueue::do_claim(const ClaimRequest& request) {
 }
 
 std::vector<ClaimedMessage> SqliteQueue::claim_ready(const ClaimRequest& request, TimePoint now) {
-  const std::vector<TopicPattern>& paused = parts_.policies.current(kind_).paused();
-  std::vector<QueueRow> rows =
-      paused.empty() ? table_.best_ready(request, now) : best_unpaused(request, paused, now);
+  ClaimAllowance allowance = allowance_at(now);
+  std::optional<TopicSelection> topics = allowance.among(request.topics);
+  if (!topics) return {};
+  ClaimRequest allowed = request;
+  allowed.topics = std::move(*topics);
+  ClaimAllowance choice = allowance;
+  std::vector<QueueRow> rows = table_.best_ready(allowed, choice, now);
+  for (const QueueRow& row : rows) (void)allowance.take(row.content->topic.str());
+  if (!rows.empty()) parts_.policies.note_spent(kind_, allowance.uses());
   table_.lease(rows, request.owner, now + request.lease);
   std::vector<ClaimedMessage> claimed;
   claimed.reserve(rows.size());
@@ -78,13 +84,11 @@ std::vector<ClaimedMessage> SqliteQueue::claim_ready(const ClaimRequest& request
   return claimed;
 }
 
-std::vector<QueueRow> SqliteQueue::best_unpaused(ClaimRequest request,
-                                                 std::span<const TopicPattern> paused,
-                                                 TimePoint now) {
-  std::optional<TopicSelection> topics = without_paused(std::move(request.topics), paused);
-  if (!topics) return {};
-  request.topics = std::move(*topics);
-  return table_.best_ready(request, now);
+ClaimAllowance SqliteQueue::allowance_at(TimePoint now) {
+  const TopicPolicies& policies = parts_.policies.current(kind_);
+  std::vector<LimitUse> uses = parts_.policies.spent(kind_);
+  if (policies.limits_concurrency()) table_.count_leased(uses, policies);
+  return {policies, std::move(uses), now};
 }
 
 // When nothing was written since the last time, nobody misses the pages for a while.
@@ -165,7 +169,8 @@ std::vector<SettleOutcome> SqliteQueue::settle_in_order(std::span<const Settleme
   Settling settling(*this, now, settlements.size());
   for (const Settlement& settlement : settlements) settling.settle(settlement);
   std::vector<SettleOutcome> outcomes = settling.finish();
-  may_be_claimable = settling.may_be_claimable();
+  may_be_claimable =
+      settling.may_be_claimable() || parts_.policies.current(kind_).limits_concurrency();
   return outcomes;
 }
 
@@ -244,8 +249,11 @@ ReapResult SqliteQueue::do_reap(const ReapRequest& request) {
 
 std::optional<TimePoint> SqliteQueue::do_next_due(const TopicSelection& topics) {
   const TimePoint now = parts_.clock.now();
-  return parts_.own_reader.run(
-      [&](Connection& reader) { return read_next_due(reader, name_, topics, now); });
+  return parts_.own_reader.run([&](Connection& reader) {
+    const StoredRules rules(reader, kind_);
+    const ClaimAllowance allowance(rules.policies, rules.spent, now);
+    return allowance.next_due(topics, read_next_due(reader, name_, topics, now));
+  });
 }
 
 void SqliteQueue::do_listen(std::weak_ptr<WorkListener> listener) {

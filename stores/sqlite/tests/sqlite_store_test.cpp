@@ -48,6 +48,20 @@ class SqliteStoreTest : public ::testing::Test {
     connection.execute("UPDATE oncebox_schema SET version = " + std::to_string(version));
   }
 
+  /// Takes back what came after an older version of the schema.
+  void go_back_to(int version) {
+    Connection connection({.path = path()});
+    if (version < 5) {
+      connection.execute("DROP TABLE oncebox_topic_policy");
+      connection.execute("DROP TABLE oncebox_policy_version");
+    }
+    if (version < 4) connection.execute("DROP TABLE oncebox_audit");
+    for (const std::string queue : {"inbox", "outbox"}) {
+      if (version < 3) connection.execute("DROP TABLE oncebox_" + queue + "_past_content");
+    }
+    connection.execute("UPDATE oncebox_schema SET version = " + std::to_string(version));
+  }
+
   const testing::TemporaryFolder folder_;
 };
 
@@ -165,11 +179,9 @@ TEST_F(SqliteStoreTest, FileOfVersion1IsBroughtUpToDateWithWhatIsInIt) {
       connection.execute("CREATE INDEX oncebox_" + queue + "_partition ON " + state +
                          " (partition_key, stage, enqueue_order)"
                          " WHERE partition_key IS NOT NULL AND stage IN (1, 2, 3)");
-      connection.execute("DROP TABLE oncebox_" + queue + "_past_content");
     }
-    connection.execute("DROP TABLE oncebox_audit");
   }
-  set_version(1);
+  go_back_to(1);
   SqliteStore store(options());
   EXPECT_EQ(indexes(), current);
   const OwnerToken owner = OwnerToken::generate();
@@ -188,13 +200,8 @@ TEST_F(SqliteStoreTest, DeadMessageOfAVersion2FileCanBeEditedAfterTheMigration) 
     SqliteStore store(options());
     store.inbox().enqueue(message("a", "old"));
     store.inbox().mark({.key = {"shop", "a"}, .as = MarkAs::dead, .error = "no"});
-    Connection connection({.path = path()});
-    for (const std::string queue : {"inbox", "outbox"}) {
-      connection.execute("DROP TABLE oncebox_" + queue + "_past_content");
-    }
-    connection.execute("DROP TABLE oncebox_audit");
   }
-  set_version(2);
+  go_back_to(2);
   SqliteStore store(options());
   EXPECT_EQ(store.migrate().from_version, kSchemaVersion);
   const std::vector<EditedMessage> edits{{.key = {"shop", "a"}, .payload = "new"}};
@@ -210,10 +217,8 @@ TEST_F(SqliteStoreTest, FileOfVersion3HasATrailAfterTheMigration) {
   {
     SqliteStore store(options());
     store.inbox().enqueue(message("a"));
-    Connection connection({.path = path()});
-    connection.execute("DROP TABLE oncebox_audit");
   }
-  set_version(3);
+  go_back_to(3);
   SqliteStore store(options());
   store.audit().begin({.actor = "alice"});
   EXPECT_EQ(store.audit().list().records.size(), 1U);

@@ -12,6 +12,7 @@
 
 #include "config/config_file.hpp"
 #include "config/config_keys.hpp"
+#include "config/policy_keys.hpp"
 #include "files.hpp"
 #include "oncebox/discover_by_query.hpp"
 #include "oncebox/driver/store_url.hpp"
@@ -137,10 +138,13 @@ class Loader {
       } else if (name == "webhooks") {
         server::WebhookOptions& webhook = loaded_.config.server.webhooks.emplace_back();
         for (const ConfigEntry& entry : table.entries) set_entry(webhook_keys(), webhook, entry);
+      } else if (name == "topics") {
+        server::TopicOptions& topic = loaded_.config.server.topics.emplace_back();
+        for (const ConfigEntry& entry : table.entries) set_entry(topic_keys(), topic, entry);
       } else {
         complain(fmt::format("{}:{}", loaded_.file, table.line),
                  fmt::format("there is no list [[{}]]{}", name,
-                             suggestion(name, {"stores", "webhooks"})));
+                             suggestion(name, {"stores", "topics", "webhooks"})));
       }
     }
   }

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "choices.hpp"
+#include "config/key_types.hpp"
+#include "config/policy_keys.hpp"
 #include "files.hpp"
 #include "oncebox/error.hpp"
 
@@ -18,167 +20,6 @@ using server::HmacAlgorithm;
 using server::SignatureEncoding;
 using server::WebhookOptions;
 using server::WebhookScheme;
-
-// Values ------------------------------------------------------------------------------------------
-
-[[noreturn]] void refuse_type(std::string_view wanted) {
-  throw Error(ErrorCode::invalid_argument, fmt::format("this must be {}", wanted));
-}
-
-/// The text of a string, or nothing when the value is none.
-const std::string* text_in(const ConfigValue& value) {
-  if (const auto* free = std::get_if<FreeText>(&value)) return &free->text;
-  return std::get_if<std::string>(&value);
-}
-
-std::string text_of(const ConfigValue& value) {
-  const std::string* text = text_in(value);
-  if (text == nullptr) refuse_type("a text in quotes");
-  return *text;
-}
-
-bool flag_of(const ConfigValue& value) {
-  if (const auto* free = std::get_if<FreeText>(&value)) return parse_switch(free->text);
-  if (const auto* flag = std::get_if<bool>(&value)) return *flag;
-  refuse_type("true or false");
-}
-
-std::size_t count_of(const ConfigValue& value) {
-  if (const auto* free = std::get_if<FreeText>(&value)) return parse_count(free->text);
-  const auto* number = std::get_if<std::int64_t>(&value);
-  if (number == nullptr || *number < 0) refuse_type("a whole number, not negative");
-  return static_cast<std::size_t>(*number);
-}
-
-std::size_t bytes_of(const ConfigValue& value) {
-  if (const std::string* text = text_in(value)) return parse_bytes(*text);
-  return count_of(value);
-}
-
-Duration duration_of(const ConfigValue& value) {
-  const std::string* text = text_in(value);
-  if (text == nullptr) refuse_type("a duration in quotes, such as \"30s\"");
-  return parse_duration(*text);
-}
-
-/// Lists in the environment are separated by white space.
-std::vector<std::string> texts_of(const ConfigValue& value) {
-  if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) return *texts;
-  const auto* free = std::get_if<FreeText>(&value);
-  if (free == nullptr) refuse_type("a list of texts, such as [\"a\", \"b\"]");
-  std::vector<std::string> texts;
-  std::string word;
-  for (const char character : free->text + " ") {
-    if (std::isspace(static_cast<unsigned char>(character)) == 0) {
-      word += character;
-    } else if (!word.empty()) {
-      texts.push_back(std::exchange(word, {}));
-    }
-  }
-  return texts;
-}
-
-std::string toml_list(const std::vector<std::string>& texts) {
-  std::vector<std::string> quoted;
-  for (const std::string& text : texts) quoted.push_back(toml_text(text));
-  return fmt::format("[{}]", fmt::join(quoted, ", "));
-}
-
-// Keys, by the type of the member that they set ---------------------------------------------------
-
-template <class Target, class Member>
-using Place = Member& (*)(Target&);
-
-template <class Target, class Member>
-const Member& look(Place<Target, Member> place, const Target& target) {
-  return place(const_cast<Target&>(target));
-}
-
-template <class Target>
-Key<Target> text_key(std::string path, std::string text, Place<Target, std::string> place) {
-  return {std::move(path), std::move(text),
-          [place](Target& target, const ConfigValue& value) { place(target) = text_of(value); },
-          [place](const Target& target) { return toml_text(look(place, target)); }};
-}
-
-template <class Target>
-Key<Target> optional_text_key(std::string path, std::string text,
-                              Place<Target, std::optional<std::string>> place) {
-  return {std::move(path), std::move(text),
-          [place](Target& target, const ConfigValue& value) { place(target) = text_of(value); },
-          [place](const Target& target) { return toml_text(look(place, target).value_or("")); }};
-}
-
-template <class Target>
-Key<Target> path_key(std::string path, std::string text,
-                     Place<Target, std::filesystem::path> place) {
-  return {std::move(path), std::move(text),
-          [place](Target& target, const ConfigValue& value) { place(target) = text_of(value); },
-          [place](const Target& target) { return toml_text(look(place, target).string()); }};
-}
-
-template <class Target>
-Key<Target> flag_key(std::string path, std::string text, Place<Target, bool> place) {
-  return {std::move(path), std::move(text),
-          [place](Target& target, const ConfigValue& value) { place(target) = flag_of(value); },
-          [place](const Target& target) { return look(place, target) ? "true" : "false"; }};
-}
-
-template <class Target>
-Key<Target> count_key(std::string path, std::string text, Place<Target, std::size_t> place) {
-  return {std::move(path), std::move(text),
-          [place](Target& target, const ConfigValue& value) { place(target) = count_of(value); },
-          [place](const Target& target) { return fmt::format("{}", look(place, target)); }};
-}
-
-template <class Target>
-Key<Target> bytes_key(std::string path, std::string text, Place<Target, std::size_t> place) {
-  return {std::move(path), std::move(text),
-          [place](Target& target, const ConfigValue& value) { place(target) = bytes_of(value); },
-          [place](const Target& target) { return toml_text(format_bytes(look(place, target))); }};
-}
-
-template <class Target>
-Key<Target> duration_key(std::string path, std::string text, Place<Target, Duration> place) {
-  return {
-      std::move(path), std::move(text),
-      [place](Target& target, const ConfigValue& value) { place(target) = duration_of(value); },
-      [place](const Target& target) { return toml_text(format_duration(look(place, target))); }};
-}
-
-template <class Target>
-Key<Target> texts_key(std::string path, std::string text,
-                      Place<Target, std::vector<std::string>> place) {
-  return {std::move(path), std::move(text),
-          [place](Target& target, const ConfigValue& value) { place(target) = texts_of(value); },
-          [place](const Target& target) { return toml_list(look(place, target)); }};
-}
-
-template <class Target, class Value, std::size_t count>
-Key<Target> choice_key(std::string path, std::string text, const Choice<Value> (&choices)[count],
-                       Place<Target, Value> place) {
-  const auto set = [place, &choices](Target& target, const ConfigValue& value) {
-    const std::string word = text_of(value);
-    for (const Choice<Value>& choice : choices) {
-      if (choice.word == word) {
-        place(target) = choice.value;
-        return;
-      }
-    }
-    const std::vector<std::string> words = words_of(choices);
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("\"{}\" is none of {}{}", word, fmt::join(words, ", "),
-                            suggestion(word, words)));
-  };
-  const auto written = [place, &choices](const Target& target) {
-    for (const Choice<Value>& choice : choices) {
-      if (choice.value == look(place, target)) return toml_text(choice.word);
-    }
-    return toml_text("");
-  };
-  return {std::move(path), fmt::format("{} One of {}.", text, fmt::join(words_of(choices), ", ")),
-          set, written};
-}
 
 // The words of enums ------------------------------------------------------------------------------
 
@@ -208,19 +49,6 @@ ConfigKey port_key() {
             config.server.listen.port = static_cast<std::uint16_t>(port);
           },
           [](const Config& config) { return fmt::format("{}", config.server.listen.port); }};
-}
-
-ConfigKey dead_retention_key() {
-  return {"retention.dead", "How long dead messages are kept; \"never\" removes none.",
-          [](Config& config, const ConfigValue& value) {
-            const std::string* text = text_in(value);
-            const bool never = text != nullptr && *text == "never";
-            config.server.retention.dead = never ? std::nullopt : std::optional(duration_of(value));
-          },
-          [](const Config& config) {
-            const auto& dead = config.server.retention.dead;
-            return toml_text(dead ? format_duration(*dead) : "never");
-          }};
 }
 
 /// The secret itself, wherever it lies. No error shows any of it.
@@ -389,7 +217,10 @@ std::vector<ConfigKey> behaviour_keys() {
   return {
       duration_key("retention.done", "How long done messages are remembered.",
                    Time([](Config& c) -> auto& { return c.server.retention.done; })),
-      dead_retention_key(),
+      optional_duration_key("retention.dead",
+                            "How long dead messages are kept; \"never\" removes none.", "never",
+                            Place<Config, std::optional<Duration>>(
+                                [](Config& c) -> auto& { return c.server.retention.dead; })),
       duration_key("retention.keys", "How long idempotency keys are remembered.",
                    Time([](Config& c) -> auto& { return c.server.retention.keys; })),
       duration_key("retention.audit", "How long entries of the audit trail are kept.",
@@ -409,8 +240,6 @@ std::vector<ConfigKey> behaviour_keys() {
           "enqueue.on_dead", "When a dead message comes again.", kDeadPolicies,
           Place<Config, DeadPolicy>([](Config& c) -> auto& { return c.server.enqueue.on_dead; })),
 
-      texts_key("server.paused_topics", "Not handed out until they are resumed.",
-                Texts([](Config& c) -> auto& { return c.server.paused_topics; })),
       texts_key("server.cors_origins", "Web pages of these origins may call; empty means none.",
                 Texts([](Config& c) -> auto& { return c.server.cors_origins; })),
       flag_key("server.strict_inbox", "Refuse mark-processed without a leaseId.",
@@ -470,7 +299,7 @@ std::string toml_text(std::string_view text) {
 const std::vector<ConfigKey>& config_keys() {
   static const std::vector<ConfigKey> keys = [] {
     std::vector<ConfigKey> all = network_keys();
-    for (auto&& keys_of_part : {limit_keys(), recovery_keys(), behaviour_keys()}) {
+    for (auto&& keys_of_part : {limit_keys(), retry_keys(), recovery_keys(), behaviour_keys()}) {
       all.insert(all.end(), keys_of_part.begin(), keys_of_part.end());
     }
     return all;
@@ -539,6 +368,11 @@ std::string_view section_text(std::string_view section) {
   }
   if (section == "limits") return "What clients can take at most.";
   if (section == "retention") return "How long things are kept.";
+  if (section == "retry") {
+    return "What happens to messages of the inbox that fail, and how fast they are handed out, "
+           "unless [[topics]] or \"oncebox topics set\" says otherwise. What is set here is set in "
+           "every store when it is opened; what is not stays as it is there.";
+  }
   if (section == "watchdog") return "When /v1/health is degraded.";
   if (section == "notices") return "Who is told that messages die, beside the log.";
   if (section == "enqueue") return "How duplicates are treated, where the sender does not say it.";

@@ -2,6 +2,7 @@
 
 #include "config/config.hpp"
 #include "config/config_keys.hpp"
+#include "config/policy_keys.hpp"
 #include "help.hpp"
 
 namespace oncebox::app {
@@ -31,6 +32,17 @@ std::string table_text(std::string_view name, const std::vector<Key<Target>>& ke
   return text;
 }
 
+/// What the tables of a list may say, where the file has none of them.
+template <class Target>
+std::string keys_text(const std::vector<Key<Target>>& keys, const Target& target) {
+  std::string text;
+  for (const auto& key : keys) {
+    text += comment(fmt::format("{}: {}", key.name(), key.text));
+    text += fmt::format("#     {} = {}\n", key.name(), key.written(target));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string default_config_file() {
@@ -55,16 +67,19 @@ std::string default_config_file() {
   text += table_text("stores", store_keys(), config.stores.front(), "#");
 
   text += "\n" + comment(
+                     "Topics with rules of their own, as in [retry]. What a rule does not say is "
+                     "as the next wider one has it: \"order.*\", then [retry]. A limit of "
+                     "concurrency or rate holds for all topics of its rule together.");
+  text += "#\n# [[topics]]\n# topic = \"order.*\"\n# max_attempts = 5\n#\n";
+  text += keys_text(topic_keys(), server::TopicOptions{.topic = ""});
+
+  text += "\n" + comment(
                      "Webhooks, each at an address of its own. There are none by default; this "
                      "is one for Stripe, with the defaults of all keys below.");
   text +=
       "#\n# [[webhooks]]\n# name = \"stripe\"\n# scheme = \"stripe\"\n"
       "# secrets = [\"env:STRIPE_SECRET\", \"file:/run/secrets/stripe_old\"]\n#\n";
-  const server::WebhookOptions webhook{.name = ""};
-  for (const WebhookKey& key : webhook_keys()) {
-    text += comment(fmt::format("{}: {}", key.name(), key.text));
-    text += fmt::format("#     {} = {}\n", key.name(), key.written(webhook));
-  }
+  text += keys_text(webhook_keys(), server::WebhookOptions{.name = ""});
   return text;
 }
 

@@ -1,38 +1,17 @@
 #pragma once
 
-#include <chrono>
 #include <concepts>
-#include <cstddef>
 #include <memory>
 #include <new>
-#include <optional>
 #include <utility>
 #include <vector>
 
-#include "oncebox/clock.hpp"
 #include "oncebox/handler.hpp"
 #include "oncebox/payload_codec.hpp"
+#include "oncebox/topic_limits.hpp"
 #include "oncebox/topic_pattern.hpp"
 
 namespace oncebox {
-
-/// So many handler calls in so much time. Short bursts of `burst` calls are allowed; by default as
-/// many as `count`.
-struct RateLimit {
-  std::size_t count = 1;
-  Duration per = std::chrono::seconds{1};
-  std::optional<std::size_t> burst = {};
-};
-
-/// What one dispatcher does at most with the topics of one pattern. While a limit is reached it
-/// claims none of them, so that other processes can.
-struct TopicLimits {
-  std::optional<std::size_t> max_concurrency = {};
-  std::optional<RateLimit> rate = {};
-
-  /// Throws `out_of_range` unless every number and duration is positive.
-  void validate() const;
-};
 
 namespace detail {
 
@@ -90,6 +69,8 @@ decltype(auto) decoded(const Payload& payload) {
 ///                            [](const OrderPaid& paid, Transaction& transaction,
 ///                               HandlerContext&) { … });
 ///
+/// Limits hold for this dispatcher: while one is reached it claims none of the pattern's topics, so
+/// that other processes can. Those that hold for all processes are in the store, see `TopicPolicy`.
 /// A callable is called from several threads at once. One that takes a transaction is a
 /// `TransactionalHandler`, for stores that have transactions.
 class Handlers {

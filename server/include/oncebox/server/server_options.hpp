@@ -15,6 +15,8 @@
 #include "oncebox/queue_types.hpp"
 #include "oncebox/server/notice_options.hpp"
 #include "oncebox/server/webhook_options.hpp"
+#include "oncebox/topic_policy.hpp"
+#include "oncebox/transaction.hpp"
 
 namespace oncebox::server {
 
@@ -67,6 +69,14 @@ struct RetentionOptions {
   std::size_t batch = 1'000;  ///< removed in one transaction at most; less where that takes long
 };
 
+/// A rule for topics that the server sets in each of its stores when it opens it, see
+/// `TopicPolicy`. What it does not say stays as it is in the store.
+struct TopicOptions {
+  std::string topic;  ///< or a pattern of topics
+  QueueKind queue = QueueKind::inbox;
+  TopicPolicy policy = {};
+};
+
 enum class AccessLog { all, errors, off };
 
 struct ServerOptions {
@@ -82,8 +92,9 @@ struct ServerOptions {
   /// such paths are not found.
   std::string default_store = {};
   std::vector<WebhookOptions> webhooks = {};
-  /// Topics, or patterns of them, that no store's inbox hands out until they are resumed.
-  std::vector<std::string> paused_topics = {};
+  /// The rule for all topics of the inboxes; those of `topics` are exceptions to it.
+  TopicPolicy retry = {};
+  std::vector<TopicOptions> topics = {};
   std::vector<std::string> cors_origins = {};  ///< empty: no CORS
   /// A mark-processed without leaseId is refused (KIN-04).
   bool strict_inbox = false;

@@ -10,7 +10,8 @@
 /// The rules for topics as JSON:
 /// `{"topic": "order.*", "maxAttempts"?: 5, "backoffSeconds"?: 1, "delaysSeconds"?: [1, 60],
 ///   "maxDelaySeconds"?: 60, "jitter"?: "Full", "giveUpAfterSeconds"?: …, "maxDeliveries"?: …,
-///   "paused"?: true}`.
+///   "maxConcurrency"?: 2, "rate"?: {"count": 100, "perSeconds"?: 1, "burst"?: 20}, "paused"?:
+///   true}`.
 namespace oncebox::wire {
 
 /// A rule, or what is to change in it, and why.

@@ -1,0 +1,279 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "acting_user.hpp"
+#include "choices.hpp"
+#include "commands/commands.hpp"
+#include "failure.hpp"
+#include "oncebox/wire/audit_json.hpp"
+#include "oncebox/wire/operator_json.hpp"
+#include "oncebox/wire/policy_json.hpp"
+#include "output.hpp"
+#include "store_options.hpp"
+#include "table.hpp"
+#include "values.hpp"
+
+namespace oncebox::app {
+namespace {
+
+struct TopicOptions {
+  StoreOptions store = {};
+  std::string topic = {};
+  bool exact = false;
+  TopicPolicy changes = {};
+  PolicyOptions options = {};
+
+  [[nodiscard]] TopicPattern pattern() const {
+    return exact ? TopicPattern(Topic(topic)) : TopicPattern(topic);
+  }
+};
+using TopicOptionsPtr = std::shared_ptr<TopicOptions>;
+
+// What is shown ----------------------------------------------------------------------------------
+
+std::string delays_of(const TopicPolicy& policy) {
+  std::vector<std::string> parts;
+  if (policy.backoff) parts.push_back("backoff " + format_duration(*policy.backoff));
+  for (const Duration delay : policy.delays) parts.push_back(format_duration(delay));
+  if (policy.max_delay) parts.push_back("up to " + format_duration(*policy.max_delay));
+  for (const Choice<Jitter>& jitter : kJitters) {
+    if (jitter.value == policy.jitter) parts.push_back(fmt::format("jitter {}", jitter.word));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+template <class Number>
+std::string number_of(const std::optional<Number>& number) {
+  return number ? fmt::format("{}", *number) : "";
+}
+
+void print_rules(Output& out, std::span<const TopicRule> rules) {
+  Table table({{"TOPIC"},
+               {"PAUSED"},
+               {"ATTEMPTS", Align::right},
+               {"DELAYS"},
+               {"GIVE UP AFTER", Align::right},
+               {"DELIVERIES", Align::right},
+               {"AT ONCE", Align::right},
+               {"RATE", Align::right}});
+  for (const TopicRule& rule : rules) {
+    const TopicPolicy& policy = rule.policy;
+    table.add({{rule.pattern.str()},
+               {policy.paused.value_or(false) ? "paused" : "", Style::yellow},
+               {number_of(policy.max_attempts)},
+               {delays_of(policy)},
+               {policy.give_up_after ? format_duration(*policy.give_up_after) : ""},
+               {number_of(policy.max_deliveries)},
+               {number_of(policy.limits.max_concurrency)},
+               {policy.limits.rate ? format_rate(*policy.limits.rate) : ""}});
+  }
+  table.print(out);
+}
+
+// What is done -----------------------------------------------------------------------------------
+
+/// Runs `change`, which answers how many rules it changed, with a trace. A server leaves one
+/// itself.
+std::size_t with_trace(const OpenStore& store, AuditAction action, const TopicOptions& options,
+                       const std::function<std::size_t()>& change) {
+  return audited(store.store().audit(),
+                 {.actor = acting_user(),
+                  .action = action,
+                  .part = audited_part(store.kind()),
+                  .subject = wire::audit_subject(options.pattern()),
+                  .reason = options.options.reason},
+                 change, std::identity());
+}
+
+ExitCode set_policy(Console& console, const TopicOptions& options) {
+  const OpenStore store(options.store);
+  TopicRule rule{options.pattern(), {}};
+  with_trace(store, audit_action_of(options.changes), options, [&] {
+    rule.policy = store.store().policies().update(store.kind(), rule.pattern, options.changes,
+                                                  options.options);
+    return std::size_t{1};
+  });
+  if (options.store.json) {
+    console.out.line(wire::write_policy(rule));
+  } else {
+    print_rules(console.out, {&rule, 1});
+  }
+  return ExitCode::ok;
+}
+
+ExitCode remove_policy(Console& console, const TopicOptions& options) {
+  const OpenStore store(options.store);
+  const std::size_t removed = with_trace(store, AuditAction::set_policy, options, [&] {
+    return store.store().policies().remove(store.kind(), options.pattern(), options.options)
+               ? std::size_t{1}
+               : std::size_t{0};
+  });
+  if (options.store.json) {
+    console.out.line(wire::write_count(removed));
+  } else {
+    console.out.line(removed > 0 ? "removed" : "there is no such rule");
+  }
+  return removed > 0 ? ExitCode::ok : ExitCode::failed;
+}
+
+// The commands -----------------------------------------------------------------------------------
+
+Argument topic_argument(const TopicOptionsPtr& options) {
+  return {.value = "TOPIC",
+          .text = "a topic, or a pattern such as 'order.*'",
+          .take = into(options->topic)};
+}
+
+std::vector<Option> change_options(const TopicOptionsPtr& options) {
+  return joined({{.names = "--exact",
+                  .text = "the topic of this very name, also when it ends in *",
+                  .take = into(options->exact)},
+                 {.names = "--reason",
+                  .value = "TEXT",
+                  .text = "why, for the audit trail",
+                  .take = into(options->options.reason)}},
+                queue_options(options->store));
+}
+
+std::vector<Option> retry_options(TopicPolicy& changes) {
+  return {{.names = "--max-attempts",
+           .value = "N",
+           .text = "failed attempts after which a message is dead",
+           .take = into(changes.max_attempts)},
+          {.names = "--backoff",
+           .value = "DURATION",
+           .text = "the base of delays that double: twice this after the first failure",
+           .take = into(changes.backoff)},
+          {.names = "--delay",
+           .value = "DURATION",
+           .text = "the delay after the first failure, the second and so on, in place of a backoff",
+           .take = [&changes](
+                       const std::string& text) { changes.delays.push_back(parse_duration(text)); },
+           .occurs = Occurs::repeatedly},
+          {.names = "--max-delay",
+           .value = "DURATION",
+           .text = "the longest delay",
+           .take = into(changes.max_delay)},
+          {.names = "--jitter",
+           .value = "KIND",
+           .text = "how much of a delay is left to chance",
+           .take =
+               [&changes](const std::string& text) {
+                 changes.jitter.emplace();
+                 into(*changes.jitter, kJitters)(text);
+               },
+           .choices = words_of(kJitters)},
+          {.names = "--give-up-after",
+           .value = "DURATION",
+           .text = "no message is given up before it is so old",
+           .take = into(changes.give_up_after)},
+          {.names = "--max-deliveries",
+           .value = "N",
+           .text = "failed and lapsed deliveries after which a message whose worker died is dead",
+           .take = into(changes.max_deliveries)}};
+}
+
+std::vector<Option> limit_options(TopicPolicy& changes) {
+  return {
+      {.names = "--max-concurrency",
+       .value = "N",
+       .text = "messages that are leased at once, by all workers together",
+       .take = into(changes.limits.max_concurrency)},
+      {.names = "--rate",
+       .value = "RATE",
+       .text = "messages that are handed out in some time, such as 100/1s or '5/1m burst 1'",
+       .take = [&changes](const std::string& text) { changes.limits.rate = parse_rate(text); }}};
+}
+
+Command list_topics_command() {
+  const auto options = std::make_shared<TopicOptions>();
+  return {.name = "list",
+          .summary = "List the rules for topics",
+          .text =
+              "What a rule does not say is as the next wider one has it, in the end as the queue "
+              "does by itself: 10 attempts for an inbox, 3 days for an outbox.",
+          .options = queue_options(options->store),
+          .examples = {{"oncebox topics list", "The rules of the inbox"},
+                       {"oncebox topics list --queue outbox --json", "For a program"}},
+          .run = [options](Console& console) {
+            const OpenStore store(options->store);
+            const TopicPolicies policies = store.store().policies().policies(store.kind());
+            if (options->store.json) {
+              console.out.line(wire::write_policies(policies.rules()));
+            } else {
+              print_rules(console.out, policies.rules());
+            }
+            return ExitCode::ok;
+          }};
+}
+
+Command set_topic_command() {
+  const auto options = std::make_shared<TopicOptions>();
+  return {
+      .name = "set",
+      .summary = "Change the rule for a topic or a pattern of topics",
+      .text =
+          "The rule holds for everybody who works on the store, in any language and in any "
+          "process, from now on. What is not named stays as it is. A worker that brings rules "
+          "of its own goes by those for what it handles.",
+      .options = joined(joined(retry_options(options->changes), limit_options(options->changes)),
+                        change_options(options)),
+      .arguments = {topic_argument(options)},
+      .examples = {{"oncebox topics set 'order.*' --max-attempts 5 --backoff 2s",
+                    "Fewer attempts, further apart"},
+                   {"oncebox topics set mail.welcome --max-concurrency 2 --rate 100/1s",
+                    "Spare the mail server"}},
+      .run = [options](Console& console) {
+        if (options->changes.empty()) {
+          throw Failure(ExitCode::usage,
+                        "nothing to change is named; see oncebox topics set --help");
+        }
+        return set_policy(console, *options);
+      }};
+}
+
+Command pause_command(std::string name, std::string summary, bool paused) {
+  const auto options = std::make_shared<TopicOptions>();
+  options->changes.paused = paused;
+  const std::string example = "oncebox topics " + name + " 'order.*'";
+  return {
+      .name = std::move(name),
+      .summary = std::move(summary),
+      .text =
+          "A paused topic takes messages in and hands none out, to anybody, until it is resumed "
+          "by the same name. What is leased goes on.",
+      .options = change_options(options),
+      .arguments = {topic_argument(options)},
+      .examples = {{example, paused ? "Hold orders back" : "Let them go on"}},
+      .run = [options](Console& console) { return set_policy(console, *options); }};
+}
+
+Command remove_topic_command() {
+  const auto options = std::make_shared<TopicOptions>();
+  return {.name = "remove",
+          .summary = "Remove the rule for a topic or a pattern of topics",
+          .text = "The topics go by the next wider rule from now on.",
+          .options = change_options(options),
+          .arguments = {topic_argument(options)},
+          .examples = {{"oncebox topics remove 'order.*'", "As if it had never been set"}},
+          .run = [options](Console& console) { return remove_policy(console, *options); }};
+}
+
+}  // namespace
+
+Command topics_command() {
+  return {.name = "topics",
+          .summary = "See and change retries, limits and pauses of topics",
+          .examples = {{"oncebox topics list", "The rules"},
+                       {"oncebox topics pause 'order.*'", "Hold orders back"}},
+          .commands = {list_topics_command(), set_topic_command(),
+                       pause_command("pause", "Hand out no messages of a topic", true),
+                       pause_command("resume", "Hand out messages of a topic again", false),
+                       remove_topic_command()}};
+}
+
+}  // namespace oncebox::app
