@@ -375,8 +375,8 @@ def operator_calls():
     ).answers("TopicPolicies", {"policies": [policy]})
     yield post(
         "/v1/topics/policies", "setPolicy", "Operation", "operate", "Change the rule for topics",
-        "It holds for everybody who works on the store. What is left out stays as it is; the answer "
-        "is the whole rule.",
+        "It holds for everybody who works on the store. What is left out stays as it is; the "
+        "answer is the whole rule.",
     ).takes("TopicPolicyCall", {**policy, "reason": "the bank is slow"}).answers(
         "TopicPolicy", policy)
     yield post(

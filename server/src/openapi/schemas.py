@@ -171,7 +171,8 @@ POLICY = dict(
     giveUpAfterSeconds=seconds(
         "A message is not given up before it is so old.", exclusiveMinimum=0),
     maxDeliveries=integer(
-        "Failed and lapsed deliveries after which a message whose lease lapses is dead.", minimum=1),
+        "Failed and lapsed deliveries after which a message whose lease lapses is dead.",
+        minimum=1),
     maxConcurrency=integer("Leased at once, by all workers together.", minimum=1),
     rate={"type": "object", "description": "Handed out in some time, to all workers together.",
           "required": ["count"],
