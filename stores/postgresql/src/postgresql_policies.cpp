@@ -52,17 +52,26 @@ KnownPolicies::KnownPolicies(ConnectionPool& pool, const Names& names, QueueKind
       select_{"policy_read", names.fill(kSelectRules)},
       select_with_time_{"policy_read_with_time", names.fill(kSelectRulesWithTime)} {}
 
+KnownPolicies::Snapshot KnownPolicies::known() const {
+  const detail::Lock lock(mutex_);
+  return known_;
+}
+
 KnownPolicies::Snapshot KnownPolicies::last() {
-  {
-    const detail::Lock lock(mutex_);
-    if (known_) return known_;
-  }
-  return read();
+  Snapshot rules = known();
+  return rules ? rules : read();
 }
 
 KnownPolicies::Snapshot KnownPolicies::read() {
-  const Result result =
-      run_alone(pool_, select_, Parameters().add(to_string(queue_)), Exchange::changes_nothing);
+  return know(
+      run_alone(pool_, select_, Parameters().add(to_string(queue_)), Exchange::changes_nothing));
+}
+
+KnownPolicies::Snapshot KnownPolicies::read_in(Transaction& transaction) {
+  return know(transaction.run(select_, Parameters().add(to_string(queue_))));
+}
+
+KnownPolicies::Snapshot KnownPolicies::know(const Result& result) {
   const std::int64_t version = result.int64(0, 4);
   const detail::Lock lock(mutex_);
   if (!known_ || known_->version < version) {

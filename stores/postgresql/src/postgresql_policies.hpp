@@ -27,10 +27,13 @@ class KnownPolicies {
 
   KnownPolicies(ConnectionPool& pool, const Names& names, QueueKind queue);
 
+  /// What was read last; null if nothing was.
+  [[nodiscard]] Snapshot known() const;
   /// What was read last, or is read now if nothing was.
   [[nodiscard]] Snapshot last();
   /// What holds now.
   [[nodiscard]] Snapshot read();
+  [[nodiscard]] Snapshot read_in(Transaction& transaction);
 
   /// As `ClaimAllowance::next_due`, at the database's time or a test's.
   [[nodiscard]] std::optional<TimePoint> next_due(const TopicSelection& topics,
@@ -38,11 +41,13 @@ class KnownPolicies {
                                                   std::optional<TimePoint> test_time);
 
  private:
+  Snapshot know(const Result& result);
+
   ConnectionPool& pool_;
   const QueueKind queue_;
   const Statement select_;
   const Statement select_with_time_;
-  detail::Mutex mutex_;
+  mutable detail::Mutex mutex_;
   Snapshot known_ ONCEBOX_GUARDED_BY(mutex_);
 };
 

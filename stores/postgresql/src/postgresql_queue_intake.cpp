@@ -39,10 +39,10 @@ class PostgresqlQueue::Enqueueing {
   // Stores all messages with one statement if all of them are new. Otherwise false, and nothing has
   // changed.
   bool store_new() {
-    const KnownPolicies::Snapshot rules = queue_.policies_.last();
-    TakenOffer offer =
-        is_restricted(rules->policies) ? TakenOffer() : queue_.offers_.take_for(messages_);
-    if (offer) return hand_over(std::move(offer), rules->version);
+    if (TakenOffer offer = queue_.offers_.take_for(messages_)) {
+      const KnownPolicies::Snapshot rules = queue_.policies_.last();
+      if (!is_restricted(rules->policies)) return hand_over(std::move(offer), rules->version);
+    }
     return messages_.size() == 1 ? enqueue_alone() : arrive();
   }
 

@@ -112,7 +112,6 @@ class PostgresqlQueue::Settling {
   }
 
   std::vector<SettleOutcome> run() {
-    if (std::ranges::any_of(settlements_, &fails)) rules_ = queue_.policies_.read();
     const bool only_runs = !runs_.empty() && plain_.empty() && others_.empty();
     if (only_runs && acknowledge_runs_alone()) return outcomes_;
     if (only_runs) leave_runs();
@@ -250,7 +249,9 @@ class PostgresqlQueue::Settling {
       acknowledge(transaction.run(queue_.sql_.acknowledge, plain_parameters()), rest);
     }
     std::sort(rest.begin(), rest.end());
-    if (!rest.empty()) settle_each(rows, rest);
+    if (rest.empty()) return;
+    if (std::ranges::any_of(settlements_, &fails)) rules_ = queue_.policies_.read_in(transaction);
+    settle_each(rows, rest);
   }
 
   [[nodiscard]] static bool fails(const Settlement& settlement) noexcept {
@@ -347,7 +348,8 @@ std::vector<SettleOutcome> PostgresqlQueue::do_settle(std::span<const Settlement
   Settling settling(*this, settlements);
   std::vector<SettleOutcome> outcomes = settling.run();
   handouts_.forget(settlements);
-  if (policies_.last()->policies.limits_concurrency()) {
+  const KnownPolicies::Snapshot rules = policies_.known();
+  if (rules && rules->policies.limits_concurrency()) {
     announce_committed();  // there is room for others
   } else if (settling.may_be_claimable()) {
     listeners_.notify();

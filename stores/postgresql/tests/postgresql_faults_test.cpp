@@ -198,6 +198,7 @@ TEST_F(PostgresqlFaultsTest, HandingOverWhoseCommitWasNotAnsweredAnswersNoOfferA
   RecordProperty("requirement", "IBX-102,R-23");
   PostgresqlStore store(options(), clock_);
   const std::vector<Message> batch{message("b"), message("c")};
+  ASSERT_TRUE(claim(store, 10).empty()) << "offers are made after a claim that found nothing";
   const auto offer = std::make_shared<UnansweredOffer>(ClaimRequest{.owner = owner_});
   store.inbox().offer(offer);
   expect_outcome_unknown([&] { store.inbox().enqueue(message("a")); });

@@ -20,7 +20,7 @@
 namespace oncebox::app {
 namespace {
 
-struct TopicOptions {
+struct TopicsOptions {
   StoreOptions store = {};
   std::string topic = {};
   bool exact = false;
@@ -31,7 +31,7 @@ struct TopicOptions {
     return exact ? TopicPattern(Topic(topic)) : TopicPattern(topic);
   }
 };
-using TopicOptionsPtr = std::shared_ptr<TopicOptions>;
+using TopicsOptionsPtr = std::shared_ptr<TopicsOptions>;
 
 // What is shown ----------------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ void print_rules(Output& out, std::span<const TopicRule> rules) {
 
 /// Runs `change`, which answers how many rules it changed, with a trace. A server leaves one
 /// itself.
-std::size_t with_trace(const OpenStore& store, AuditAction action, const TopicOptions& options,
+std::size_t with_trace(const OpenStore& store, AuditAction action, const TopicsOptions& options,
                        const std::function<std::size_t()>& change) {
   return audited(store.store().audit(),
                  {.actor = acting_user(),
@@ -89,7 +89,7 @@ std::size_t with_trace(const OpenStore& store, AuditAction action, const TopicOp
                  change, std::identity());
 }
 
-ExitCode set_policy(Console& console, const TopicOptions& options) {
+ExitCode set_policy(Console& console, const TopicsOptions& options) {
   const OpenStore store(options.store);
   TopicRule rule{options.pattern(), {}};
   with_trace(store, audit_action_of(options.changes), options, [&] {
@@ -105,7 +105,7 @@ ExitCode set_policy(Console& console, const TopicOptions& options) {
   return ExitCode::ok;
 }
 
-ExitCode remove_policy(Console& console, const TopicOptions& options) {
+ExitCode remove_policy(Console& console, const TopicsOptions& options) {
   const OpenStore store(options.store);
   const std::size_t removed = with_trace(store, AuditAction::set_policy, options, [&] {
     return store.store().policies().remove(store.kind(), options.pattern(), options.options)
@@ -122,13 +122,13 @@ ExitCode remove_policy(Console& console, const TopicOptions& options) {
 
 // The commands -----------------------------------------------------------------------------------
 
-Argument topic_argument(const TopicOptionsPtr& options) {
+Argument topic_argument(const TopicsOptionsPtr& options) {
   return {.value = "TOPIC",
           .text = "a topic, or a pattern such as 'order.*'",
           .take = into(options->topic)};
 }
 
-std::vector<Option> change_options(const TopicOptionsPtr& options) {
+std::vector<Option> change_options(const TopicsOptionsPtr& options) {
   return joined({{.names = "--exact",
                   .text = "the topic of this very name, also when it ends in *",
                   .take = into(options->exact)},
@@ -190,7 +190,7 @@ std::vector<Option> limit_options(TopicPolicy& changes) {
 }
 
 Command list_topics_command() {
-  const auto options = std::make_shared<TopicOptions>();
+  const auto options = std::make_shared<TopicsOptions>();
   return {.name = "list",
           .summary = "List the rules for topics",
           .text =
@@ -212,7 +212,7 @@ Command list_topics_command() {
 }
 
 Command set_topic_command() {
-  const auto options = std::make_shared<TopicOptions>();
+  const auto options = std::make_shared<TopicsOptions>();
   return {
       .name = "set",
       .summary = "Change the rule for a topic or a pattern of topics",
@@ -237,7 +237,7 @@ Command set_topic_command() {
 }
 
 Command pause_command(std::string name, std::string summary, bool paused) {
-  const auto options = std::make_shared<TopicOptions>();
+  const auto options = std::make_shared<TopicsOptions>();
   options->changes.paused = paused;
   const std::string example = "oncebox topics " + name + " 'order.*'";
   return {
@@ -253,7 +253,7 @@ Command pause_command(std::string name, std::string summary, bool paused) {
 }
 
 Command remove_topic_command() {
-  const auto options = std::make_shared<TopicOptions>();
+  const auto options = std::make_shared<TopicsOptions>();
   return {.name = "remove",
           .summary = "Remove the rule for a topic or a pattern of topics",
           .text = "The topics go by the next wider rule from now on.",
