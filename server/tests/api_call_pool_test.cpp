@@ -374,8 +374,8 @@ TEST(CallPoolOfTheApi, WhatWaitsForAStoreThatHangsDoesNotHoldUpTheEnd) {
   const auto running = under_test.begin(get("/v1/messages/s/m"));
   stuck.wait_for_first_find();
   auto looking = under_test.begin(get("/v1/messages/s/m"));
-  auto sending =
-      under_test.begin(post("/v1/messages", R"([{"source":"s","messageId":"m","topic":"t"}])"));
+  auto sending = under_test.begin(
+      post("/v1/messages", R"([{"source":"s","messageId":"m","topic":"t","payload":""}])"));
   under_test.api().drain();
   EXPECT_FALSE(looking->answered());
   EXPECT_FALSE(sending->answered());

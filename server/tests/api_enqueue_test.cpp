@@ -90,7 +90,8 @@ TEST_P(EnqueueRoute, GivesEachMessageOfAnArrayAKeyOfItsOwn) {
 }
 
 TEST_P(EnqueueRoute, HandsTheTraceOn) {
-  TestCall traced = post("/v1/messages", R"({"source":"shop","messageId":"m","topic":"t"})");
+  TestCall traced =
+      post("/v1/messages", R"({"source":"shop","messageId":"m","topic":"t","payload":""})");
   traced.fields.push_back({"traceparent", kTrace});
   ASSERT_EQ(call(traced).status, 200);
   EXPECT_EQ(record("m").message->headers.traceparent(), kTrace);
@@ -105,8 +106,8 @@ TEST_P(EnqueueRoute, LeavesOutATraceThatIsNone) {
                                 "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
                                 "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01"}) {
     const std::string name = "m" + std::to_string(id++);
-    TestCall traced =
-        post("/v1/messages", R"({"source":"shop","messageId":")" + name + R"(","topic":"t"})");
+    TestCall traced = post("/v1/messages", R"({"source":"shop","messageId":")" + name +
+                                               R"(","topic":"t","payload":""})");
     traced.fields.push_back({"traceparent", bad});
     ASSERT_EQ(call(traced).status, 200);
     EXPECT_EQ(record(name).message->headers.traceparent(), std::nullopt) << bad;
@@ -126,7 +127,7 @@ TEST_P(EnqueueRoute, StoresAnArrayInOneTransactionAndAnswersEach) {
 TEST_P(EnqueueRoute, StoresNothingOfAnArrayWithABadMessage) {
   const Response response = call(post("/v1/messages", R"([
       {"source":"shop","messageId":"a","topic":"t","payload":1},
-      {"source":"shop","messageId":"b","topic":""}])"));
+      {"source":"shop","messageId":"b","topic":"","payload":""}])"));
   EXPECT_EQ(response.status, 400);
   EXPECT_NE(problem_detail(response).find("[1].topic"), std::string::npos)
       << problem_detail(response);
@@ -138,10 +139,13 @@ TEST_P(EnqueueRoute, AnswersAnEmptyArrayWithNothing) {
 }
 
 TEST_P(EnqueueRoute, RefusesWhatIsNoMessage) {
+  RecordProperty("requirement", "IBX-018");
   for (const std::string& body :
        {std::string(), std::string("nonsense"), std::string("7"), std::string("{}"),
         std::string(R"({"topic":7})"), std::string(R"({"topic":"t","payload":)"),
-        std::string(R"({"topic":"t","priority":1000})"), std::string("\xff\xfe")}) {
+        std::string(R"({"topic":"t","payload":"","priority":1000})"), std::string("\xff\xfe"),
+        std::string(R"({"topic":"t"})"), std::string(R"({"topic":"t","payload":null})"),
+        std::string(R"([{"topic":"t","payload":""},{"topic":"t","payload":null}])")}) {
     const Response response = call(post("/v1/messages", body));
     EXPECT_EQ(response.status, 400) << body;
     EXPECT_FALSE(problem_code(response).empty()) << body;
@@ -159,7 +163,7 @@ TEST_P(EnqueueRoute, NamesAFieldThatItDoesNotKnow) {
 TEST_P(EnqueueRoute, RefusesABodyThatIsNotJson) {
   for (const std::string type : {"text/plain", "application/x-www-form-urlencoded",
                                  "application/json; charset=latin-1", "application/xml"}) {
-    TestCall other = post("/v1/messages", R"({"topic":"t"})");
+    TestCall other = post("/v1/messages", R"({"topic":"t","payload":""})");
     other.fields = {{"Content-Type", type}};
     const Response response = call(other);
     EXPECT_EQ(response.status, 415) << type;
@@ -171,11 +175,11 @@ TEST_P(EnqueueRoute, TakesJsonByAnySpellingOfItsType) {
   for (const std::string type :
        {"Application/JSON", "application/json; charset=UTF-8", "application/json;charset=\"utf-8\"",
         " application/json ; boundary=x"}) {
-    TestCall same = post("/v1/messages", R"({"topic":"t"})");
+    TestCall same = post("/v1/messages", R"({"topic":"t","payload":""})");
     same.fields = {{"Content-Type", type}};
     EXPECT_EQ(call(same).status, 200) << type;
   }
-  TestCall untyped = post("/v1/messages", R"({"topic":"t"})");
+  TestCall untyped = post("/v1/messages", R"({"topic":"t","payload":""})");
   untyped.fields.clear();
   EXPECT_EQ(call(untyped).status, 200);
 }
@@ -216,7 +220,7 @@ TEST_P(EnqueueRoute, FollowsTheQueryOnDeadMessages) {
 TEST_P(EnqueueRoute, RefusesAQueryThatItDoesNotKnow) {
   for (const std::string query :
        {"onDead=Maybe", "ondead=Keep", "onDead=Keep&onDead=Keep", "x=", "onHashMismatch="}) {
-    const Response response = call(post("/v1/messages?" + query, R"({"topic":"t"})"));
+    const Response response = call(post("/v1/messages?" + query, R"({"topic":"t","payload":""})"));
     EXPECT_EQ(response.status, 400) << query;
   }
 }
@@ -238,8 +242,8 @@ TEST(EnqueueLimits, AFullStoreIsAnswered503AndSaysWhenToComeBack) {
   const testing::FakeClock clock;
   memory::MemoryStore store(clock, {.max_messages = 1});
   ApiUnderTest under_test(quiet_options(), {{"small", store}}, clock);
-  EXPECT_EQ(under_test.call(post("/v1/messages", R"({"topic":"t"})")).status, 200);
-  const Response full = under_test.call(post("/v1/messages", R"({"topic":"t"})"));
+  EXPECT_EQ(under_test.call(post("/v1/messages", R"({"topic":"t","payload":""})")).status, 200);
+  const Response full = under_test.call(post("/v1/messages", R"({"topic":"t","payload":""})"));
   EXPECT_EQ(full.status, 503);
   EXPECT_EQ(problem_code(full), "overloaded");
   EXPECT_TRUE(full.fields.get("Retry-After"));

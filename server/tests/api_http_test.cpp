@@ -178,7 +178,7 @@ TEST_P(OverHttp, AMessageFromPostToDone) {
 }
 
 TEST_P(OverHttp, ADeadLetterAndItsRevival) {
-  ask(post("/v1/messages", R"({"source":"shop","messageId":"1","topic":"order"})"));
+  ask(post("/v1/messages", R"({"source":"shop","messageId":"1","topic":"order","payload":""})"));
   const json::value claim = ask(post("/v1/messages/claim", "{}"));
   const std::string owner = claim.at("owner").as_string().c_str();
   ask(post("/v1/messages/settle",
@@ -192,7 +192,7 @@ TEST_P(OverHttp, ADeadLetterAndItsRevival) {
 TEST_P(OverHttp, AWaitingClaimIsWokenByAnotherClient) {
   HttpClient worker(server_.port());
   worker.begin(post("/v1/messages/claim", R"({"waitSeconds":60})"));
-  ask(post("/v1/messages", R"({"topic":"order"})"));
+  ask(post("/v1/messages", R"({"topic":"order","payload":""})"));
   EXPECT_EQ(json_of(worker.finish()).at("messages").as_array().size(), 1U);
 }
 
@@ -203,7 +203,7 @@ TEST_P(OverHttp, AWaitingClaimWhoseConnectionIsClosedTakesNothing) {
     EXPECT_TRUE(eventually([&] { return waiting() == 1; }));
   }
   EXPECT_TRUE(eventually([&] { return waiting() == 0; }));
-  ask(post("/v1/messages", R"({"source":"s","messageId":"m","topic":"order"})"));
+  ask(post("/v1/messages", R"({"source":"s","messageId":"m","topic":"order","payload":""})"));
   const json::value claim = ask(post("/v1/messages/claim", "{}"));
   EXPECT_EQ(claim.at("messages").at(0).at("deliveries"), 1);
 }
@@ -215,7 +215,8 @@ TEST_P(OverHttp, NdjsonIsStreamedInChunks) {
   constexpr int kLines = 3'000;
   std::string text;
   for (int i = 0; i < kLines; ++i) {
-    text += R"({"source":"s","messageId":")" + std::to_string(i) + R"(","topic":"t"})" + "\n";
+    text += R"({"source":"s","messageId":")" + std::to_string(i) +
+            R"(","topic":"t","payload":""})" + "\n";
   }
   for (std::string_view rest = text; !rest.empty();
        rest.remove_prefix(std::min<std::size_t>(7'777, rest.size()))) {
@@ -236,7 +237,7 @@ TEST_P(OverHttp, EventsAreStreamed) {
   HttpClient listener(server_.port());
   listener.begin(get("/v1/events"));
   EXPECT_NE(listener.read_until("event: stats").find("text/event-stream"), std::string::npos);
-  ask(post("/v1/messages", R"({"topic":"order"})"));
+  ask(post("/v1/messages", R"({"topic":"order","payload":""})"));
   listener.read_until(R"({"store":"main","queue":"inbox"})");
 }
 
@@ -261,8 +262,9 @@ TEST_P(OverHttp, ManyConnectionsShareTheStore) {
       HttpClient client(server_.port());
       for (int i = 0; i < kEach; ++i) {
         const std::string id = std::to_string(sender) + "-" + std::to_string(i);
-        const Response one = client.call(
-            post("/v1/messages", R"({"source":"s","messageId":")" + id + R"(","topic":"t"})"));
+        const Response one =
+            client.call(post("/v1/messages", R"({"source":"s","messageId":")" + id +
+                                                 R"(","topic":"t","payload":""})"));
         const Response begun = client.call(post("/v1/inbox/try-begin", key_json(id)));
         if (one.status == 200 && begun.status == 200) ++accepted;
       }
@@ -307,8 +309,8 @@ class OverHttpEnding : public ::testing::Test {
     stuck_.wait_for_first_find();
     for (int i = 0; i <= kWaiting; ++i) {
       const std::string id = std::to_string(i);
-      waiting_.push_back(begin(post(
-          "/v1/outbox/messages", R"([{"source":"s","messageId":")" + id + R"(","topic":"t"}])")));
+      waiting_.push_back(begin(post("/v1/outbox/messages", R"([{"source":"s","messageId":")" + id +
+                                                               R"(","topic":"t","payload":""}])")));
     }
     ASSERT_TRUE(eventually([this] { return refused_ == 1; }));
   }

@@ -47,8 +47,9 @@ TEST_P(Ndjson, StoresEachLineAndSaysWhatBecameOfThem) {
 }
 
 TEST_P(Ndjson, ABadLineFailsAlone) {
-  const Response response = call(ndjson(line_of(1) + "nonsense\n" + R"({"topic":""})" + "\n" +
-                                        line_of(2) + R"({"topic":"t","bogus":1})" + "\n"));
+  const Response response =
+      call(ndjson(line_of(1) + "nonsense\n" + R"({"topic":"t"})" + "\n" + line_of(2) +
+                  R"({"topic":"t","payload":"","bogus":1})" + "\n"));
   ASSERT_EQ(response.status, 200) << response.body;
   const json::value summary = json_of(response);
   EXPECT_EQ(summary.at("received"), 5);
@@ -57,6 +58,7 @@ TEST_P(Ndjson, ABadLineFailsAlone) {
   EXPECT_EQ(summary.at("failed").at(0).at("line"), 2);
   EXPECT_EQ(summary.at("failed").at(0).at("code"), "invalid_argument");
   EXPECT_EQ(summary.at("failed").at(1).at("line"), 3);
+  EXPECT_NE(summary.at("failed").at(1).at("detail").as_string().find("payload"), std::string::npos);
   EXPECT_EQ(summary.at("failed").at(2).at("line"), 5);
   EXPECT_NE(summary.at("failed").at(2).at("detail").as_string().find("bogus"), std::string::npos);
 }
@@ -90,7 +92,8 @@ TEST_P(Ndjson, AnyWayToCutTheBodyGivesTheSame) {
 
 TEST_P(Ndjson, FollowsTheQueryAndTheIdempotencyKey) {
   TestCall call_with_key =
-      ndjson("{\"topic\":\"t\"}\n\n{\"topic\":\"t\"}\n", "/v1/messages?missingHash=Leave");
+      ndjson("{\"topic\":\"t\",\"payload\":1}\n\n{\"topic\":\"t\",\"payload\":2}\n",
+             "/v1/messages?missingHash=Leave");
   call_with_key.fields.push_back({"Idempotency-Key", "k"});
   EXPECT_EQ(json_of(call(call_with_key)).at("accepted"), 2);
   const auto third = store_->inbox().find(MessageKey{"http", "k/2"});

@@ -43,9 +43,9 @@ class WaitingClaimsTest : public ::testing::TestWithParam<StoreKind> {
   }
   [[nodiscard]] double waiting() { return metric(R"(oncebox_waiting_claims{store="main"})"); }
   void enqueue(const std::string& id, const std::string& topic = "t", std::string more = "") {
-    const Response response =
-        under_test_.call(post("/v1/messages", R"({"source":"s","messageId":")" + id +
-                                                  R"(","topic":")" + topic + R"(")" + more + "}"));
+    const Response response = under_test_.call(
+        post("/v1/messages", R"({"source":"s","messageId":")" + id + R"(","topic":")" + topic +
+                                 R"(","payload":"")" + more + "}"));
     ASSERT_EQ(response.status, 200) << response.body;
   }
   [[nodiscard]] std::optional<MessageRecord> find(const std::string& id) {
@@ -320,7 +320,7 @@ TEST(WaitingClaimFaults, AStoreThatFailsIsToldToThoseWhoWait) {
            std::string::npos;
   }));
   broken = true;
-  under_test.call(post("/v1/messages", R"({"topic":"t"})"));
+  under_test.call(post("/v1/messages", R"({"topic":"t","payload":""})"));
   EXPECT_EQ(first->wait().status, 503);
   EXPECT_EQ(second->wait().status, 503);
 }
@@ -342,7 +342,8 @@ TEST(WaitingClaimFaults, MessagesClaimedForAClientThatLeftMeanwhileAreGivenBack)
     return under_test.metrics().expose().find("\noncebox_waiting_claims{store=\"main\"} 1") !=
            std::string::npos;
   }));
-  under_test.call(post("/v1/messages", R"({"source":"s","messageId":"m","topic":"t"})"));
+  under_test.call(
+      post("/v1/messages", R"({"source":"s","messageId":"m","topic":"t","payload":""})"));
   EXPECT_TRUE(eventually([&] {
     const auto record = store.inbox().find(MessageKey{"s", "m"});
     return record->history.deliveries == 1 && !record->lease;
@@ -363,7 +364,8 @@ TEST(WaitingClaimFaults, AMessageClaimedWhileItsTopicIsPausedIsGivenBack) {
   });
   ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
   api = &under_test;
-  under_test.call(post("/v1/messages", R"({"source":"s","messageId":"m","topic":"t"})"));
+  under_test.call(
+      post("/v1/messages", R"({"source":"s","messageId":"m","topic":"t","payload":""})"));
   armed = true;
   EXPECT_EQ(messages_in(under_test.call(post("/v1/messages/claim", "{}"))), 0U);
   EXPECT_FALSE(store.inbox().find(MessageKey{"s", "m"})->lease);

@@ -203,7 +203,7 @@ TEST_P(WorkRoutes, AClaimTellsWhatItBuried) {
   EXPECT_EQ(claim().as_object().contains("reaped"), false);
   const std::string expiry = format_rfc3339(clock_.now() + std::chrono::seconds{1});
   ASSERT_EQ(call(post("/v1/messages", R"({"source":"shop","messageId":"m","topic":"t",)"
-                                      R"("expiresAt":")" +
+                                      R"("payload":"","expiresAt":")" +
                                           expiry + R"("})"))
                 .status,
             200);
@@ -218,7 +218,9 @@ TEST_P(WorkRoutes, AClaimTellsWhatItBuried) {
 TEST_P(WorkRoutes, NextDueTellsWhenSomethingCanBeClaimed) {
   EXPECT_EQ(json_of(call(post("/v1/messages/next-due", "{}"))), json::parse(R"({"dueAt":null})"));
   const std::string due = format_rfc3339(clock_.now() + std::chrono::hours{1});
-  ASSERT_EQ(call(post("/v1/messages", R"({"topic":"t","dueAt":")" + due + R"("})")).status, 200);
+  ASSERT_EQ(
+      call(post("/v1/messages", R"({"topic":"t","payload":"","dueAt":")" + due + R"("})")).status,
+      200);
   EXPECT_EQ(json_of(call(post("/v1/messages/next-due", ""))).at("dueAt"), due.c_str());
   EXPECT_TRUE(json_of(call(post("/v1/messages/next-due", R"({"topics":{"only":["other"]}})")))
                   .at("dueAt")
@@ -251,9 +253,10 @@ TEST_P(WorkRoutes, ACallOfTooManyItemsIsRefused) {
 }
 
 TEST_P(WorkRoutes, TheOutboxIsAQueueOfItsOwn) {
-  ASSERT_EQ(
-      call(post("/v1/outbox/messages", R"({"source":"s","messageId":"m","topic":"t"})")).status,
-      200);
+  ASSERT_EQ(call(post("/v1/outbox/messages",
+                      R"({"source":"s","messageId":"m","topic":"t","payload":""})"))
+                .status,
+            200);
   EXPECT_TRUE(claim().at("messages").as_array().empty());
   const json::value claimed = json_of(call(post("/v1/outbox/messages/claim", "{}")));
   ASSERT_EQ(claimed.at("messages").as_array().size(), 1U);

@@ -143,7 +143,7 @@ TEST_F(ServerTest, LinesAboutARequestCarryTheNameOfItsStore) {
       if (line.find("route=" + route) != line.npos) return line;
     }
   };
-  post("/v1/messages", R"({"source":"shop","messageId":"1","topic":"t"})");
+  post("/v1/messages", R"({"source":"shop","messageId":"1","topic":"t","payload":""})");
   EXPECT_THAT(line_of("/v1/messages "), HasSubstr("store=main"));
   get("/v1/stores/main/messages/shop/1");
   EXPECT_THAT(line_of("/v1/stores/{store}/messages"), HasSubstr("store=main"));

@@ -47,12 +47,12 @@ def closed(value):
 
 
 def without_nulls(value):
-    """A request may say null for what it leaves out; a payload may be null."""
+    """A request may say null for what it leaves out; what a payload says is its own."""
     if isinstance(value, list):
         return [without_nulls(item) for item in value]
     if isinstance(value, dict):
         return {name: member if name == "payload" else without_nulls(member)
-                for name, member in value.items() if member is not None or name == "payload"}
+                for name, member in value.items() if member is not None}
     return value
 
 

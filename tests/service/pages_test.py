@@ -34,7 +34,7 @@ EXPECTED = {
 }
 
 NDJSON = "\n".join(
-    json.dumps({"source": "shop", "messageId": f"line-{i}", "topic": "order.paid"})
+    json.dumps({"source": "shop", "messageId": f"line-{i}", "topic": "order.paid", "payload": i})
     for i in range(2)) + "\n"
 
 

@@ -26,10 +26,7 @@ Payload read_bare_payload(const ObjectReader& fields) {
 
 EditedMessage read_edited(const JsonValue& value) {
   const ObjectReader fields(value, kEditedFields, Direction::request);
-  // An empty payload is said, so that nobody empties a message by a slip.
-  if (!fields.find("payloadBase64") && !fields.find_even_null("payload")) {
-    (void)fields.require("payload");
-  }
+  require_payload(fields);
   return {.key = read_key(fields), .payload = read_bare_payload(fields)};
 }
 

@@ -230,7 +230,7 @@ std::vector<FailRequest> read_key_failures(std::string_view json) {
   return read_items<FailRequest>(json, kFailureFields, [](const ObjectReader& fields) {
     return FailRequest{.key = fields.require_as<IdempotencyKey>("key"),
                        .lease_id = fields.require_as<LeaseId>("leaseId"),
-                       .error = fields.get_or<std::string>("error", "")};
+                       .error = fields.require_as<std::string>("error")};
   });
 }
 

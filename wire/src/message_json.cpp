@@ -117,6 +117,7 @@ Message read_message_fields(const ObjectReader& fields, Direction direction,
   MessageKey key = read_key(fields, defaults, place_in_batch);
   Topic topic = fields.require_as<Topic>("topic");
   Headers headers = read_headers(fields, direction);
+  if (direction == Direction::request) require_payload(fields);
   Payload payload = read_payload(fields, headers);
   if (defaults != nullptr) add_default_headers(headers, defaults->headers, fields.place());
   Priority priority;

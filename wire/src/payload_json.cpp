@@ -24,10 +24,12 @@ bool is_json_type(std::string_view content_type) {
          equal_ignoring_case(type.substr(type.size() - kSuffix.size()), kSuffix);
 }
 
-// A string would be read as its own text, and white space around a value would be lost.
+// A string would be read as its own text, white space around a value would be lost, and null is not
+// a payload.
 bool can_stand_as_json(std::string_view bytes) {
-  return !bytes.empty() && bytes.front() != '"' && !is_json_space(bytes.front()) &&
-         !is_json_space(bytes.back()) && is_json(bytes, kMaxPayloadNesting);
+  return !bytes.empty() && bytes.front() != '"' && bytes != "null" &&
+         !is_json_space(bytes.front()) && !is_json_space(bytes.back()) &&
+         is_json(bytes, kMaxPayloadNesting);
 }
 
 }  // namespace
@@ -44,8 +46,14 @@ void write_payload(JsonWriter& writer, const Payload& payload, const Headers& he
   }
 }
 
+void require_payload(const ObjectReader& fields) {
+  if (fields.find("payload") || fields.find("payloadBase64")) return;
+  Place(fields.place(), "payload")
+      .fail("this is missing or null; for no bytes send \"\", for the JSON value null \"null\"");
+}
+
 Payload read_payload(const ObjectReader& fields, Headers& headers) {
-  const std::optional<JsonValue> value = fields.find_even_null("payload");
+  const std::optional<JsonValue> value = fields.find("payload");
   const std::optional<JsonValue> base64 = fields.find("payloadBase64");
   if (value && base64) base64->place().fail("there is a payload already; send one of the two");
 

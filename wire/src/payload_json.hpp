@@ -10,7 +10,12 @@ namespace oncebox::wire {
 
 void write_payload(JsonWriter& writer, const Payload& payload, const Headers& headers);
 
-/// May set the header contentType, so that the bytes are written as they were sent.
+/// Throws `invalid_argument` when there is neither of them: an empty payload is said, so that
+/// nobody sends or edits one by a slip.
+void require_payload(const ObjectReader& fields);
+
+/// No bytes when there is neither. May set the header contentType, so that the bytes are written as
+/// they were sent.
 [[nodiscard]] Payload read_payload(const ObjectReader& fields, Headers& headers);
 
 }  // namespace oncebox::wire

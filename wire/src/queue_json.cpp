@@ -81,9 +81,13 @@ std::vector<Item> read_owned_items(std::string_view json, std::span<const std::s
   });
 }
 
+// Stores cut and mend texts in the same way, so nothing is lost that they would have kept.
+std::string kept_error(const std::string& error) {
+  return clip_text(error, limits::kMaxErrorBytes);
+}
+
 void write_error(JsonWriter& writer, const std::string& error) {
-  // Stores cut and mend texts in the same way, so nothing is lost that they would have kept.
-  if (!error.empty()) writer.field("error", clip_text(error, limits::kMaxErrorBytes));
+  if (!error.empty()) writer.field("error", kept_error(error));
 }
 
 void write_verdict(JsonWriter& writer, const Verdict& verdict) {
@@ -97,7 +101,7 @@ void write_verdict(JsonWriter& writer, const Verdict& verdict) {
           .field("giveUpAfterSeconds", abandon->limit->give_up_after);
     }
   } else if (const Fail* const fail = std::get_if<Fail>(&verdict)) {
-    write_error(writer, fail->error);
+    writer.field("error", kept_error(fail->error));
   } else if (const Release* const release = std::get_if<Release>(&verdict)) {
     writer.field("delaySeconds", release->delay);
   }
@@ -141,7 +145,7 @@ Verdict read_verdict(const ObjectReader& fields) {
                      .limit = limit,
                      .delay_is_least = delay_is_least};
     case VerdictKind::fail:
-      return Fail{.error = error.value_or("")};
+      return Fail{.error = fields.require_as<std::string>("error")};
     case VerdictKind::release:
       return Release{.delay = delay};
   }

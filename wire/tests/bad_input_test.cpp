@@ -58,21 +58,24 @@ TEST(BadInput, OfOneMessage) {
           {R"({"topic":"t","topic":"t"})", "topic: this field is there twice"},
           {R"({"topic":"t","\u0074opic":"t"})", "topic: this field is there twice"},
           {R"({"topic":"t","payload":1,"payload":1})", "payload: this field is there twice"},
-          {R"({"topic":"t","headers":[]})", "headers: an object was expected"},
-          {R"({"topic":"t","headers":{"a":1}})", "headers.a: a string was expected"},
-          {R"({"topic":"t","headers":{"a":"1","a":"2"}})", "headers.a: this header is there twice"},
-          {R"({"topic":"t","hash":"abc"})",
+          {R"({"topic":"t","payload":"","headers":[]})", "headers: an object was expected"},
+          {R"({"topic":"t","payload":"","headers":{"a":1}})", "headers.a: a string was expected"},
+          {R"({"topic":"t","payload":"","headers":{"a":"1","a":"2"}})",
+           "headers.a: this header is there twice"},
+          {R"({"topic":"t","payload":"","hash":"abc"})",
            "hash: a hash is written as its algorithm, a colon and hexadecimal digits: "
            "sha256:1f4a…"},
-          {R"({"topic":"t","hash":"md5:0g"})",
+          {R"({"topic":"t","payload":"","hash":"md5:0g"})",
            "hash: a hash is written as its algorithm, a colon and hexadecimal digits: "
            "sha256:1f4a…"},
-          {R"({"topic":"t","hash":"md5:"})", "hash: a content hash has 1 to 64 bytes, not 0"},
-          {R"({"topic":"t","priority":101})",
+          {R"({"topic":"t","payload":"","hash":"md5:"})",
+           "hash: a content hash has 1 to 64 bytes, not 0"},
+          {R"({"topic":"t","payload":"","priority":101})",
            "priority: a whole number from -100 to 100 was expected", ErrorCode::out_of_range},
-          {R"({"topic":"t","priority":1.5})",
+          {R"({"topic":"t","payload":"","priority":1.5})",
            "priority: a whole number from -100 to 100 was expected", ErrorCode::out_of_range},
-          {R"({"topic":"t","priority":"high"})", "priority: a whole number was expected"},
+          {R"({"topic":"t","payload":"","priority":"high"})",
+           "priority: a whole number was expected"},
           {R"({"topic":"t","payloadBase64":"?"})",
            "payloadBase64: this is not base64 (standard alphabet, with padding)"},
       },
@@ -83,9 +86,11 @@ TEST(BadInput, OfManyMessagesNamesThePlace) {
   expect_refused(
       {
           {R"({"topic":"t"})", "an array was expected"},
-          {R"([{"topic":"t"},{"topic":"t"},{}])", "[2].topic: this field is missing"},
-          {R"([{"topic":"t"},5])", "[1]: an object was expected"},
-          {R"([{"topic":"t","headers":{"x":null}}])", "[0].headers.x: a string was expected"},
+          {R"([{"topic":"t","payload":""},{"topic":"t","payload":""},{}])",
+           "[2].topic: this field is missing"},
+          {R"([{"topic":"t","payload":""},5])", "[1]: an object was expected"},
+          {R"([{"topic":"t","payload":"","headers":{"x":null}}])",
+           "[0].headers.x: a string was expected"},
       },
       [](const std::string& json) { return read_messages(json, kDefaults); });
 }
@@ -94,7 +99,7 @@ TEST(BadInput, ABatchHasALimit) {
   std::string json = "[";
   for (std::size_t item = 0; item <= limits::kMaxBatchItems; ++item) {
     json += item == 0 ? "" : ",";
-    json += R"({"topic":"t"})";
+    json += R"({"topic":"t","payload":""})";
   }
   EXPECT_EQ(expect_error(ErrorCode::invalid_argument,
                          [&] { (void)read_messages(json + "]", kDefaults); }),
@@ -102,6 +107,7 @@ TEST(BadInput, ABatchHasALimit) {
 }
 
 TEST(BadInput, OfSettlements) {
+  RecordProperty("requirement", "IBX-067");
   const std::string owner = R"("owner":"0190a0b0-0000-7000-8000-000000000001",)";
   const std::string item = R"({"source":"s","messageId":"m",)" + owner;
   expect_refused(
@@ -117,6 +123,10 @@ TEST(BadInput, OfSettlements) {
            "items[0].verdict: this word is not known; did you mean Ack?"},
           {R"({"items":[)" + item + R"("verdict":"Ack","error":"x"}]})",
            "items[0].error: only Abandon and Fail have an error"},
+          {R"({"items":[)" + item + R"("verdict":"Fail"}]})",
+           "items[0].error: this field is missing"},
+          {R"({"items":[)" + item + R"("verdict":"Fail","error":null}]})",
+           "items[0].error: this field is missing"},
           {R"({"items":[)" + item + R"("verdict":"Fail","delaySeconds":1}]})",
            "items[0].delaySeconds: only Abandon and Release have a delay"},
           {R"({"items":[)" + item + R"("verdict":"Abandon","delaySeconds":-1}]})",
@@ -188,9 +198,9 @@ TEST(BadInput, NoErrorQuotesAValue) {
       R"({"topic":"t","payload":{"card":"SECRET"})",
       R"({"topic":"t","payloadBase64":"SECRET"})",
       R"({"topic":{"x":"SECRET"}})",
-      R"({"topic":"t","headers":{"x":["SECRET"]}})",
-      R"({"topic":"t","hash":"SECRET"})",
-      R"({"topic":"t","dueAt":"SECRET"})",
+      R"({"topic":"t","payload":"","headers":{"x":["SECRET"]}})",
+      R"({"topic":"t","payload":"","hash":"SECRET"})",
+      R"({"topic":"t","payload":"","dueAt":"SECRET"})",
       R"({"topic":"t","payload":"SECRET","payload":"SECRET"})",
   };
   for (const std::string& json : inputs) {

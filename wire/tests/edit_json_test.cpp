@@ -35,11 +35,11 @@ TEST(EditJson, PayloadMayBeAnyJsonValueAndMayBeEmptyButMustBeThere) {
         .payload;
   };
   EXPECT_EQ(payload_of(R"("payload":{"a": 1})"), Payload(R"({"a": 1})"));
-  EXPECT_EQ(payload_of(R"("payload":null)"), Payload("null"));
   EXPECT_EQ(payload_of(R"("payload":"")"), Payload());
   EXPECT_EQ(payload_of(R"("payloadBase64":"")"), Payload());
   for (const std::string json :
        {R"({"items":[{"source":"s","messageId":"1"}]})",
+        R"({"items":[{"source":"s","messageId":"1","payload":null}]})",
         R"({"items":[{"source":"s","messageId":"1","payload":1,"payloadBase64":"AA=="}]})",
         R"({"items":[{"source":"s","payload":1}]})", R"({"reason":"x"})",
         R"({"items":[],"actor":"me"})",

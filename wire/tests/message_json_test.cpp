@@ -30,9 +30,9 @@ Message with_payload(Payload payload, Headers headers = {}) {
           .headers = std::move(headers)};
 }
 
-TEST(MessageJson, TheSmallestMessageIsATopic) {
-  const Message expected{.key = {"http", "made-0"}, .topic = "order.created"};
-  EXPECT_EQ(read(R"({"topic": "order.created"})"), expected);
+TEST(MessageJson, TheSmallestMessageIsATopicAndAPayload) {
+  const Message expected{.key = {"http", "made-0"}, .topic = "order.created", .payload = "x"};
+  EXPECT_EQ(read(R"({"topic": "order.created", "payload": "x"})"), expected);
 }
 
 TEST(MessageJson, EveryFieldIsWrittenAndRead) {
@@ -56,12 +56,15 @@ TEST(MessageJson, EveryFieldIsWrittenAndRead) {
 
 TEST(MessageJson, AFieldThatIsNullIsLeftOut) {
   EXPECT_EQ(read(R"({"topic": "t", "messageId": null, "headers": null, "hash": null, "dueAt": null,
-                     "priority": null, "partitionKey": null, "payloadBase64": null})"),
-            read(R"({"topic": "t"})"));
+                     "priority": null, "partitionKey": null,
+                     "payloadBase64": null, "payload": ""})"),
+            read(R"({"topic": "t", "payload": ""})"));
 }
 
 TEST(MessageJson, NamesMayBeEscaped) {
-  EXPECT_EQ(read("{\"\\u0074opic\": \"gr\\u00fc\\u00df\\ud83d\\ude00\\n\"}").topic, "grüß😀\n");
+  EXPECT_EQ(
+      read("{\"\\u0074opic\": \"gr\\u00fc\\u00df\\ud83d\\ude00\\n\", \"payload\": \"\"}").topic,
+      "grüß😀\n");
 }
 
 TEST(MessageJson, DefaultHeadersFillInWhatIsMissing) {
@@ -69,20 +72,22 @@ TEST(MessageJson, DefaultHeadersFillInWhatIsMissing) {
   given.source = "elsewhere";
   given.headers = {{"traceparent", "default"}, {"idempotencyKey", "k"}};
   const Message message =
-      read_message(R"({"topic": "t", "headers": {"traceparent": "own"}})", given);
+      read_message(R"({"topic": "t", "payload": "", "headers": {"traceparent": "own"}})", given);
   EXPECT_EQ(message.key.source, "elsewhere");
   EXPECT_EQ(message.headers, (Headers{{"traceparent", "own"}, {"idempotencyKey", "k"}}));
 }
 
 TEST(MessageJson, WithoutSomebodyWhoMakesIdsTheIdMustBeThere) {
-  EXPECT_EQ(expect_error(ErrorCode::invalid_argument,
-                         [] { (void)read_message(R"({"topic": "t"})", MessageDefaults{}); }),
-            "messageId: this field is missing");
+  EXPECT_EQ(
+      expect_error(ErrorCode::invalid_argument,
+                   [] { (void)read_message(R"({"topic": "t","payload":""})", MessageDefaults{}); }),
+      "messageId: this field is missing");
 }
 
 TEST(MessageJson, ManyMessagesAreAnArray) {
-  const std::vector<Message> messages =
-      read_messages(R"( [ {"topic": "a"}, {"topic": "b", "messageId": "own"} ] )", defaults());
+  const std::vector<Message> messages = read_messages(
+      R"( [ {"topic": "a", "payload": 1}, {"topic": "b", "messageId": "own", "payload": 2} ] )",
+      defaults());
   ASSERT_EQ(messages.size(), 2U);
   EXPECT_EQ(messages[0].key.message_id, "made-0");
   EXPECT_EQ(messages[1].key.message_id, "own");
@@ -95,7 +100,7 @@ TEST(MessageJson, ManyMessagesAreAnArray) {
 TEST(PayloadJson, AValueKeepsTheBytesWithWhichItWasWritten) {
   for (const std::string& value :
        {R"({ "b" : 1.0,"a":[1e400 , 123456789012345678901234567890, -0] , "a" : 2 })"s,
-        "{\n  \"pretty\": [\n  ]\n}"s, R"([ "}\"]{" , "\\" ])"s, "0.10"s, "true"s, "null"s,
+        "{\n  \"pretty\": [\n  ]\n}"s, R"([ "}\"]{" , "\\" ])"s, "0.10"s, "true"s,
         R"({"u":"\u0000\/é"})"s}) {
     const Message message = read(R"({"topic":"t","payload" :)" + value + " }");
     EXPECT_EQ(message.payload.bytes(), value);
@@ -113,10 +118,23 @@ TEST(PayloadJson, AStringStandsForItsOwnText) {
   EXPECT_EQ(through_the_wire(message), message);
 }
 
-TEST(PayloadJson, NoPayloadAndTheEmptyStringAreNoBytesAndNullIsAValue) {
-  EXPECT_EQ(read(R"({"topic":"t"})").payload.bytes(), "");
+TEST(PayloadJson, NoPayloadIsRefusedAndNoBytesAreTheEmptyString) {
+  RecordProperty("requirement", "IBX-018");
+  for (const std::string rest : {"", R"(,"payload":null)", R"(,"payloadBase64":null)",
+                                 R"(,"payload":null,"payloadBase64":null)"}) {
+    EXPECT_EQ(expect_error(ErrorCode::invalid_argument,
+                           [&] { (void)read(R"({"topic":"t")" + rest + "}"); }),
+              "payload: this is missing or null; for no bytes send \"\", for the JSON value null "
+              "\"null\"");
+  }
   EXPECT_EQ(read(R"({"topic":"t","payload":""})").payload.bytes(), "");
-  EXPECT_EQ(read(R"({"topic":"t","payload":null})").payload.bytes(), "null");
+  EXPECT_EQ(read(R"({"topic":"t","payloadBase64":""})").payload.bytes(), "");
+}
+
+TEST(PayloadJson, TheJsonValueNullGoesThroughAsAString) {
+  const Message null = with_payload("null", {{"contentType", "application/json"}});
+  EXPECT_NE(write_message(null).find(R"("payload":"null")"), std::string::npos);
+  EXPECT_EQ(through_the_wire(null), null);
 }
 
 TEST(PayloadJson, BytesThatHappenToBeTextAreMarkedAsBytes) {

@@ -171,10 +171,11 @@ TEST(RoundTrip, ASentPayloadOfAnyBytesIsStoredAsItWas) {
     const std::string value = *json_values();
     const std::string json = R"({"topic":"t","payload":)" + value + "}";
     if (!is_json(json, 32)) return;
-    const Message message =
-        read_message(json, {.make_id = [](std::size_t) { return MessageId("m"); }});
     const std::size_t begin = value.find_first_not_of(' ');
     const std::string trimmed = value.substr(begin, value.find_last_not_of(' ') + 1 - begin);
+    if (trimmed == "null") return;
+    const Message message =
+        read_message(json, {.make_id = [](std::size_t) { return MessageId("m"); }});
     RC_ASSERT(message.payload.bytes() == (trimmed.front() == '"' ? "text" : trimmed));
   });
 }

@@ -148,7 +148,7 @@ class SendLines(ProgramTest):
             '{"messageId": "2", "tpic": "x"}',
             "",
             "no JSON",
-            '{"messageId": "3", "topic": "x"}',
+            '{"messageId": "3", "topic": "x", "payload": ""}',
         ]
         result = self.run_program("send", "--ndjson", "-", code=65, data="\n".join(lines))
         self.assertEqual(
@@ -159,7 +159,8 @@ class SendLines(ProgramTest):
         self.assertNotIn("no JSON", result.stderr.decode())
 
     def test_defaults_fill_what_lines_leave_out(self):
-        self.out("send", "--source", "s", "-H", "a=b", "--ndjson", "-", data='{"topic": "x"}')
+        line = '{"topic": "x", "payload": ""}'
+        self.out("send", "--source", "s", "-H", "a=b", "--ndjson", "-", data=line)
         (record,) = self.json_lines("list", "--all", "--payloads")
         self.assertEqual((record["source"], record["headers"]), ("s", {"a": "b"}))
         self.assertRegex(record["messageId"], r"^[0-9a-f-]{36}$")
@@ -176,9 +177,12 @@ class SendLines(ProgramTest):
         sending = self.start("send", "--ndjson", "-", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         # Whatever has come of the next line does not keep back the one before.
         for text, stored in [
-            ('{"messageId": "1", "topic": "x"}\n', ["1"]),
-            ('{"messageId": "2", "topic": "x"}\n{"messageId": "3",', ["1", "2"]),
-            ('"topic": "x"}\n{"messageId": "4", "topic": "x"}\n', ["1", "2", "3", "4"]),
+            ('{"messageId": "1", "topic": "x", "payload": 1}\n', ["1"]),
+            ('{"messageId": "2", "topic": "x", "payload": 2}\n{"messageId": "3",', ["1", "2"]),
+            (
+                '"topic": "x", "payload": 3}\n{"messageId": "4", "topic": "x", "payload": 4}\n',
+                ["1", "2", "3", "4"],
+            ),
         ]:
             sending.stdin.write(text.encode())
             sending.stdin.flush()

@@ -123,7 +123,7 @@ class Serve(Served):
             '[[stores]]\nname = "two"\nurl = "memory:"\n',
         )
         self.serve()
-        message = json.dumps({"source": "shop", "messageId": "1", "topic": "x"})
+        message = json.dumps({"source": "shop", "messageId": "1", "topic": "x", "payload": ""})
         self.assertEqual(self.ask("POST", "/v1/stores/two/messages", message)[0], 200)
         self.assertEqual(self.ask("GET", "/v1/messages/shop/1")[0], 404)
         self.assertEqual(self.ask("GET", "/v1/stores/two/messages/shop/1")[0], 200)
@@ -236,7 +236,9 @@ class ToolAgainstServer(Served):
         self.assertEqual(self.send("1", data='{"a": 1}'), "accepted 1\n")
         self.assertEqual(self.send("1", data='{"a": 1}'), "duplicate 1\n")
         self.assertEqual(self.out("get", "--payload", "1"), '{"a": 1}')
-        lines = "".join(f'{{"messageId": "n{n}", "topic": "bulk"}}\n' for n in range(2500))
+        lines = "".join(
+            f'{{"messageId": "n{n}", "topic": "bulk", "payload": {n}}}\n' for n in range(2500)
+        )
         self.assertEqual(
             self.out("send", "--ndjson", "-", data=lines), "sent 2,500 messages: 2,500 accepted\n"
         )

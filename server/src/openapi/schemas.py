@@ -74,8 +74,8 @@ HASH = text(
 )
 PAYLOAD = {
     "payload": {
-        "description": "Any JSON value. A string stands for its own text, any other value for the "
-        "bytes with which it was written; it comes back as it was sent.",
+        "description": "Any JSON value but null. A string stands for its own text, any other value "
+        "for the bytes with which it was written; it comes back as it was sent.",
     },
     "payloadBase64": base64("Instead of `payload`: bytes that are no text."),
 }
@@ -235,7 +235,7 @@ QUEUE_SCHEMAS = {
             **{**KEY, "source": name("Left out: `http`."),
                "messageId": name("Left out: the field Idempotency-Key, or a new UUID.")},
             **CONTENT),
-        "not": {"required": ["payload", "payloadBase64"]},
+        "oneOf": [{"required": ["payload"]}, {"required": ["payloadBase64"]}],
     },
     "Enqueued": answer(
         ["source", "messageId", "status"], **KEY,
@@ -293,7 +293,7 @@ QUEUE_SCHEMAS = {
             verdict=words(
                 "Ack", "Abandon", "Fail", "Release",
                 description="Done; try again later; dead; not tried."),
-            error=text("Why, for Abandon and Fail."),
+            error=text("Why, for Abandon and Fail; Fail must have one."),
             delaySeconds=seconds(
                 "Left out: for Abandon as the topic's policy says, for Release at once.",
                 exclusiveMinimum=0),
@@ -517,7 +517,8 @@ KEY_SCHEMAS = {
         resultBase64=base64("Kept, and answered to later begins."), retentionSeconds=RETENTION)),
     "KeysCompleted": results(words("Processed", "LeaseLost")),
     "KeyFailures": items(request(
-        ["key", "leaseId"], key=IDEMPOTENCY_KEY, leaseId=LEASE_ID, error=text())),
+        ["key", "leaseId", "error"], key=IDEMPOTENCY_KEY, leaseId=LEASE_ID,
+        error=text("Why."))),
     "KeysFailed": results(words("Failed", "LeaseLost")),
     "KeyReleases": items(ref("Release")),
     "KeysReleased": results(words("Released", "LeaseLost", "Processed", "Unknown")),

@@ -21,8 +21,8 @@
 /// follow the same rules backwards, so that reading what was written gives the same bytes and
 /// headers, always.
 ///
-/// No payload at all is the same as the empty string: no bytes. `"payload": null` is the JSON value
-/// null, four bytes. Every other field that is null counts as left out.
+/// A request must have one of the two; no bytes are the empty string, and the JSON value null is
+/// sent as the string "null". A field that is null counts as left out.
 ///
 /// Reading throws `invalid_argument` for text that is not JSON, is nested too deeply, or has the
 /// wrong type somewhere, and for limits as the types do; the error says where ("[3].topic: …") and
