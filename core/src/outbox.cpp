@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "oncebox/internal/outgoing_headers.hpp"
 #include "oncebox/uuid.hpp"
 
 namespace oncebox {
@@ -33,6 +34,15 @@ std::vector<OutboxReceipt> filled_in(std::vector<OutboxReceipt> receipts,
 }
 
 }  // namespace
+
+void detail::stamp_outgoing(Message& message, TimePoint now) {
+  Headers& headers = message.headers;
+  if (!headers.message_id()) headers.set(header_names::kMessageId, message.key.message_id.str());
+  if (!headers.get(header_names::kTimestamp)) headers.set_timestamp(now);
+  if (message.partition_key && !headers.partition_key()) {
+    headers.set(header_names::kPartitionKey, message.partition_key->str());
+  }
+}
 
 void require_taken(std::span<const OutboxReceipt> receipts) {
   for (const OutboxReceipt& receipt : receipts) {
@@ -132,20 +142,16 @@ Message Outbox::stamped(OutboxMessage message, const Cause& cause) const {
   const TimePoint now = clock_.now();
   MessageId id =
       message.id ? std::move(*message.id) : MessageId(Uuid::generate_v7(now).to_string());
-  Headers headers = caused_by(cause, std::move(message.headers));
-  if (!headers.message_id()) headers.set(header_names::kMessageId, id.str());
-  if (!headers.get(header_names::kTimestamp)) headers.set_timestamp(now);
-  if (message.partition_key && !headers.partition_key()) {
-    headers.set(header_names::kPartitionKey, message.partition_key->str());
-  }
-  return {.key = {source_, std::move(id)},
-          .topic = std::move(message.topic),
-          .payload = std::move(message.payload),
-          .headers = std::move(headers),
-          .priority = message.priority,
-          .partition_key = std::move(message.partition_key),
-          .due_at = message.due_at,
-          .expires_at = message.expires_at};
+  Message ready{.key = {source_, std::move(id)},
+                .topic = std::move(message.topic),
+                .payload = std::move(message.payload),
+                .headers = caused_by(cause, std::move(message.headers)),
+                .priority = message.priority,
+                .partition_key = std::move(message.partition_key),
+                .due_at = message.due_at,
+                .expires_at = message.expires_at};
+  detail::stamp_outgoing(ready, now);
+  return ready;
 }
 
 std::vector<Message> Outbox::stamped(std::vector<OutboxMessage> messages,

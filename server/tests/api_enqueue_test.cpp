@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
+
 #include "api_fixture.hpp"
+#include "faulty_store.hpp"
 #include "oncebox/wire/queue_json.hpp"
 
 namespace oncebox::server {
@@ -265,6 +269,73 @@ TEST_P(EnqueueRoute, ServesTheNamedStoreAndTheOutbox) {
   const Response unknown = call(post("/v1/stores/third/messages", body));
   EXPECT_EQ(unknown.status, 404);
   EXPECT_EQ(problem_code(unknown), "not_found");
+}
+
+TEST_P(EnqueueRoute, StampsWhatGoesOutAsAnOutboxDoes) {
+  RecordProperty("requirement", "MSG-04");
+  const auto body = [](const std::string& id, const std::string& more) {
+    return R"({"source":"shop","messageId":")" + id + R"(","topic":"t","payload":1)" + more + "}";
+  };
+  const std::string keyed = R"(,"partitionKey":"p")";
+  const std::string own = R"(,"headers":{"messageId":"mine","timestamp":"then"})";
+  TestCall lines = post("/v1/outbox/messages", body("line", keyed) + "\n");
+  lines.fields = {{"Content-Type", "application/x-ndjson"}};
+  for (const TestCall& sent :
+       {post("/v1/outbox/messages", body("single", keyed)),
+        post("/v1/outbox/messages?onDead=Revive", body("alone", keyed)),
+        post("/v1/outbox/messages", "[" + body("array", keyed) + "]"), lines,
+        post("/v1/outbox/messages", body("own", own)),
+        post("/v1/outbox/messages?missingHeaders=Leave", body("left", keyed)),
+        post("/v1/messages", body("in", keyed))}) {
+    ASSERT_EQ(call(sent).status, 200) << sent.target;
+  }
+  const auto headers_of = [](QueueStore& queue, const char* id) {
+    return queue.find(MessageKey{"shop", id})->message->headers;
+  };
+  for (const char* id : {"single", "alone", "array", "line"}) {
+    const Headers headers = headers_of(store_->outbox(), id);
+    EXPECT_EQ(headers.message_id(), id);
+    EXPECT_EQ(headers.timestamp(), clock_.now()) << id;
+    EXPECT_EQ(headers.partition_key(), "p") << id;
+  }
+  EXPECT_EQ(headers_of(store_->outbox(), "own").message_id(), "mine");
+  EXPECT_EQ(headers_of(store_->outbox(), "own").get("timestamp"), "then");
+  EXPECT_EQ(headers_of(store_->outbox(), "left").message_id(), std::nullopt);
+  EXPECT_EQ(headers_of(store_->inbox(), "in").message_id(), std::nullopt);
+}
+
+/// Messages that come while one commits are stored by one call of the store.
+void expect_shared_commit(QueueKind queue, const std::string& path) {
+  const testing::FakeClock clock;
+  std::promise<void> first_came;
+  std::promise<void> open;
+  std::atomic<int> commits = 0;
+  FaultyStore store(
+      clock,
+      [&, opened = open.get_future().share()](std::string_view name) {
+        if (name == "enqueue" && commits++ == 0) {
+          first_came.set_value();
+          opened.wait();
+        }
+        return testing::Fault::none;
+      },
+      queue);
+  ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
+  std::vector<std::shared_ptr<TestExchange>> sent;
+  const auto send = [&] {
+    sent.push_back(under_test.begin(post(path, R"({"topic":"t","payload":1})")));
+  };
+  send();
+  first_came.get_future().wait();
+  for (int i = 0; i < 5; ++i) send();
+  open.set_value();
+  for (const auto& exchange : sent) EXPECT_EQ(exchange->wait().status, 200);
+  EXPECT_EQ(commits, 2);
+}
+
+TEST(SharedCommits, SingleMessagesForEitherQueueShareThem) {
+  expect_shared_commit(QueueKind::inbox, "/v1/messages");
+  expect_shared_commit(QueueKind::outbox, "/v1/outbox/messages");
 }
 
 TEST_P(EnqueueRoute, TakesALargeMessageWithoutHoldingUpASocket) {

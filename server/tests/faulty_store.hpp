@@ -11,24 +11,32 @@
 
 namespace oncebox::server {
 
-/// A memory store whose inbox fails, or is held up, when it is told to, and that is as healthy as
-/// it is told.
+/// A memory store of which one queue fails, or is held up, when it is told to, and that is as
+/// healthy as it is told.
 class FaultyStore final : public ForwardingStore {
  public:
-  FaultyStore(const Clock& clock, testing::FaultInjectingQueueStore::Plan plan)
+  FaultyStore(const Clock& clock, testing::FaultInjectingQueueStore::Plan plan,
+              QueueKind faulty = QueueKind::inbox)
       : ForwardingStore(std::make_unique<memory::MemoryStore>(clock)),
-        inbox_(below().inbox(), std::move(plan)) {}
+        is_inbox_(faulty == QueueKind::inbox),
+        queue_(is_inbox_ ? below().inbox() : below().outbox(), std::move(plan)) {}
 
   void set_health(HealthStatus status) { health_ = status; }
 
-  [[nodiscard]] QueueStore& inbox() override { return inbox_; }
+  [[nodiscard]] QueueStore& inbox() override {
+    return is_inbox_ ? static_cast<QueueStore&>(queue_) : below().inbox();
+  }
+  [[nodiscard]] QueueStore& outbox() override {
+    return is_inbox_ ? below().outbox() : static_cast<QueueStore&>(queue_);
+  }
   [[nodiscard]] Health health() noexcept override {
     const HealthStatus status = health_;
     return {.status = status, .detail = status == HealthStatus::healthy ? "" : "told so"};
   }
 
  private:
-  testing::FaultInjectingQueueStore inbox_;
+  const bool is_inbox_;
+  testing::FaultInjectingQueueStore queue_;
   std::atomic<HealthStatus> health_ = HealthStatus::healthy;
 };
 

@@ -310,7 +310,7 @@ TEST_F(WebhooksTest, WhenItsStoreIsNotThereTheSenderMayTryAgain) {
 
 TEST_F(WebhooksTest, AnOverloadedInboxIsTriedAgainLater) {
   configure_unchecked({});
-  served_.at("main")->inbox.singles->stop();
+  served_.at("main")->inbox.singles.stop();
   const Response response = send({kHello});
   EXPECT_EQ(response.status, 503);
   EXPECT_TRUE(response.fields.get("Retry-After"));
@@ -326,7 +326,7 @@ TEST_F(WebhooksTest, OutcomesAreCounted) {
   (void)send({kHello, {proof}});
   (void)send({"tampered", {proof}});
   (void)send({kHello, {proof, {"X-Id", std::string(300, 'x')}}});
-  served_.at("main")->inbox.singles->stop();
+  served_.at("main")->inbox.singles.stop();
   (void)send({kHello, {proof}});
   const std::string exposed = metrics_.expose();
   for (const std::string& outcome : std::initializer_list<std::string>{

@@ -26,8 +26,8 @@ class Enqueue {
           std::make_shared<NdjsonIntake>(call.exchange, call.queue, settings, parts_));
     } else if (is_array(request.body)) {
       enqueue_array(call, settings);
-    } else if (call.queue->singles != nullptr && settings.like_inbox(parts_.options.enqueue)) {
-      enqueue_single(call);
+    } else if (settings.like_shared(parts_.options.enqueue)) {
+      enqueue_single(call, settings);
     } else {
       enqueue_alone(call, settings);
     }
@@ -40,20 +40,21 @@ class Enqueue {
   }
 
   /// In one commit with the messages of other clients.
-  void enqueue_single(const QueueCall& call) const {
+  void enqueue_single(const QueueCall& call, const IntakeSettings& settings) const {
     call_with_body(call.queue->calls, call.exchange,
-                   [exchange = call.exchange, queue = call.queue, &clock = parts_.clock] {
-                     submit_single(exchange, queue, clock);
+                   [exchange = call.exchange, queue = call.queue, settings, &clock = parts_.clock] {
+                     submit_single(exchange, queue, settings, clock);
                    });
   }
 
   static void submit_single(const ExchangePtr& exchange, const ServedQueuePtr& queue,
-                            const Clock& clock) {
+                            const IntakeSettings& settings, const Clock& clock) {
     const Request& request = exchange->request();
     Message message = wire::read_message(request.body, single_defaults(request, clock));
+    prepare_for(*queue, settings, clock.now(), message);
     MessageKey key = message.key;
-    queue->singles->enqueue_then(std::move(message), [exchange, queue, key = std::move(key)](
-                                                         Inbox::EnqueueResult result) noexcept {
+    queue->singles.enqueue_then(std::move(message), [exchange, queue, key = std::move(key)](
+                                                        detail::Intake::Result result) noexcept {
       answer(*exchange,
              [&] { return json_response(wire::write_enqueued(key, std::move(result).outcome())); });
     });
@@ -63,7 +64,7 @@ class Enqueue {
     call.queue->calls.answer(call.exchange, [queue = call.queue, settings,
                                              &clock = parts_.clock](const Request& request) {
       Message message = wire::read_message(request.body, single_defaults(request, clock));
-      prepare_for(*queue, settings.missing_hash, message);
+      prepare_for(*queue, settings, clock.now(), message);
       const EnqueueOutcome outcome = queue->queue.enqueue(message, settings.options);
       return json_response(wire::write_enqueued(message.key, outcome));
     });
@@ -76,7 +77,7 @@ class Enqueue {
       std::vector<Message> messages = wire::read_messages(request.body, defaults.message());
       for (std::size_t i = 0; i < messages.size(); ++i) {
         defaults.complete(messages[i], i);
-        prepare_for(*queue, settings.missing_hash, messages[i]);
+        prepare_for(*queue, settings, clock.now(), messages[i]);
       }
       const std::vector<EnqueueOutcome> outcomes = queue->queue.enqueue(messages, settings.options);
       return json_response(wire::write_enqueued(messages, outcomes));

@@ -8,6 +8,7 @@
 
 #include "http/incoming_request.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/internal/outgoing_headers.hpp"
 #include "oncebox/limits.hpp"
 
 namespace oncebox::server {
@@ -50,6 +51,8 @@ IntakeSettings read_intake_query(std::span<const wire::QueryParameter> query,
   static constexpr std::array kHash{
       std::pair{std::string_view("Sha256"), MissingHash::sha256_of_payload},
       std::pair{std::string_view("Leave"), MissingHash::leave}};
+  static constexpr std::array kHeaders{std::pair{std::string_view("Stamp"), MissingHeaders::stamp},
+                                       std::pair{std::string_view("Leave"), MissingHeaders::leave}};
 
   IntakeSettings settings{.options = defaults};
   for (auto parameter = query.begin(); parameter != query.end(); ++parameter) {
@@ -64,10 +67,12 @@ IntakeSettings read_intake_query(std::span<const wire::QueryParameter> query,
       settings.options.on_dead = read_word(*parameter, kDead);
     } else if (parameter->name == "missingHash") {
       settings.missing_hash = read_word(*parameter, kHash);
+    } else if (parameter->name == "missingHeaders") {
+      settings.missing_headers = read_word(*parameter, kHeaders);
     } else {
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("{}: not a parameter of this call; onHashMismatch, onDead and "
-                              "missingHash are",
+                  fmt::format("{}: not a parameter of this call; onHashMismatch, onDead, "
+                              "missingHash and missingHeaders are",
                               clip_text(parameter->name, 100)));
     }
   }
@@ -130,10 +135,14 @@ std::string BatchDefaults::key_at(std::size_t place) const {
   return fmt::format("{}/{}", *key_, place);
 }
 
-void prepare_for(const ServedQueue& queue, MissingHash missing_hash, Message& message) {
+void prepare_for(const ServedQueue& queue, const IntakeSettings& settings, TimePoint now,
+                 Message& message) {
   require_payload_size(message.payload.size(), queue.max_payload_bytes);
-  if (!message.hash && missing_hash == MissingHash::sha256_of_payload) {
+  if (!message.hash && settings.missing_hash == MissingHash::sha256_of_payload) {
     message.hash = ContentHash::sha256_of(message.payload);
+  }
+  if (queue.kind == QueueKind::outbox && settings.missing_headers == MissingHeaders::stamp) {
+    detail::stamp_outgoing(message, now);
   }
 }
 

@@ -8,27 +8,34 @@
 
 #include "api/served_stores.hpp"
 #include "http/http_message.hpp"
-#include "oncebox/inbox.hpp"
+#include "oncebox/clock.hpp"
+#include "oncebox/content_hash.hpp"
+#include "oncebox/queue_types.hpp"
 #include "oncebox/wire/message_json.hpp"
 
 /// What a request to take messages in says outside of them: how to store them, and what holds
 /// where they do not say it themselves.
 namespace oncebox::server {
 
+/// What to do with a message for an outbox that lacks headers which `Outbox` would stamp.
+enum class MissingHeaders { stamp, leave };
+
 /// How to store messages, by the query.
 struct IntakeSettings {
   EnqueueOptions options = {};
   MissingHash missing_hash = MissingHash::sha256_of_payload;
+  MissingHeaders missing_headers = MissingHeaders::stamp;
 
-  /// Whether the store's inbox would do the same.
-  [[nodiscard]] bool like_inbox(const EnqueueOptions& inbox) const noexcept {
-    return options.on_hash_mismatch == inbox.on_hash_mismatch && options.on_dead == inbox.on_dead &&
-           missing_hash == MissingHash::sha256_of_payload;
+  /// Whether the messages that share commits are stored like this.
+  [[nodiscard]] bool like_shared(const EnqueueOptions& shared) const noexcept {
+    return options.on_hash_mismatch == shared.on_hash_mismatch &&
+           options.on_dead == shared.on_dead && missing_hash == MissingHash::sha256_of_payload;
   }
 };
 
-/// Reads `onHashMismatch` (Warn, Reject, Quarantine), `onDead` (Keep, Revive) and `missingHash`
-/// (Sha256, Leave). Throws `invalid_argument` for anything else.
+/// Reads `onHashMismatch` (Warn, Reject, Quarantine), `onDead` (Keep, Revive), `missingHash`
+/// (Sha256, Leave) and `missingHeaders` (Stamp, Leave). Throws `invalid_argument` for anything
+/// else.
 [[nodiscard]] IntakeSettings read_intake_query(std::span<const wire::QueryParameter> query,
                                                const EnqueueOptions& defaults);
 
@@ -63,8 +70,9 @@ class BatchDefaults {
   wire::MessageDefaults message_;
 };
 
-/// Does for a message what an inbox does before it stores one. Throws `invalid_argument` for a
-/// payload that the store does not take.
-void prepare_for(const ServedQueue& queue, MissingHash missing_hash, Message& message);
+/// Does for a message what an `Inbox`, or for the outbox an `Outbox`, does before it stores one.
+/// Throws `invalid_argument` for a payload that the store does not take, and for too many headers.
+void prepare_for(const ServedQueue& queue, const IntakeSettings& settings, TimePoint now,
+                 Message& message);
 
 }  // namespace oncebox::server

@@ -25,6 +25,7 @@ NdjsonIntake::NdjsonIntake(ExchangePtr exchange, ServedQueuePtr queue,
       queue_(std::move(queue)),
       settings_(settings),
       max_line_bytes_(parts.options.limits.max_line_bytes),
+      clock_(parts.clock),
       defaults_(exchange_->request(), parts.clock),
       splitter_(max_line_bytes_),
       line_defaults_(defaults_.message()) {
@@ -69,7 +70,7 @@ void NdjsonIntake::take_line(std::string_view line) {
   try {
     Message message = wire::read_message(line, line_defaults_);
     defaults_.complete(message, lines_ - 1);
-    prepare_for(*queue_, settings_.missing_hash, message);
+    prepare_for(*queue_, settings_, clock_.now(), message);
     batch_.push_back(std::move(message));
     batch_lines_.push_back(lines_);
     batch_bytes_ += line.size();

@@ -64,6 +64,7 @@ class NdjsonIntake final : public BodySink, public std::enable_shared_from_this<
   const ServedQueuePtr queue_;
   const IntakeSettings settings_;
   const std::size_t max_line_bytes_;
+  const Clock& clock_;
   const BatchDefaults defaults_;
   LineSplitter splitter_;
   wire::MessageDefaults line_defaults_;

@@ -11,14 +11,13 @@
 #include "api/waiting_claims.hpp"
 #include "observe/metrics.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/intake.hpp"
 #include "oncebox/detail/mutex.hpp"
-#include "oncebox/driver/observed_queue_store.hpp"
 #include "oncebox/engine/closing.hpp"
 #include "oncebox/fleet/set_follower.hpp"
 #include "oncebox/fleet/store_set.hpp"
 #include "oncebox/group_commit.hpp"
 #include "oncebox/idempotency_store.hpp"
-#include "oncebox/inbox.hpp"
 #include "oncebox/internal/shared_mutex.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/server/server_options.hpp"
@@ -45,7 +44,7 @@ struct ServedQueue {
   QueueKind kind;
   QueueStore& queue;  ///< with log and metrics
   QueueOperator& operations;
-  Inbox* singles;  ///< lets single messages share commits; null: they go to the queue
+  detail::Intake& singles;  ///< lets single messages share commits
   std::size_t max_payload_bytes;
   std::unique_ptr<WaitingClaims> claims = {};
   std::shared_ptr<WorkListener> watch = {};  ///< tells event streams of work, once one wants it
@@ -88,8 +87,8 @@ class ServedStore {
  private:
   const MemberStorePtr member_;
   const std::shared_ptr<StoreMetrics> metrics_;
-  Inbox singles_;
-  ObservedQueueStore observed_outbox_;
+  detail::Intake into_inbox_;
+  detail::Intake into_outbox_;
   Begins begins_;
   Completions completions_;
 

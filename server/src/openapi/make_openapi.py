@@ -96,6 +96,10 @@ PARAMETERS = {
     "missingHash": query(
         "missingHash", {"enum": ["Sha256", "Leave"], "type": "string", "default": "Sha256"},
         "What to do when there is no hash."),
+    "missingHeaders": query(
+        "missingHeaders", {"enum": ["Stamp", "Leave"], "type": "string", "default": "Stamp"},
+        "Of the outbox: whether to set the headers messageId, timestamp and partitionKey where the "
+        "message has none."),
 }
 LIST_PARAMETERS = {
     "status": query(
@@ -263,7 +267,8 @@ def message_calls():
         "one a line, stored as they come in. The answer comes once they are durable. A message "
         "that came before is recognised by its source and id.",
     ).with_parameters(
-        ["idempotencyKey", "traceparent", "onHashMismatch", "onDead", "missingHash"]
+        ["idempotencyKey", "traceparent", "onHashMismatch", "onDead", "missingHash",
+         "missingHeaders"]
     ).takes_content({
         **content({"oneOf": [
             ref("NewMessage"),

@@ -255,9 +255,9 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
       MessageKey key = message.key;
       const ServedStorePtr store = find_store(served);
       exchange->note_store(store->name());
-      store->inbox.singles->enqueue_then(
+      store->inbox.singles.enqueue_then(
           std::move(message), [self = shared_from_this(), &webhook, exchange, store,
-                               key = std::move(key)](const Inbox::EnqueueResult& result) {
+                               key = std::move(key)](const detail::Intake::Result& result) {
             self->finish(webhook, key, result, *exchange);
           });
     } catch (const Error& error) {
@@ -267,7 +267,7 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
     }
   }
 
-  void finish(const Webhook& webhook, const MessageKey& key, const Inbox::EnqueueResult& result,
+  void finish(const Webhook& webhook, const MessageKey& key, const detail::Intake::Result& result,
               Exchange& exchange) {
     metrics_.on_webhook(webhook.name(),
                         result.ok() ? metric_outcome(result.outcome().status) : "failed");

@@ -14,10 +14,10 @@ namespace oncebox::http {
 
 namespace {
 
-// Everything is said, so that no default of the service decides; and a hash that is not there is
-// not made up.
+// Everything is said, so that no default of the service decides; and a hash or a header that is not
+// there is not made up.
 std::string enqueue_query(const EnqueueOptions& options) {
-  std::string query = "?missingHash=Leave&onHashMismatch=";
+  std::string query = "?missingHash=Leave&missingHeaders=Leave&onHashMismatch=";
   switch (options.on_hash_mismatch) {
     case HashMismatchPolicy::warn:
       query += "Warn";

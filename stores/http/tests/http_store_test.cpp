@@ -80,9 +80,11 @@ TEST(HttpStoreRequests, EveryCallHasItsRoute) {
   const std::vector<MessageKey> keys = {kKey};
   const std::vector<EditedMessage> edits = {{kKey, "x"}};
   const std::vector<Expected> all = {
-      {"POST /v1/messages?missingHash=Leave&onHashMismatch=Warn&onDead=Keep",
+      {"POST /v1/messages?missingHash=Leave&missingHeaders=Leave&onHashMismatch=Warn&onDead=Keep",
        [](Store& store) { store.inbox().enqueue(message()); }},
-      {"POST /v1/outbox/messages?missingHash=Leave&onHashMismatch=Quarantine&onDead=Revive",
+      {"POST "
+       "/v1/outbox/"
+       "messages?missingHash=Leave&missingHeaders=Leave&onHashMismatch=Quarantine&onDead=Revive",
        [](Store& store) {
          store.outbox().enqueue(message(), {.on_hash_mismatch = HashMismatchPolicy::quarantine,
                                             .on_dead = DeadPolicy::revive});
