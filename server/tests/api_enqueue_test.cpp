@@ -55,6 +55,83 @@ TEST_P(EnqueueRoute, TakesTheIdempotencyKeyAsTheMessageId) {
   EXPECT_EQ(stored->message->headers.idempotency_key(), "key 1");
 }
 
+TestCall with_key(TestCall call, std::string key, std::string principal = "shop") {
+  call.fields.push_back({"Idempotency-Key", std::move(key)});
+  call.principal = std::move(principal);
+  return call;
+}
+
+TEST_P(EnqueueRoute, TheSourceOfAMessageWithoutOneIsTheNameOfTheToken) {
+  for (const std::string path : {"/v1/messages", "/v1/outbox/messages"}) {
+    const TestCall one = post(path, R"({"topic":"t","payload":1})");
+    const TestCall many = post(path, R"([{"topic":"t","payload":1}])");
+    EXPECT_EQ(json_of(call(with_key(one, "k"))).at("source"), "shop");
+    EXPECT_EQ(json_of(call(with_key(many, "k"))).at("results").at(0).at("source"), "shop");
+    EXPECT_EQ(json_of(call(with_key(one, "k", "anonymous"))).at("source"), "http");
+  }
+  TestCall lines = with_key(post("/v1/messages", R"({"topic":"t","payload":1})"), "lines");
+  lines.fields.front() = {"Content-Type", "application/x-ndjson"};
+  EXPECT_EQ(json_of(call(lines)).at("accepted"), 1);
+  EXPECT_TRUE(store_->inbox().find(MessageKey{"shop", "lines/0"}));
+}
+
+TEST_P(EnqueueRoute, TwoCallersWithOneIdempotencyKeyHaveAMessageEach) {
+  const TestCall first = post("/v1/messages", R"({"topic":"t","payload":"of the shop"})");
+  const TestCall second = post("/v1/messages", R"({"topic":"t","payload":"of the bank"})");
+  EXPECT_EQ(json_of(call(with_key(first, "1"))).at("status"), "Accepted");
+  EXPECT_EQ(json_of(call(with_key(second, "1", "bank"))).at("status"), "Accepted");
+  const auto payload_of = [&](const char* source) {
+    return store_->inbox().find(MessageKey{source, "1"})->message->payload.bytes();
+  };
+  EXPECT_EQ(payload_of("shop"), "of the shop");
+  EXPECT_EQ(payload_of("bank"), "of the bank");
+}
+
+TEST_P(EnqueueRoute, OtherContentUnderAnIdempotencyKeyIsAConflict) {
+  for (const std::string path :
+       {"/v1/messages", "/v1/outbox/messages", "/v1/stores/second/messages?missingHash=Leave"}) {
+    SCOPED_TRACE(path);
+    EXPECT_EQ(call(with_key(post(path, R"({"topic":"t","payload":1})"), "k")).status, 200);
+    const Response other = call(with_key(post(path, R"({"topic":"t","payload":2})"), "k"));
+    EXPECT_EQ(other.status, 409) << other.body;
+    EXPECT_EQ(problem_code(other), "conflict");
+    EXPECT_NE(problem_detail(other).find("use a new key"), std::string::npos);
+    EXPECT_EQ(json_of(call(with_key(post(path, R"({"topic":"t","payload":1})"), "k"))).at("status"),
+              "Duplicate");
+  }
+  const auto stored = store_->inbox().find(MessageKey{"shop", "k"});
+  EXPECT_EQ(stored->message->payload.bytes(), "1") << "nothing was changed";
+}
+
+TEST_P(EnqueueRoute, OfManyOtherContentUnderAnIdempotencyKeyIsRejected) {
+  const auto array = [](const std::string& payload) {
+    return with_key(post("/v1/messages", R"([{"topic":"t","payload":)" + payload + "}]"), "k");
+  };
+  EXPECT_EQ(call(array("1")).status, 200);
+  EXPECT_EQ(json_of(call(array("2"))).at("results").at(0).at("status"), "Rejected");
+  TestCall lines = with_key(
+      post("/v1/messages", R"({"topic":"t","payload":2})"
+                           "\n"
+                           R"({"source":"shop","messageId":"k/0","topic":"t","payload":3})"),
+      "k");
+  lines.fields.front() = {"Content-Type", "application/x-ndjson"};
+  const json::value summary = json_of(call(lines));
+  EXPECT_EQ(summary.at("rejected"), 1);
+  EXPECT_EQ(summary.at("updated"), 1) << "a line with an id of its own may replace a message";
+}
+
+TEST_P(EnqueueRoute, WhoSaysWhatOtherContentIsToDoGetsItUnderAnIdempotencyKeyToo) {
+  EXPECT_EQ(call(with_key(post("/v1/messages", R"({"topic":"t","payload":1})"), "k")).status, 200);
+  const auto status_of = [&](const std::string& policy) {
+    return json_of(call(with_key(post("/v1/messages?onHashMismatch=" + policy,
+                                      R"({"topic":"t","payload":2})"),
+                                 "k")))
+        .at("status");
+  };
+  EXPECT_EQ(status_of("Reject"), "Rejected");
+  EXPECT_EQ(status_of("Warn"), "Updated");
+}
+
 TEST_P(EnqueueRoute, ReadsAnIdempotencyKeyThatIsAStructuredField) {
   TestCall quoted = post("/v1/messages", R"({"topic":"t","payload":1})");
   quoted.fields.push_back({"Idempotency-Key", R"("a \"b\" c")"});
@@ -305,7 +382,7 @@ TEST_P(EnqueueRoute, StampsWhatGoesOutAsAnOutboxDoes) {
 }
 
 /// Messages that come while one commits are stored by one call of the store.
-void expect_shared_commit(QueueKind queue, const std::string& path) {
+void expect_shared_commit(QueueKind queue, const std::string& path, const std::string& key) {
   const testing::FakeClock clock;
   std::promise<void> first_came;
   std::promise<void> open;
@@ -323,7 +400,9 @@ void expect_shared_commit(QueueKind queue, const std::string& path) {
   ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
   std::vector<std::shared_ptr<TestExchange>> sent;
   const auto send = [&] {
-    sent.push_back(under_test.begin(post(path, R"({"topic":"t","payload":1})")));
+    TestCall call = post(path, R"({"topic":"t","payload":1})");
+    if (!key.empty()) call = with_key(std::move(call), key + std::to_string(sent.size()));
+    sent.push_back(under_test.begin(call));
   };
   send();
   first_came.get_future().wait();
@@ -334,8 +413,10 @@ void expect_shared_commit(QueueKind queue, const std::string& path) {
 }
 
 TEST(SharedCommits, SingleMessagesForEitherQueueShareThem) {
-  expect_shared_commit(QueueKind::inbox, "/v1/messages");
-  expect_shared_commit(QueueKind::outbox, "/v1/outbox/messages");
+  for (const std::string key : {"", "key"}) {
+    expect_shared_commit(QueueKind::inbox, "/v1/messages", key);
+    expect_shared_commit(QueueKind::outbox, "/v1/outbox/messages", key);
+  }
 }
 
 TEST_P(EnqueueRoute, TakesALargeMessageWithoutHoldingUpASocket) {

@@ -125,7 +125,8 @@ TEST_F(HttpSecurity, ABadTokenFileIsRefusedWithoutShowingIt) {
   for (const char* text :
        {"", "# nothing\n", "name\n", "name produce\n", "name fly the-secret-0123456789\n",
         "name produce, the-secret-0123456789 more\n", "name cert:\n", "name produce cert:\n",
-        "a produce the-secret-0123456789\nb read the-secret-0123456789\n"}) {
+        "a produce the-secret-0123456789\nb read the-secret-0123456789\n",
+        "anonymous produce the-secret-0123456789\n", "\xff produce the-secret-0123456789\n"}) {
     write_tokens(text);
     const std::string why = refusal();
     EXPECT_THAT(why, HasSubstr("auth.token_file")) << text;

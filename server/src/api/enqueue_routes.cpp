@@ -7,6 +7,7 @@
 #include "api/large_bodies.hpp"
 #include "api/ndjson_intake.hpp"
 #include "http/media_type.hpp"
+#include "oncebox/error.hpp"
 #include "oncebox/wire/queue_json.hpp"
 
 /// `POST /v1/messages`: one message, an array of them, or one a line.
@@ -26,10 +27,8 @@ class Enqueue {
           std::make_shared<NdjsonIntake>(call.exchange, call.queue, settings, parts_));
     } else if (is_array(request.body)) {
       enqueue_array(call, settings);
-    } else if (settings.like_shared(parts_.options.enqueue)) {
-      enqueue_single(call, settings);
     } else {
-      enqueue_alone(call, settings);
+      enqueue_single(call, settings);
     }
   }
 
@@ -39,42 +38,63 @@ class Enqueue {
     return first != body.npos && body[first] == '[';
   }
 
-  /// In one commit with the messages of other clients.
   void enqueue_single(const QueueCall& call, const IntakeSettings& settings) const {
     call_with_body(call.queue->calls, call.exchange,
-                   [exchange = call.exchange, queue = call.queue, settings, &clock = parts_.clock] {
-                     submit_single(exchange, queue, settings, clock);
+                   [self = *this, exchange = call.exchange, queue = call.queue, settings] {
+                     self.submit_single(exchange, queue, settings);
                    });
   }
 
-  static void submit_single(const ExchangePtr& exchange, const ServedQueuePtr& queue,
-                            const IntakeSettings& settings, const Clock& clock) {
-    const Request& request = exchange->request();
-    Message message = wire::read_message(request.body, single_defaults(request, clock));
-    prepare_for(*queue, settings, clock.now(), message);
-    MessageKey key = message.key;
-    queue->singles.enqueue_then(std::move(message), [exchange, queue, key = std::move(key)](
-                                                        detail::Intake::Result result) noexcept {
-      answer(*exchange,
-             [&] { return json_response(wire::write_enqueued(key, std::move(result).outcome())); });
-    });
+  void submit_single(const ExchangePtr& exchange, const ServedQueuePtr& queue,
+                     const IntakeSettings& asked) const {
+    SingleMessage single = read_single(exchange->request(), parts_.clock);
+    const IntakeSettings settings = single.is_named_by_key ? asked.for_named_by_key() : asked;
+    prepare_for(*queue, settings, parts_.clock.now(), single.message);
+    const bool is_conflict_an_error = single.is_named_by_key && !settings.says_mismatch;
+    const auto reply = [key = single.message.key, is_conflict_an_error](EnqueueOutcome outcome) {
+      if (is_conflict_an_error && outcome.status == EnqueueStatus::rejected) refuse_other_content();
+      return json_response(wire::write_enqueued(key, outcome));
+    };
+    if (detail::Intake* const shared = shared_commits(*queue, settings)) {
+      shared->enqueue_then(std::move(single.message),
+                           [exchange, queue, reply](detail::Intake::Result result) noexcept {
+                             answer(*exchange, [&] { return reply(std::move(result).outcome()); });
+                           });
+    } else {
+      queue->calls.answer(
+          exchange, [queue, settings, reply, message = std::move(single.message)](const Request&) {
+            return reply(queue->queue.enqueue(message, settings.options));
+          });
+    }
   }
 
-  void enqueue_alone(const QueueCall& call, const IntakeSettings& settings) const {
-    call.queue->calls.answer(call.exchange, [queue = call.queue, settings,
-                                             &clock = parts_.clock](const Request& request) {
-      Message message = wire::read_message(request.body, single_defaults(request, clock));
-      prepare_for(*queue, settings, clock.now(), message);
-      const EnqueueOutcome outcome = queue->queue.enqueue(message, settings.options);
-      return json_response(wire::write_enqueued(message.key, outcome));
-    });
+  /// Where messages that are stored like this share commits with those of other clients; null: they
+  /// do not.
+  [[nodiscard]] detail::Intake* shared_commits(ServedQueue& queue,
+                                               const IntakeSettings& settings) const {
+    const EnqueueOptions& usual = parts_.options.enqueue;
+    const EnqueueOptions& asked = settings.options;
+    if (asked.on_dead != usual.on_dead) return nullptr;
+    if (settings.missing_hash != MissingHash::sha256_of_payload) return nullptr;
+    if (asked.on_hash_mismatch == usual.on_hash_mismatch) return &queue.singles;
+    if (asked.on_hash_mismatch == HashMismatchPolicy::reject) return &queue.strict_singles;
+    return nullptr;
   }
 
-  void enqueue_array(const QueueCall& call, const IntakeSettings& settings) const {
-    call.queue->calls.answer(call.exchange, [queue = call.queue, settings,
+  [[noreturn]] static void refuse_other_content() {
+    throw Error(
+        ErrorCode::conflict,
+        "another message came with this Idempotency-Key, and nothing was changed; use a new "
+        "key, or send source and messageId to replace a message");
+  }
+
+  void enqueue_array(const QueueCall& call, const IntakeSettings& asked) const {
+    call.queue->calls.answer(call.exchange, [queue = call.queue, asked,
                                              &clock = parts_.clock](const Request& request) {
-      const BatchDefaults defaults(request, clock);
+      BatchDefaults defaults(request, clock);
       std::vector<Message> messages = wire::read_messages(request.body, defaults.message());
+      const IntakeSettings settings =
+          defaults.take_named_by_key() ? asked.for_named_by_key() : asked;
       for (std::size_t i = 0; i < messages.size(); ++i) {
         defaults.complete(messages[i], i);
         prepare_for(*queue, settings, clock.now(), messages[i]);

@@ -15,7 +15,15 @@ namespace oncebox::server {
 
 namespace {
 
-constexpr std::string_view kDefaultSource = "http";
+/// Of callers that nobody knows by name.
+constexpr std::string_view kAnonymousSource = "http";
+
+/// Who sends a message that does not say so. Two callers that choose the same id by chance have
+/// messages of their own.
+Source default_source(const Request& request) {
+  return request.principal.is_anonymous() ? Source(kAnonymousSource)
+                                          : Source(request.principal.name);
+}
 
 template <class Value, std::size_t N>
 Value read_word(const wire::QueryParameter& parameter,
@@ -40,6 +48,15 @@ void add_trace(wire::MessageDefaults& defaults, const Request& request) {
 
 }  // namespace
 
+IntakeSettings IntakeSettings::for_named_by_key() const noexcept {
+  IntakeSettings settings = *this;
+  if (!says_mismatch) {
+    settings.options.on_hash_mismatch = HashMismatchPolicy::reject;
+    settings.missing_hash = MissingHash::sha256_of_payload;  // what is compared
+  }
+  return settings;
+}
+
 IntakeSettings read_intake_query(std::span<const wire::QueryParameter> query,
                                  const EnqueueOptions& defaults) {
   static constexpr std::array kMismatch{
@@ -63,6 +80,7 @@ IntakeSettings read_intake_query(std::span<const wire::QueryParameter> query,
     }
     if (parameter->name == "onHashMismatch") {
       settings.options.on_hash_mismatch = read_word(*parameter, kMismatch);
+      settings.says_mismatch = true;
     } else if (parameter->name == "onDead") {
       settings.options.on_dead = read_word(*parameter, kDead);
     } else if (parameter->name == "missingHash") {
@@ -102,27 +120,29 @@ std::optional<std::string_view> traceparent(const Request& request) noexcept {
   return field ? read_traceparent(*field) : std::nullopt;
 }
 
-wire::MessageDefaults single_defaults(const Request& request, const Clock& clock) {
-  wire::MessageDefaults defaults{.source = kDefaultSource, .make_id = {}};
-  if (const auto key = idempotency_key(request)) {
-    defaults.headers.set(header_names::kIdempotencyKey, *key);
-    defaults.make_id = [id = MessageId(*key)](std::size_t) { return id; };
-  } else {
-    defaults.make_id = [&clock](std::size_t) { return new_message_id(clock); };
-  }
+SingleMessage read_single(const Request& request, const Clock& clock) {
+  const std::optional<std::string> key = idempotency_key(request);
+  bool is_named_by_key = false;
+  wire::MessageDefaults defaults{.source = default_source(request), .make_id = [&](std::size_t) {
+                                   is_named_by_key = key.has_value();
+                                   return key ? MessageId(*key) : new_message_id(clock);
+                                 }};
+  if (key) defaults.headers.set(header_names::kIdempotencyKey, *key);
   add_trace(defaults, request);
-  return defaults;
+  Message message = wire::read_message(request.body, defaults);
+  return {std::move(message), is_named_by_key};
 }
 
 BatchDefaults::BatchDefaults(const Request& request, const Clock& clock)
     : clock_(clock),
       key_(idempotency_key(request)),
-      message_{.source = kDefaultSource,
+      message_{.source = default_source(request),
                .make_id = [this](std::size_t place) { return make_id(place); }} {
   add_trace(message_, request);
 }
 
-MessageId BatchDefaults::make_id(std::size_t place) const {
+MessageId BatchDefaults::make_id(std::size_t place) {
+  named_by_key_ = named_by_key_ || key_.has_value();
   return key_ ? MessageId(key_at(place)) : new_message_id(clock_);
 }
 

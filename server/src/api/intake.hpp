@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "api/served_stores.hpp"
 #include "http/http_message.hpp"
@@ -25,12 +26,11 @@ struct IntakeSettings {
   EnqueueOptions options = {};
   MissingHash missing_hash = MissingHash::sha256_of_payload;
   MissingHeaders missing_headers = MissingHeaders::stamp;
+  bool says_mismatch = false;  ///< `options.on_hash_mismatch` is the caller's word
 
-  /// Whether the messages that share commits are stored like this.
-  [[nodiscard]] bool like_shared(const EnqueueOptions& shared) const noexcept {
-    return options.on_hash_mismatch == shared.on_hash_mismatch &&
-           options.on_dead == shared.on_dead && missing_hash == MissingHash::sha256_of_payload;
-  }
+  /// The same for messages whose ids are made of the Idempotency-Key: it stands for one content,
+  /// so other content under it is rejected, unless the caller says otherwise.
+  [[nodiscard]] IntakeSettings for_named_by_key() const noexcept;
 };
 
 /// Reads `onHashMismatch` (Warn, Reject, Quarantine), `onDead` (Keep, Revive), `missingHash`
@@ -45,8 +45,14 @@ struct IntakeSettings {
 /// A traceparent by the rules of W3C; what is not one counts as absent.
 [[nodiscard]] std::optional<std::string_view> traceparent(const Request& request) noexcept;
 
-/// For one message: the key is its id.
-[[nodiscard]] wire::MessageDefaults single_defaults(const Request& request, const Clock& clock);
+/// One message, as a request has it.
+struct SingleMessage {
+  Message message;
+  bool is_named_by_key = false;  ///< its id is the Idempotency-Key
+};
+
+/// Throws as `wire::read_message` does.
+[[nodiscard]] SingleMessage read_single(const Request& request, const Clock& clock);
 
 /// For many: their ids, and what is stored as their keys, are the key with their place behind it,
 /// so that no two are taken for the same.
@@ -60,13 +66,16 @@ class BatchDefaults {
   [[nodiscard]] const wire::MessageDefaults& message() const noexcept { return message_; }
   /// What message() cannot say: to be called for each message that was read.
   void complete(Message& message, std::size_t place) const;
-  [[nodiscard]] MessageId make_id(std::size_t place) const;
+  [[nodiscard]] MessageId make_id(std::size_t place);
+  /// Whether an id was made of the key since the last call.
+  [[nodiscard]] bool take_named_by_key() noexcept { return std::exchange(named_by_key_, false); }
 
  private:
   [[nodiscard]] std::string key_at(std::size_t place) const;
 
   const Clock& clock_;
   const std::optional<std::string> key_;
+  bool named_by_key_ = false;
   wire::MessageDefaults message_;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "api/api_json.hpp"
@@ -68,11 +69,13 @@ void NdjsonIntake::take_line(std::string_view line) {
   if (line.find_first_not_of(" \t") == line.npos) return;
   ++summary_.received;
   try {
+    (void)defaults_.take_named_by_key();  // of a line that could not be read
     Message message = wire::read_message(line, line_defaults_);
+    const Line place{.number = lines_, .is_named_by_key = defaults_.take_named_by_key()};
     defaults_.complete(message, lines_ - 1);
-    prepare_for(*queue_, settings_, clock_.now(), message);
+    prepare_for(*queue_, settings_of(place), clock_.now(), message);
+    batch_lines_.push_back(place);
     batch_.push_back(std::move(message));
-    batch_lines_.push_back(lines_);
     batch_bytes_ += line.size();
   } catch (const Error& error) {
     if (error.retryable()) throw;
@@ -101,14 +104,14 @@ void NdjsonIntake::count(const EnqueueOutcome& outcome) {
 }
 
 void NdjsonIntake::store_batch() {
-  if (!batch_.empty()) {
-    try {
-      std::ranges::for_each(queue_->queue.enqueue(batch_, settings_.options),
-                            [this](const EnqueueOutcome& outcome) { count(outcome); });
-    } catch (const Error& error) {
-      if (is_of_whole_batch(error)) throw;
-      store_one_by_one();
+  for (std::size_t begin = 0; begin < batch_.size();) {
+    std::size_t end = begin + 1;
+    while (end < batch_.size() &&
+           batch_lines_[end].is_named_by_key == batch_lines_[begin].is_named_by_key) {
+      ++end;
     }
+    store_run(begin, end);
+    begin = end;
   }
   batch_.clear();
   batch_lines_.clear();
@@ -116,16 +119,33 @@ void NdjsonIntake::store_batch() {
   lines_stored_ = lines_;
 }
 
-void NdjsonIntake::store_one_by_one() {
-  for (std::size_t i = 0; i < batch_.size(); ++i) {
+void NdjsonIntake::store_run(std::size_t begin, std::size_t end) {
+  const std::span<const Message> run = std::span(batch_).subspan(begin, end - begin);
+  try {
+    std::ranges::for_each(queue_->queue.enqueue(run, settings_of(batch_lines_[begin]).options),
+                          [this](const EnqueueOutcome& outcome) { count(outcome); });
+  } catch (const Error& error) {
+    if (is_of_whole_batch(error)) throw;
+    store_one_by_one(begin, end);
+  }
+  lines_stored_ = batch_lines_[end - 1].number;
+}
+
+void NdjsonIntake::store_one_by_one(std::size_t begin, std::size_t end) {
+  const EnqueueOptions options = settings_of(batch_lines_[begin]).options;
+  for (std::size_t i = begin; i < end; ++i) {
     try {
-      count(queue_->queue.enqueue(batch_[i], settings_.options));
+      count(queue_->queue.enqueue(batch_[i], options));
     } catch (const Error& error) {
       if (is_of_whole_batch(error)) throw;
-      note_failure(batch_lines_[i], to_string(error.code()), error.what());
+      note_failure(batch_lines_[i].number, to_string(error.code()), error.what());
     }
-    lines_stored_ = batch_lines_[i];
+    lines_stored_ = batch_lines_[i].number;
   }
+}
+
+IntakeSettings NdjsonIntake::settings_of(const Line& line) const noexcept {
+  return line.is_named_by_key ? settings_.for_named_by_key() : settings_;
 }
 
 void NdjsonIntake::fail(const std::exception_ptr& failure) noexcept {

@@ -41,23 +41,37 @@ void set_configured_policies(PolicyStore& policies, const ServerOptions& options
   for (const TopicOptions& rule : options.topics) set_policy(policies, rule);
 }
 
+EnqueueOptions usual(const ApiParts& parts) { return parts.options.enqueue; }
+
+EnqueueOptions strict(const ApiParts& parts) {
+  EnqueueOptions options = parts.options.enqueue;
+  options.on_hash_mismatch = HashMismatchPolicy::reject;
+  return options;
+}
+
+detail::IntakeOptions intake_options(MemberStore& member, QueueKind queue,
+                                     const EnqueueOptions& enqueue) {
+  return {.name = queue == QueueKind::inbox ? member.name() : member.name() + "/outbox",
+          .queue = queue,
+          .enqueue = enqueue,
+          .max_payload_bytes = member.store().capabilities().max_payload_bytes};
+}
+
 }  // namespace
 
 ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
     : member_(std::move(member)),
       metrics_(parts.metrics.of_store(name())),
-      into_inbox_(store().inbox(),
-                  {.name = name(),
-                   .queue = QueueKind::inbox,
-                   .enqueue = parts.options.enqueue,
-                   .max_payload_bytes = store().capabilities().max_payload_bytes},
+      into_inbox_(store().inbox(), intake_options(*member_, QueueKind::inbox, usual(parts)),
                   parts.logger, metrics_->inbox(), parts.clock),
-      into_outbox_(store().outbox(),
-                   {.name = name() + "/outbox",
-                    .queue = QueueKind::outbox,
-                    .enqueue = parts.options.enqueue,
-                    .max_payload_bytes = store().capabilities().max_payload_bytes},
+      strictly_into_inbox_(store().inbox(),
+                           intake_options(*member_, QueueKind::inbox, strict(parts)), parts.logger,
+                           metrics_->inbox(), parts.clock),
+      into_outbox_(store().outbox(), intake_options(*member_, QueueKind::outbox, usual(parts)),
                    parts.logger, metrics_->outbox(), parts.clock),
+      strictly_into_outbox_(store().outbox(),
+                            intake_options(*member_, QueueKind::outbox, strict(parts)),
+                            parts.logger, metrics_->outbox(), parts.clock),
       begins_([this](std::span<const BeginRequest> batch) { return keys().begin(batch); }, {}, {},
               parts.clock),
       completions_(
@@ -70,6 +84,7 @@ ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
             .queue = into_inbox_.queue(),
             .operations = store().inbox_operator(),
             .singles = into_inbox_,
+            .strict_singles = strictly_into_inbox_,
             .max_payload_bytes = store().capabilities().max_payload_bytes},
       outbox{.store = *this,
              .calls = calls,
@@ -77,6 +92,7 @@ ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
              .queue = into_outbox_.queue(),
              .operations = store().outbox_operator(),
              .singles = into_outbox_,
+             .strict_singles = strictly_into_outbox_,
              .max_payload_bytes = inbox.max_payload_bytes} {
   set_configured_policies(policies(), parts.options);
 }

@@ -44,7 +44,8 @@ struct ServedQueue {
   QueueKind kind;
   QueueStore& queue;  ///< with log and metrics
   QueueOperator& operations;
-  detail::Intake& singles;  ///< lets single messages share commits
+  detail::Intake& singles;         ///< lets single messages share commits
+  detail::Intake& strict_singles;  ///< the same, and rejects other content under a known id
   std::size_t max_payload_bytes;
   std::unique_ptr<WaitingClaims> claims = {};
   std::shared_ptr<WorkListener> watch = {};  ///< tells event streams of work, once one wants it
@@ -88,7 +89,9 @@ class ServedStore {
   const MemberStorePtr member_;
   const std::shared_ptr<StoreMetrics> metrics_;
   detail::Intake into_inbox_;
+  detail::Intake strictly_into_inbox_;
   detail::Intake into_outbox_;
+  detail::Intake strictly_into_outbox_;
   Begins begins_;
   Completions completions_;
 

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "oncebox/error.hpp"
+#include "oncebox/names.hpp"
 
 namespace oncebox::server {
 
@@ -65,6 +66,18 @@ std::uint32_t read_scopes(std::string_view list, const std::string& where) {
   }
   if ((bits & bit_of(Scope::operate)) != 0) bits |= bit_of(Scope::read);
   return bits;
+}
+
+/// A token's name is the source of what its holder sends without one.
+void require_token_name(const std::string& name, const std::string& where) {
+  if (name == Principal::kAnonymous) {
+    refuse_line(where, "the name anonymous is for callers without a token; choose another");
+  }
+  try {
+    (void)Source(name);
+  } catch (const Error&) {
+    refuse_line(where, "a name has at most 255 characters, in UTF-8");
+  }
 }
 
 /// The token in `Authorization: Bearer TOKEN`.
@@ -159,6 +172,7 @@ Authenticator::Entry Authenticator::read_line(std::string_view line,
                                               const std::string& where) const {
   Entry entry;
   entry.name = cut_word(line);
+  require_token_name(entry.name, where);
   entry.scopes = read_scopes(cut_word(line), where);
   if (entry.scopes == 0 || line.empty()) refuse_line(where, "expected NAME SCOPE[,SCOPE] SECRET");
   if (line.starts_with(kCertificatePrefix)) {
@@ -182,7 +196,8 @@ std::variant<Principal, Unauthorized, Forbidden> Authenticator::check(
     const Credentials& credentials, Scope scope) const {
   if (scope == Scope::open || !has_tokens()) {
     Principal principal;
-    if (credentials.certificate_name) principal.name = *credentials.certificate_name;
+    const std::string_view certified = credentials.certificate_name.value_or(std::string_view());
+    if (!certified.empty()) principal.name = certified;
     return principal;
   }
   const auto entries = this->entries();

@@ -44,7 +44,12 @@ class Fields {
 
 /// Who asks, once the token or the certificate was checked.
 struct Principal {
-  std::string name = "anonymous";
+  /// Of those who need to prove nothing; no token has this name.
+  static constexpr std::string_view kAnonymous = "anonymous";
+
+  std::string name{kAnonymous};
+
+  [[nodiscard]] bool is_anonymous() const noexcept { return name == kAnonymous; }
 };
 
 struct Request {

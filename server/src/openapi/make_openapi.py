@@ -83,7 +83,9 @@ PARAMETERS = {
     "name": path_parameter("name", "The webhook's name, as configured.", example="stripe"),
     "idempotencyKey": parameter(
         "Idempotency-Key", "header", {"type": "string", "minLength": 1, "maxLength": 255},
-        "The message's id when the body has none; of an array, followed by `/` and the place."),
+        "The message's id when the body has none; of an array, followed by `/` and the place. "
+        "Other content under it is a conflict (409; of many `Rejected`), unless `onHashMismatch` "
+        "says what to do."),
     "traceparent": parameter(
         "traceparent", "header", {"type": "string"},
         "W3C trace context: becomes a header of the message."),

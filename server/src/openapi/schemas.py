@@ -232,7 +232,7 @@ QUEUE_SCHEMAS = {
     "NewMessage": {
         **request(
             ["topic"],
-            **{**KEY, "source": name("Left out: `http`."),
+            **{**KEY, "source": name("Left out: the name of the token, without tokens `http`."),
                "messageId": name("Left out: the field Idempotency-Key, or a new UUID.")},
             **CONTENT),
         "oneOf": [{"required": ["payload"]}, {"required": ["payloadBase64"]}],
