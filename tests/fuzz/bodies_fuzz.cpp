@@ -71,6 +71,14 @@ std::string rewrite_edit(std::string_view body) {
   return wire::write_edit(call.edits, call.options);
 }
 
+std::string rewrite_begins(std::string_view body) {
+  return wire::write_begins(wire::read_begins(body, defaults::kKeyRetention));
+}
+
+std::string rewrite_completions(std::string_view body) {
+  return wire::write_completions(wire::read_completions(body, defaults::kKeyRetention));
+}
+
 std::string read_contract(std::string_view body) {
   using namespace std::chrono_literals;
   fuzz::may_refuse([&] { (void)wire::read_try_begin(body, 1h); });
@@ -122,9 +130,9 @@ constexpr std::array<Rewrite, 36> kBodies = {
     rewrite<wire::read_stats, wire::write_stats>,
     rewrite<wire::read_revive, wire::write_revive>,
     rewrite<wire::read_purge, wire::write_purge>,
-    rewrite<wire::read_begins, wire::write_begins>,
+    rewrite_begins,
     rewrite<wire::read_begun, wire::write_begun>,
-    rewrite<wire::read_completions, wire::write_completions>,
+    rewrite_completions,
     rewrite<wire::read_key_failures, wire::write_key_failures>,
     rewrite<wire::read_key_extensions, wire::write_key_extensions>,
     rewrite<wire::read_key_records, wire::write_key_records>,

@@ -33,11 +33,36 @@ constexpr std::array<std::string_view, 10> kKeyRecordFields = {
 };
 constexpr std::array<std::string_view, 1> kLimitField = {"limit"};
 
+constexpr std::array<std::string_view, 1> kStatusField = {"status"};
+constexpr std::string_view kUnknown = "Unknown";
+
+template <class Outcome>
+void write_status(JsonWriter& writer, Outcome outcome) {
+  writer.begin_object().field("status", word_of(outcome)).end_object();
+}
+
 template <class Outcome>
 std::string write_status(Outcome outcome) {
   JsonWriter writer;
-  writer.begin_object().field("status", word_of(outcome)).end_object();
+  write_status(writer, outcome);
   return std::move(writer).take();
+}
+
+template <class Outcome>
+std::string write_statuses(std::span<const Outcome> outcomes) {
+  return write_batch("results", outcomes,
+                     [](JsonWriter& writer, Outcome outcome) { write_status(writer, outcome); });
+}
+
+template <class Outcome>
+std::vector<Outcome> read_statuses(std::string_view json) {
+  return read_result_objects<Outcome>(json, kStatusField, [](const ObjectReader& fields) {
+    return read_word<Outcome>(fields.require("status"));
+  });
+}
+
+void write_unknown_key(JsonWriter& writer) {
+  writer.begin_object().field("status", kUnknown).field("attempts", 0).end_object();
 }
 
 Duration read_key_lease(const ObjectReader& fields) {
@@ -78,8 +103,7 @@ void write_key_record(JsonWriter& writer, const KeyRecord& record) {
   writer.field("error", record.error).end_object();
 }
 
-KeyRecord read_key_record(const JsonValue& value) {
-  const ObjectReader fields(value, kKeyRecordFields, Direction::answer);
+KeyRecord read_key_record(const ObjectReader& fields) {
   return {.key = fields.require_as<IdempotencyKey>("key"),
           .status = read_word<KeyStatus>(fields.require("status")),
           .attempts = fields.require_as<int>("attempts"),
@@ -111,6 +135,7 @@ std::string write_try_begin(const BeginOutcome& outcome) {
       .field("status", word_of(outcome.status))
       .field("leaseId", outcome.lease_id)
       .field("expiresAt", outcome.lease_until)
+      .field("leaseUntil", outcome.lease_until)
       .end_object();
   return std::move(writer).take();
 }
@@ -138,27 +163,28 @@ std::string write_release(ReleaseOutcome outcome) { return write_status(outcome)
 
 std::string write_key_status(const std::optional<KeyRecord>& record) {
   JsonWriter writer;
-  writer.begin_object();
   if (record) {
-    writer.field("status", word_of(record->status))
+    writer.begin_object()
+        .field("status", word_of(record->status))
         .field("attempts", record->attempts)
         .field("firstSeen", record->first_seen_at)
         .field("lastSeen", record->last_seen_at)
-        .field("leaseUntil", record->lease_until);
+        .field("leaseUntil", record->lease_until)
+        .end_object();
   } else {
-    writer.field("status", "Unknown").field("attempts", 0);
+    write_unknown_key(writer);
   }
-  return std::move(writer.end_object()).take();
+  return std::move(writer).take();
 }
 
 // Batches -----------------------------------------------------------------------------------------
 
-std::vector<BeginRequest> read_begins(std::string_view json) {
-  return read_items<BeginRequest>(json, kBeginFields, [](const ObjectReader& fields) {
+std::vector<BeginRequest> read_begins(std::string_view json, Duration retention) {
+  return read_items<BeginRequest>(json, kBeginFields, [retention](const ObjectReader& fields) {
     BeginRequest request{.key = fields.require_as<IdempotencyKey>("key")};
     request.owner = fields.get_or<std::string>("owner", "");
     request.lease = read_key_lease(fields);
-    request.retention = fields.get_or("retentionSeconds", request.retention);
+    request.retention = fields.get_or("retentionSeconds", retention);
     if (const std::optional<JsonValue> policy = fields.find("onFailed")) {
       request.on_failed = read_word<FailedKeyPolicy>(*policy);
     }
@@ -200,14 +226,15 @@ std::vector<BeginOutcome> read_begun(std::string_view json) {
   });
 }
 
-std::vector<CompleteRequest> read_completions(std::string_view json) {
-  return read_items<CompleteRequest>(json, kCompletionFields, [](const ObjectReader& fields) {
-    CompleteRequest request{.key = fields.require_as<IdempotencyKey>("key")};
-    request.lease_id = fields.get<LeaseId>("leaseId");
-    request.result = read_result(fields);
-    request.retention = fields.get_or("retentionSeconds", request.retention);
-    return request;
-  });
+std::vector<CompleteRequest> read_completions(std::string_view json, Duration retention) {
+  return read_items<CompleteRequest>(
+      json, kCompletionFields, [retention](const ObjectReader& fields) {
+        CompleteRequest request{.key = fields.require_as<IdempotencyKey>("key")};
+        request.lease_id = fields.get<LeaseId>("leaseId");
+        request.result = read_result(fields);
+        request.retention = fields.get_or("retentionSeconds", retention);
+        return request;
+      });
 }
 
 std::string write_completions(std::span<const CompleteRequest> requests) {
@@ -219,11 +246,11 @@ std::string write_completions(std::span<const CompleteRequest> requests) {
 }
 
 std::string write_completed(std::span<const CompleteOutcome> outcomes) {
-  return write_words(outcomes);
+  return write_statuses(outcomes);
 }
 
 std::vector<CompleteOutcome> read_completed(std::string_view json) {
-  return read_words<CompleteOutcome>(json);
+  return read_statuses<CompleteOutcome>(json);
 }
 
 std::vector<FailRequest> read_key_failures(std::string_view json) {
@@ -246,11 +273,11 @@ std::string write_key_failures(std::span<const FailRequest> requests) {
 }
 
 std::string write_keys_failed(std::span<const FailOutcome> outcomes) {
-  return write_words(outcomes);
+  return write_statuses(outcomes);
 }
 
 std::vector<FailOutcome> read_keys_failed(std::string_view json) {
-  return read_words<FailOutcome>(json);
+  return read_statuses<FailOutcome>(json);
 }
 
 std::vector<ReleaseRequest> read_key_releases(std::string_view json) {
@@ -265,11 +292,11 @@ std::string write_key_releases(std::span<const ReleaseRequest> requests) {
 }
 
 std::string write_keys_released(std::span<const ReleaseOutcome> outcomes) {
-  return write_words(outcomes);
+  return write_statuses(outcomes);
 }
 
 std::vector<ReleaseOutcome> read_keys_released(std::string_view json) {
-  return read_words<ReleaseOutcome>(json);
+  return read_statuses<ReleaseOutcome>(json);
 }
 
 std::vector<KeyExtension> read_key_extensions(std::string_view json) {
@@ -327,17 +354,19 @@ std::string write_key_records(std::span<const std::optional<KeyRecord>> records)
                        if (record) {
                          write_key_record(writer, *record);
                        } else {
-                         writer.null();
+                         write_unknown_key(writer);
                        }
                      });
 }
 
 std::vector<std::optional<KeyRecord>> read_key_records(std::string_view json) {
   using Found = std::optional<KeyRecord>;
-  return read_results<Found>(json, [](const JsonValue& value) -> Found {
-    if (value.is_null()) return std::nullopt;
-    return read_key_record(value);
-  });
+  return read_result_objects<Found>(json, kKeyRecordFields,
+                                    [](const ObjectReader& fields) -> Found {
+                                      if (fields.require_as<std::string>("status") == kUnknown)
+                                        return std::nullopt;
+                                      return read_key_record(fields);
+                                    });
 }
 
 std::size_t read_limit(std::string_view json) {

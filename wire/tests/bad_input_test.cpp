@@ -174,7 +174,7 @@ TEST(BadInput, OfKeys) {
           {R"({"items":[{"key":"a","onFailed":"Retri"}]})",
            "items[0].onFailed: this word is not known; did you mean Retry?"},
       },
-      [](const std::string& json) { return read_begins(json); });
+      [](const std::string& json) { return read_begins(json, defaults::kKeyRetention); });
 }
 
 TEST(BadInput, OfAFilter) {

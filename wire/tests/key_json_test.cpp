@@ -54,11 +54,12 @@ TEST(InboxContractJson, TryBegin) {
 
   EXPECT_EQ(write_try_begin({.lease_id = kLease, .lease_until = kNoon, .attempts = 1}),
             R"({"status":"Acquired","leaseId":"0190a0b0-0000-7000-8000-000000000002",)"
-            R"("expiresAt":"2026-01-31T12:00:00.000Z"})");
+            R"("expiresAt":"2026-01-31T12:00:00.000Z","leaseUntil":"2026-01-31T12:00:00.000Z"})");
   EXPECT_EQ(write_try_begin({.status = BeginStatus::processed, .result = "secret"}),
             R"({"status":"Processed"})");
   EXPECT_EQ(write_try_begin({.status = BeginStatus::busy, .lease_until = kNoon}),
-            R"({"status":"Busy","expiresAt":"2026-01-31T12:00:00.000Z"})");
+            R"({"status":"Busy","expiresAt":"2026-01-31T12:00:00.000Z",)"
+            R"("leaseUntil":"2026-01-31T12:00:00.000Z"})");
 }
 
 TEST(InboxContractJson, MarkProcessed) {
@@ -111,8 +112,9 @@ TEST(KeyJson, BeginsAreWrittenAndRead) {
             R"({"items":[{"key":"a","leaseSeconds":60,"retentionSeconds":2592000,)"
             R"("onFailed":"Retry"},{"key":"b","owner":"w","leaseSeconds":1.5,)"
             R"("retentionSeconds":604800,"onFailed":"Suppress"}]})");
-  EXPECT_EQ(read_begins(write_begins(requests)), requests);
-  EXPECT_EQ(read_begins(R"({"items":[{"key":"a"}]})").front(), requests.front());
+  EXPECT_EQ(read_begins(write_begins(requests), kWeek), requests);
+  EXPECT_EQ(read_begins(R"({"items":[{"key":"a"}]})", kWeek).front(),
+            (BeginRequest{.key = "a", .retention = kWeek}));
 
   const std::vector<BeginOutcome> outcomes = {
       {.lease_id = kLease, .lease_until = kNoon, .attempts = 1},
@@ -130,11 +132,14 @@ TEST(KeyJson, CompletionsAreWrittenAndRead) {
             R"({"items":[{"key":"a","retentionSeconds":2592000},{"key":"b",)"
             R"("leaseId":"0190a0b0-0000-7000-8000-000000000002","resultBase64":"/wA=",)"
             R"("retentionSeconds":604800}]})");
-  EXPECT_EQ(read_completions(write_completions(requests)), requests);
+  EXPECT_EQ(read_completions(write_completions(requests), kWeek), requests);
+  EXPECT_EQ(read_completions(R"({"items":[{"key":"a"}]})", kWeek).front(),
+            (CompleteRequest{.key = "a", .retention = kWeek}));
 
   const std::vector<CompleteOutcome> outcomes = {CompleteOutcome::processed,
                                                  CompleteOutcome::lease_lost};
-  EXPECT_EQ(write_completed(outcomes), R"({"results":["Processed","LeaseLost"]})");
+  EXPECT_EQ(write_completed(outcomes),
+            R"({"results":[{"status":"Processed"},{"status":"LeaseLost"}]})");
   EXPECT_EQ(read_completed(write_completed(outcomes)), outcomes);
 }
 
@@ -142,7 +147,8 @@ TEST(KeyJson, FailuresAreWrittenAndRead) {
   const std::vector<FailRequest> requests = {{"a", kLease, "no"}, {"b", kLease, ""}};
   EXPECT_EQ(read_key_failures(write_key_failures(requests)), requests);
   const std::vector<FailOutcome> outcomes = {FailOutcome::failed, FailOutcome::lease_lost};
-  EXPECT_EQ(write_keys_failed(outcomes), R"({"results":["Failed","LeaseLost"]})");
+  EXPECT_EQ(write_keys_failed(outcomes),
+            R"({"results":[{"status":"Failed"},{"status":"LeaseLost"}]})");
   EXPECT_EQ(read_keys_failed(write_keys_failed(outcomes)), outcomes);
 }
 
@@ -188,7 +194,8 @@ TEST(KeyJson, RecordsAreWrittenAndRead) {
                                                                    .error = "no"}};
   const std::string json = write_key_records(records);
   EXPECT_TRUE(json.starts_with(
-      R"({"results":[null,{"key":"a","status":"Processed","attempts":1,)"
+      R"({"results":[{"status":"Unknown","attempts":0},)"
+      R"({"key":"a","status":"Processed","attempts":1,)"
       R"("firstSeen":"2026-01-31T12:00:00.000Z","lastSeen":"2026-01-31T12:00:01.000Z","owner":"w",)"
       R"("leaseUntil":"2026-01-31T12:00:02.000Z","keepUntil":"2026-01-31T12:00:03.000Z",)"
       R"("resultBase64":"/w=="},)"))

@@ -152,14 +152,17 @@ void add_key_batches(Router& router, const ApiContext& context,
                       handler(call);
                     });
   };
+  const Duration retention = context.parts.options.retention.keys;
   add("/keys/begin", Scope::consume,
       routes->batch(
-          "begin", wire::read_begins,
+          "begin",
+          [retention](std::string_view json) { return wire::read_begins(json, retention); },
           [](IdempotencyStore& keys, const auto& items) { return keys.begin(items); },
           [](const auto& outcomes) { return wire::write_begun(outcomes); }));
   add("/keys/complete", Scope::consume,
       routes->batch(
-          "complete", wire::read_completions,
+          "complete",
+          [retention](std::string_view json) { return wire::read_completions(json, retention); },
           [](IdempotencyStore& keys, const auto& items) { return keys.complete(items); },
           [](const auto& outcomes) { return wire::write_completed(outcomes); }));
   add("/keys/fail", Scope::consume,

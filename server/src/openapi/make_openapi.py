@@ -449,7 +449,8 @@ def key_calls():
     inbox, keys = "Inbox contract", "Keys"
     yield post("/v1/inbox/try-begin", "tryBegin", inbox, "consume", "Begin a key").takes(
         "TryBegin", {**key, "owner": "worker-1", "leaseSeconds": 60}).answers(
-        "TriedBegin", {"status": "Acquired", "leaseId": LEASE, "expiresAt": TIME})
+        "TriedBegin",
+        {"status": "Acquired", "leaseId": LEASE, "expiresAt": TIME, "leaseUntil": TIME})
     yield post(
         "/v1/inbox/mark-processed", "markProcessed", inbox, "consume", "Mark a key as processed",
     ).takes("MarkProcessed", held).answers("MarkedProcessed", {"status": "Processed"})
@@ -465,12 +466,13 @@ def key_calls():
     yield post(
         "/v1/keys/complete", "completeKeys", keys, "consume", "Complete keys, with their results",
     ).takes("KeyCompletions", {"items": [{**held, "resultBase64": "b2s="}]}).answers(
-        "KeysCompleted", {"results": ["Processed"]})
+        "KeysCompleted", {"results": [{"status": "Processed"}]})
     yield post("/v1/keys/fail", "failKeys", keys, "consume", "Mark keys as failed").takes(
         "KeyFailures", {"items": [{**held, "error": "no such account"}]}).answers(
-        "KeysFailed", {"results": ["Failed"]})
+        "KeysFailed", {"results": [{"status": "Failed"}]})
     yield post("/v1/keys/release", "releaseKeys", keys, "consume", "Give keys back").takes(
-        "KeyReleases", {"items": [held]}).answers("KeysReleased", {"results": ["Released"]})
+        "KeyReleases", {"items": [held]}).answers(
+        "KeysReleased", {"results": [{"status": "Released"}]})
     yield post("/v1/keys/extend", "extendKeys", keys, "consume", "Extend leases of keys").takes(
         "KeyExtensions", {"items": [{**held, "leaseSeconds": 60}]}).answers(
         "KeysExtended", {"results": [{"status": "Extended", "leaseUntil": TIME}]})

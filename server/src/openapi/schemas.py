@@ -139,7 +139,8 @@ TOPIC_COUNTS = {
 IDEMPOTENCY_KEY = text("Compared byte by byte, never trimmed.", minLength=1, maxLength=1024)
 LEASE_ID = uuid("What `begin` answered.")
 KEY_LEASE = seconds("How long the lease lasts.", minimum=1, maximum=300, default=60)
-RETENTION = seconds("How long the key is kept.", exclusiveMinimum=0)
+RETENTION = seconds("How long the key is kept; left out: as the server is configured.",
+                    exclusiveMinimum=0)
 DEAD_CALL = {
     "keys": array(ref("MessageKey"), **BATCH),
     "filter": ref("Filter"),
@@ -491,7 +492,8 @@ KEY_SCHEMAS = {
         ["status"],
         status=words("Acquired", "Processed", "Busy"),
         leaseId=uuid("When acquired."),
-        expiresAt=time("When the lease ends.")),
+        expiresAt=time("When the lease ends."),
+        leaseUntil=time("The same, by its name in every other answer.")),
     "MarkProcessed": request(
         ["key"], key=IDEMPOTENCY_KEY,
         leaseId=uuid("Left out: unconditional, unless the server is strict.")),
@@ -515,24 +517,24 @@ KEY_SCHEMAS = {
     "KeyCompletions": items(request(
         ["key"], key=IDEMPOTENCY_KEY, leaseId=LEASE_ID,
         resultBase64=base64("Kept, and answered to later begins."), retentionSeconds=RETENTION)),
-    "KeysCompleted": results(words("Processed", "LeaseLost")),
+    "KeysCompleted": results(ref("MarkedProcessed")),
     "KeyFailures": items(request(
         ["key", "leaseId", "error"], key=IDEMPOTENCY_KEY, leaseId=LEASE_ID,
         error=text("Why."))),
-    "KeysFailed": results(words("Failed", "LeaseLost")),
+    "KeysFailed": results(answer(["status"], status=words("Failed", "LeaseLost"))),
     "KeyReleases": items(ref("Release")),
-    "KeysReleased": results(words("Released", "LeaseLost", "Processed", "Unknown")),
+    "KeysReleased": results(ref("Released")),
     "KeyExtensions": items(request(
         ["key", "leaseId"], key=IDEMPOTENCY_KEY, leaseId=LEASE_ID, leaseSeconds=KEY_LEASE)),
     "KeysExtended": results(answer(
         ["status"], status=words("Extended", "LeaseLost"), leaseUntil=time())),
     "KeyNames": request(["keys"], keys=array(IDEMPOTENCY_KEY, **BATCH)),
-    "KeysFound": results(nullable(answer(
-        ["key", "status", "attempts", "firstSeen", "lastSeen", "keepUntil"],
+    "KeysFound": results(answer(
+        ["status", "attempts"],
         key=IDEMPOTENCY_KEY,
-        status=words("InProgress", "Released", "Failed", "Processed"),
+        status=words("Unknown", "InProgress", "Released", "Failed", "Processed"),
         attempts=count(), firstSeen=time(), lastSeen=time(), owner=text(), leaseUntil=time(),
-        keepUntil=time("When it is forgotten."), resultBase64=base64(), error=text()))),
+        keepUntil=time("When it is forgotten."), resultBase64=base64(), error=text())),
     "Limit": request([], limit=integer("At most so many.", minimum=1)),
 }
 

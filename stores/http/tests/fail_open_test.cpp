@@ -84,8 +84,9 @@ TEST(FailOpen, ALeaseOfOurOwnIsCompletedUnconditionallyWhenTheServiceIsBack) {
   const LeaseId own = *OpenStore(dead_url()).store.keys().begin({.key = "k"}).lease_id;
   ScriptedServer server([](const ReceivedRequest& request) {
     const bool completes = request.target.ends_with("complete");
-    return Reaction{.body = completes ? R"({"results":["Processed","LeaseLost"]})"
-                                      : R"({"results":["LeaseLost"]})"};
+    return Reaction{.body = completes
+                                ? R"({"results":[{"status":"Processed"},{"status":"LeaseLost"}]})"
+                                : R"({"results":[{"status":"LeaseLost"}]})"};
   });
   HttpStore store({.url = server.url()});
   const std::vector<CompleteRequest> completions = {{.key = "k", .lease_id = own},

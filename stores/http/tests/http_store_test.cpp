@@ -281,9 +281,12 @@ TEST(HttpStoreFailures, WhatHasTheSameEffectTwiceIsRepeatedToo) {
       {R"({"results":["Marked"]})", [](Store& store) { store.inbox().mark({.key = kKey}); }},
       {R"({"results":[{}]})",
        [](Store& store) { store.inbox().extend({.delivery = {kKey, kOwner, {}}}); }},
-      {R"({"results":["Processed"]})", [](Store& store) { store.keys().mark_processed("k"); }},
-      {R"({"results":["Failed"]})", [](Store& store) { store.keys().fail({"k", kLease, "no"}); }},
-      {R"({"results":["Released"]})", [](Store& store) { store.keys().release({"k", kLease}); }},
+      {R"({"results":[{"status":"Processed"}]})",
+       [](Store& store) { store.keys().mark_processed("k"); }},
+      {R"({"results":[{"status":"Failed"}]})",
+       [](Store& store) { store.keys().fail({"k", kLease, "no"}); }},
+      {R"({"results":[{"status":"Released"}]})",
+       [](Store& store) { store.keys().release({"k", kLease}); }},
       {R"({"results":[{}]})", [](Store& store) { store.keys().extend({"k", kLease}); }},
   };
   for (const auto& [body, call] : calls) {

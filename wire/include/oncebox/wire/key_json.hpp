@@ -16,7 +16,8 @@ namespace oncebox::wire {
 
 /// `{key, owner?, leaseSeconds?}`; the lease is 1 to 300 seconds, 60 when it is left out.
 [[nodiscard]] BeginRequest read_try_begin(std::string_view json, Duration retention);
-/// `{status: Acquired|Processed|Busy, leaseId?, expiresAt?}`
+/// `{status: Acquired|Processed|Busy, leaseId?, expiresAt?, leaseUntil?}`; the last two are the
+/// same time: the contract calls it the one, every other answer about keys the other.
 [[nodiscard]] std::string write_try_begin(const BeginOutcome& outcome);
 
 /// `{key, leaseId?}`; with `require_lease` a call without one is an error.
@@ -36,14 +37,16 @@ enum class LeaseRule { optional, required };
 [[nodiscard]] std::string write_key_status(const std::optional<KeyRecord>& record);
 
 // All that an IdempotencyStore can do, in batches: /v1/keys/… with {"items": […]} ----------------
-// Results of keys are bytes: `resultBase64`.
+// The same words as above, in `{"results": [{"status": …}, …]}`. Results of keys are bytes:
+// `resultBase64`. `retention` holds for items without `retentionSeconds`.
 
-[[nodiscard]] std::vector<BeginRequest> read_begins(std::string_view json);
+[[nodiscard]] std::vector<BeginRequest> read_begins(std::string_view json, Duration retention);
 [[nodiscard]] std::string write_begins(std::span<const BeginRequest> requests);
 [[nodiscard]] std::string write_begun(std::span<const BeginOutcome> outcomes);
 [[nodiscard]] std::vector<BeginOutcome> read_begun(std::string_view json);
 
-[[nodiscard]] std::vector<CompleteRequest> read_completions(std::string_view json);
+[[nodiscard]] std::vector<CompleteRequest> read_completions(std::string_view json,
+                                                            Duration retention);
 [[nodiscard]] std::string write_completions(std::span<const CompleteRequest> requests);
 [[nodiscard]] std::string write_completed(std::span<const CompleteOutcome> outcomes);
 [[nodiscard]] std::vector<CompleteOutcome> read_completed(std::string_view json);
@@ -66,7 +69,7 @@ enum class LeaseRule { optional, required };
 /// `{"keys": ["a", "b"]}`
 [[nodiscard]] std::vector<IdempotencyKey> read_key_names(std::string_view json);
 [[nodiscard]] std::string write_key_names(std::span<const IdempotencyKey> keys);
-/// A key that is not known is null.
+/// A key that is not known has the status Unknown.
 [[nodiscard]] std::string write_key_records(std::span<const std::optional<KeyRecord>> records);
 [[nodiscard]] std::vector<std::optional<KeyRecord>> read_key_records(std::string_view json);
 
