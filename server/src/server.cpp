@@ -72,6 +72,7 @@ void require_known_stores(const ServerOptions& options, const StoreSet& stores) 
   };
   require(options.default_store, "default_store");
   for (const WebhookOptions& webhook : options.webhooks) {
+    if (webhook.has_store_by_request()) continue;
     require(webhook.store, "webhook \"" + webhook.name + "\": store");
   }
 }

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "api/borrowed_stores.hpp"
@@ -294,6 +295,80 @@ TEST_F(WebhooksTest, AWebhookMayHaveAStoreOfItsOwn) {
   EXPECT_EQ(send({kHello}).status, 200);
   EXPECT_TRUE(stored(main_).empty());
   EXPECT_EQ(stored(second_).size(), 1u);
+}
+
+TEST_F(WebhooksTest, WhatGoesWithAMessageIsKept) {
+  RecordProperty("requirement", "MSG-04");
+  configure_unchecked({});
+  const std::string trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  (void)send({kHello,
+              {{"Content-Type", "text/plain"},
+               {"Oncebox-Correlation-Id", "order%207"},
+               {"X-Correlation-Id", "another"},
+               {"X-Causation-Id", "click-3"},
+               {"Oncebox-Partition-Key", "k%C3%BCche"},
+               {"Oncebox-Timestamp", "2026-01-31T08:15:30.250Z"},
+               {"Idempotency-Key", "\"key 1\""},
+               {"traceparent", trace},
+               {"tracestate", "vendor=x"}}});
+  EXPECT_EQ(only_message().headers, (Headers{{"contentType", "text/plain"},
+                                             {"correlationId", "order 7"},
+                                             {"causationId", "click-3"},
+                                             {"partitionKey", "küche"},
+                                             {"timestamp", "2026-01-31T08:15:30.250Z"},
+                                             {"idempotencyKey", "key 1"},
+                                             {"traceparent", trace},
+                                             {"tracestate", "vendor=x"}}));
+  EXPECT_EQ(only_message().partition_key, std::nullopt) << "only a template orders messages";
+}
+
+TEST_F(WebhooksTest, TheTimeOfAStandardWebhookIsItsTimestamp) {
+  configure_unchecked({});
+  (void)send({kHello, {{"webhook-timestamp", "1769847330"}}});
+  EXPECT_EQ(only_message().headers.timestamp(), parse_rfc3339("2026-01-31T08:15:30.000Z"));
+}
+
+TEST_F(WebhooksTest, WhatCannotBeAHeaderIsLeftOutAndTheMessageTaken) {
+  configure_unchecked({});
+  const Response response = send({kHello,
+                                  {{"X-Correlation-Id", "\xff\xfe"},
+                                   {"Oncebox-Causation-Id", "100%"},
+                                   {"Oncebox-Timestamp", "yesterday"},
+                                   {"Idempotency-Key", ""},
+                                   {"Oncebox-Partition-Key", std::string(9'000, 'x')},
+                                   {"tracestate", "vendor=x"}}});
+  EXPECT_EQ(response.status, 200) << response.body;
+  EXPECT_EQ(only_message().headers, Headers());
+}
+
+TEST_F(WebhooksTest, TheStoreIsNamedByAHeaderOrByThePath) {
+  for (const auto& [store, name, field] :
+       std::vector<std::tuple<std::string, std::string, Fields::Entry>>{
+           {"{header:X-Tenant}", "hook", {"X-Tenant", "second"}},
+           {"{path}", "hook/second", {}},
+           {"sec{path}", "hook/ond", {}},
+           {"{path}", "hook/%73econd", {}}}) {
+    configure_unchecked({.store = store});
+    const std::size_t before = stored(second_).size();
+    const Response response = send({store + name, {field}}, name);
+    EXPECT_EQ(response.status, 200) << response.body;
+    EXPECT_EQ(stored(second_).size(), before + 1) << store << " " << name;
+  }
+  EXPECT_TRUE(stored(main_).empty());
+}
+
+TEST_F(WebhooksTest, ARequestThatNamesNoStoreOrAnUnknownOneIsNotStoredElsewhere) {
+  configure_unchecked({.store = "{header:X-Tenant}"});
+  EXPECT_EQ(send({kHello}).status, 400);
+  EXPECT_EQ(send({kHello, {{"X-Tenant", ""}}}).status, 400);
+  EXPECT_EQ(send({kHello, {{"X-Tenant", "third"}}}).status, 404);
+  EXPECT_EQ(send({kHello, {{"X-Tenant", "main"}}}, "hook/main").status, 404)
+      << "no template of it uses the path";
+  configure_unchecked({.store = "{path}"});
+  EXPECT_EQ(send({kHello}).status, 400);
+  EXPECT_EQ(send({kHello}, "hook/second/deeper").status, 404);
+  EXPECT_TRUE(stored(main_).empty());
+  EXPECT_TRUE(stored(second_).empty());
 }
 
 TEST_F(WebhooksTest, AnUnknownNameIsNotFound) {

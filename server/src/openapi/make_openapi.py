@@ -516,15 +516,20 @@ def service_calls():
             "schema": {"type": "string"},
             "example": f"event: stats\ndata: {json.dumps(samples)}\n\n"}},
         "A stream without an end.")
-    yield post(
-        "/v1/webhooks/{name}", "receiveWebhook", "Webhooks", "open", "Receive a webhook",
-        "Checks the signature by the webhook's scheme (Stripe, GitHub, Standard Webhooks, HMAC or "
-        "none), names the message by the webhook's templates, and answers once it is durable. A "
-        "duplicate is a success, too.",
-    ).with_parameters(["traceparent"]).takes_content(
-        {"*/*": {"schema": {"description": "Kept byte by byte."}}}
-    ).answers("Enqueued", {"source": "stripe", "messageId": "evt_1", "status": "Accepted"}).problem(
-        "401", "BadSignature")
+    for path, operation, more in [
+            ("/v1/webhooks/{name}", "receiveWebhook", ""),
+            ("/v1/webhooks/{name}/{path}", "receiveWebhookAt",
+             " For a webhook whose templates use `{path}`, as for the store of a tenant.")]:
+        yield post(
+            path, operation, "Webhooks", "open", "Receive a webhook",
+            "Checks the signature by the webhook's scheme (Stripe, GitHub, Standard Webhooks, HMAC "
+            "or none), names the message by the webhook's templates, and answers once it is "
+            "durable. A duplicate is a success, too." + more,
+        ).with_parameters(["traceparent"]).takes_content(
+            {"*/*": {"schema": {"description": "Kept byte by byte."}}}
+        ).answers(
+            "Enqueued", {"source": "stripe", "messageId": "evt_1", "status": "Accepted"}
+        ).problem("401", "BadSignature")
     yield get(
         "/v1/health", "reportHealth", "Service", "read", "Tell what should not be so",
         "What the watchdog found when it last looked at the stores.",

@@ -72,6 +72,11 @@ std::optional<std::string_view> WebhookView::header(std::string_view name) const
   return request_.fields.get(name);
 }
 
+std::optional<std::string_view> WebhookView::path() const noexcept {
+  if (request_.arguments.size() < 2) return std::nullopt;
+  return request_.arguments[1];
+}
+
 std::optional<std::string> WebhookView::json(std::string_view pointer) {
   boost::json::error_code failure;
   if (!document_) {
@@ -110,6 +115,7 @@ WebhookTemplate::Part WebhookTemplate::read_placeholder(std::string_view inside)
   constexpr std::string_view kJson = "json:";
   if (inside == "name") return WebhookName{};
   if (inside == "sha256") return BodySha256{};
+  if (inside == "path") return Path{};
   if (inside.starts_with(kHeader)) {
     const std::string_view name = inside.substr(kHeader.size());
     if (is_header_name(name)) return Header{std::string(name)};
@@ -123,18 +129,25 @@ WebhookTemplate::Part WebhookTemplate::read_placeholder(std::string_view inside)
                     inside, pointer));
   }
   refuse_template(fmt::format(
-      "has {{{}}}; use {{header:NAME}}, {{json:/pointer}}, {{name}} or {{sha256}}", inside));
+      "has {{{}}}; use {{header:NAME}}, {{json:/pointer}}, {{path}}, {{name}} or {{sha256}}",
+      inside));
 }
 
 std::optional<std::string> WebhookTemplate::value_of(const Part& part, WebhookView& webhook) {
   if (const auto* literal = std::get_if<Literal>(&part)) return literal->text;
   if (const auto* json = std::get_if<Json>(&part)) return webhook.json(json->pointer);
   if (std::holds_alternative<BodySha256>(part)) return to_hex(webhook.sha256());
-  if (const auto* header = std::get_if<Header>(&part)) {
-    const auto value = webhook.header(header->name);
+  const auto copied = [](std::optional<std::string_view> value) {
     return value ? std::optional<std::string>(*value) : std::nullopt;
-  }
+  };
+  if (const auto* header = std::get_if<Header>(&part)) return copied(webhook.header(header->name));
+  if (std::holds_alternative<Path>(part)) return copied(webhook.path());
   return std::string(webhook.name());
+}
+
+bool WebhookTemplate::uses_path() const noexcept {
+  return std::ranges::any_of(parts_,
+                             [](const Part& part) { return std::holds_alternative<Path>(part); });
 }
 
 std::optional<std::string> WebhookTemplate::render(WebhookView& webhook) const {

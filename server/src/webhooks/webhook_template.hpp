@@ -26,6 +26,8 @@ class WebhookView {
   /// A text as it is, a number or truth value as JSON writes it; nothing for everything else, for
   /// what is not there, and for a body that is not JSON.
   [[nodiscard]] std::optional<std::string> json(std::string_view pointer);
+  /// What stands behind the webhook's name in the path, decoded; nothing when that is the end.
+  [[nodiscard]] std::optional<std::string_view> path() const noexcept;
   /// Of the body: 32 bytes.
   [[nodiscard]] const std::string& sha256();
 
@@ -38,7 +40,7 @@ class WebhookView {
   std::string sha256_;                  // empty: not yet
 };
 
-/// Text with `{header:NAME}`, `{json:/pointer}`, `{name}` and `{sha256}` in it.
+/// Text with `{header:NAME}`, `{json:/pointer}`, `{path}`, `{name}` and `{sha256}` in it.
 class WebhookTemplate {
  public:
   /// Throws `invalid_argument` saying what is wrong with the text.
@@ -46,6 +48,9 @@ class WebhookTemplate {
 
   /// Nothing when a value that it names is not there or empty.
   [[nodiscard]] std::optional<std::string> render(WebhookView& webhook) const;
+
+  /// Whether `{path}` is in it.
+  [[nodiscard]] bool uses_path() const noexcept;
 
  private:
   struct Literal {
@@ -57,9 +62,10 @@ class WebhookTemplate {
   struct Json {
     std::string pointer;
   };
+  struct Path {};
   struct WebhookName {};
   struct BodySha256 {};
-  using Part = std::variant<Literal, Header, Json, WebhookName, BodySha256>;
+  using Part = std::variant<Literal, Header, Json, Path, WebhookName, BodySha256>;
 
   static Part read_placeholder(std::string_view inside);
   static std::optional<std::string> value_of(const Part& part, WebhookView& webhook);

@@ -14,6 +14,7 @@
 #include "observe/metrics.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/wire/queue_json.hpp"
+#include "webhooks/webhook_headers.hpp"
 #include "webhooks/webhook_signature.hpp"
 #include "webhooks/webhook_template.hpp"
 
@@ -94,6 +95,9 @@ class Webhook {
   explicit Webhook(const WebhookOptions& options)
       : name_(checked_name(options.name)),
         signature_(with_option(options, "", [&] { return WebhookSignature(options); })),
+        store_(options.store.empty() ? std::nullopt
+                                     : read_template(options, "store", options.store)),
+        has_store_by_request_(options.has_store_by_request()),
         source_(read_template(options, "source", options.source)),
         message_id_(read_template(options, "message_id", options.message_id,
                                   usual_message_id(options.scheme))),
@@ -117,13 +121,28 @@ class Webhook {
                     .payload = request.body};
     message.hash = ContentHash(std::string(ContentHash::kSha256), view.sha256());
     if (auto key = render(partition_key_, view)) message.partition_key = std::move(*key);
-    if (const auto type = request.fields.get("Content-Type"); type && !type->empty()) {
-      message.headers.set(header_names::kContentType, *type);
-    }
-    if (const auto trace = traceparent(request)) {
-      message.headers.set(header_names::kTraceparent, *trace);
-    }
+    message.headers = webhook_headers(request);
     return message;
+  }
+
+  /// The store that a request is for; empty: the default one. Never another one than the request
+  /// names: throws `invalid_argument` when it names none.
+  [[nodiscard]] std::string store_of(const Request& request) const {
+    if (!store_) return {};
+    WebhookView view(name_, request);
+    if (auto name = store_->render(view)) return std::move(*name);
+    throw Error(ErrorCode::invalid_argument,
+                "the request does not say which store it is for, as this webhook asks for");
+  }
+  [[nodiscard]] bool has_store_by_request() const noexcept { return has_store_by_request_; }
+
+  /// Whether something may stand behind the name in the path.
+  [[nodiscard]] bool takes_path() const noexcept {
+    const auto uses_path = [](const std::optional<WebhookTemplate>& form) {
+      return form && form->uses_path();
+    };
+    return uses_path(store_) || uses_path(source_) || uses_path(message_id_) || uses_path(topic_) ||
+           uses_path(partition_key_);
   }
 
  private:
@@ -150,6 +169,8 @@ class Webhook {
 
   const std::string name_;
   const WebhookSignature signature_;
+  const std::optional<WebhookTemplate> store_;
+  const bool has_store_by_request_;
   const std::optional<WebhookTemplate> source_;
   const std::optional<WebhookTemplate> message_id_;
   const std::optional<WebhookTemplate> topic_;
@@ -182,52 +203,49 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
         clock_(clock) {
     for (const WebhookOptions& options : webhooks) {
       if (find(options.name) != nullptr) refuse_second(options);
-      served_.emplace_back(new Served{Webhook(options), options.store});
+      served_.push_back(std::make_unique<const Webhook>(options));
     }
   }
 
   void receive(const ExchangePtr& exchange) {
     const Request& request = exchange->request();
-    const Served* served = find(request.arguments.at(0));
-    if (served == nullptr) {
+    const Webhook* const webhook = find(request.arguments.at(0));
+    if (webhook == nullptr) {
       throw Error(ErrorCode::not_found, "there is no webhook of this name");
     }
+    if (request.arguments.size() > 1 && !webhook->takes_path()) {
+      throw Error(ErrorCode::not_found, "nothing stands behind the name of this webhook");
+    }
     // In the lane of no store: a sender learns whether the store is there after its signature.
-    call_with_body(calls_, exchange, [self = shared_from_this(), served, exchange] {
-      self->check_and_store(*served, exchange);
+    call_with_body(calls_, exchange, [self = shared_from_this(), webhook, exchange] {
+      self->check_and_store(*webhook, exchange);
     });
   }
 
  private:
-  struct Served {
-    Webhook webhook;
-    std::string store;
-  };
-
-  [[nodiscard]] const Served* find(std::string_view name) const noexcept {
-    for (const auto& served : served_) {
-      if (served->webhook.name() == name) return served.get();
+  [[nodiscard]] const Webhook* find(std::string_view name) const noexcept {
+    for (const auto& webhook : served_) {
+      if (webhook->name() == name) return webhook.get();
     }
     return nullptr;
   }
 
-  [[nodiscard]] ServedStorePtr find_store(const Served& served) const {
+  [[nodiscard]] ServedStorePtr find_store(const Webhook& webhook, const Request& request) const {
     try {
-      return find_store_(served.store);
+      return find_store_(webhook.store_of(request));
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::not_found) throw;
+      if (error.code() != ErrorCode::not_found || webhook.has_store_by_request()) throw;
       // The sender has made no mistake, and may try again.
       throw Error(ErrorCode::unavailable, "the store of this webhook is not there");
     }
   }
 
-  void check_and_store(const Served& served, const ExchangePtr& exchange) {
-    const SignatureCheck check =
-        served.webhook.signature().check(exchange->request(), clock_.now());
+  void check_and_store(const Webhook& webhook, const ExchangePtr& exchange) {
+    const SignatureCheck check = webhook.signature().check(exchange->request(), clock_.now());
     if (check == SignatureCheck::good) {
-      store(served, exchange);
+      store(webhook, exchange);
     } else {
-      refuse(served.webhook, check, *exchange);
+      refuse(webhook, check, *exchange);
     }
   }
 
@@ -248,12 +266,11 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
     exchange.send(std::move(response));
   }
 
-  void store(const Served& served, const ExchangePtr& exchange) {
-    const Webhook& webhook = served.webhook;
+  void store(const Webhook& webhook, const ExchangePtr& exchange) {
     try {
       Message message = webhook.message_of(exchange->request());
       MessageKey key = message.key;
-      const ServedStorePtr store = find_store(served);
+      const ServedStorePtr store = find_store(webhook, exchange->request());
       exchange->note_store(store->name());
       store->inbox.singles.enqueue_then(
           std::move(message), [self = shared_from_this(), &webhook, exchange, store,
@@ -291,7 +308,7 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
   Metrics& metrics_;
   Logger& logger_;
   const Clock& clock_;
-  std::vector<std::unique_ptr<const Served>> served_;
+  std::vector<std::unique_ptr<const Webhook>> served_;
 };
 
 Webhooks::Webhooks(const std::vector<WebhookOptions>& webhooks, FindStore find_store,
@@ -302,10 +319,12 @@ Webhooks::Webhooks(const std::vector<WebhookOptions>& webhooks, FindStore find_s
 Webhooks::~Webhooks() = default;
 
 void Webhooks::add_routes(Router& router) {
-  router.add({.method = Method::post,
-              .pattern = "/v1/webhooks/{name}",
-              .scope = Scope::open,
-              .handler = [this](const ExchangePtr& exchange) { impl_->receive(exchange); }});
+  for (const char* const pattern : {"/v1/webhooks/{name}", "/v1/webhooks/{name}/{path*}"}) {
+    router.add({.method = Method::post,
+                .pattern = pattern,
+                .scope = Scope::open,
+                .handler = [this](const ExchangePtr& exchange) { impl_->receive(exchange); }});
+  }
 }
 
 }  // namespace oncebox::server

@@ -16,9 +16,9 @@ namespace oncebox::server {
 /// there twice.
 void validate_webhooks(const std::vector<WebhookOptions>& webhooks);
 
-/// `POST /v1/webhooks/{name}`: checks the signature, names the message by the templates, and
-/// answers once it is stored. A duplicate is a success, too. Senders have no token: the signature
-/// is their proof.
+/// `POST /v1/webhooks/{name}`, and with a path behind it where templates use it: checks the
+/// signature, names the message by the templates, and answers once it is stored. A duplicate is a
+/// success, too. Senders have no token: the signature is their proof.
 class Webhooks {
  public:
   /// Everything but the options is borrowed until the last call has ended: large bodies are checked

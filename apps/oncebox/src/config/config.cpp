@@ -237,7 +237,8 @@ class Loader {
       if (!hooks.insert(webhook.name).second) {
         complain("webhooks", fmt::format("the name \"{}\" is there twice", webhook.name));
       }
-      if (!webhook.store.empty() && !may_have_store(webhook.store)) {
+      if (!webhook.store.empty() && !webhook.has_store_by_request() &&
+          !may_have_store(webhook.store)) {
         complain("webhooks",
                  fmt::format("{}: there is no store \"{}\"", webhook.name, webhook.store));
       }

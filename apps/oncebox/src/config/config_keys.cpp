@@ -324,7 +324,7 @@ const std::vector<WebhookKey>& webhook_keys() {
   static const std::vector<WebhookKey> keys{
       text_key("webhooks.name", "In POST /v1/webhooks/NAME.",
                HookText([](WebhookOptions& w) -> auto& { return w.name; })),
-      text_key("webhooks.store", "The store that takes them; empty means the default.",
+      text_key("webhooks.store", "The store that takes them, a template; empty means the default.",
                HookText([](WebhookOptions& w) -> auto& { return w.store; })),
       choice_key("webhooks.scheme", "How the sender proves who it is.", kSchemes,
                  Place<WebhookOptions, WebhookScheme>(

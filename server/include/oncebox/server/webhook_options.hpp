@@ -32,11 +32,12 @@ struct HmacOptions {
 /// One address for webhooks: `POST /v1/webhooks/{name}`.
 ///
 /// The templates name what becomes of a request: text with `{header:NAME}`, `{json:/pointer}`,
-/// `{name}` and `{sha256}` (of the body) in it. Where the request has no such value the template
-/// gives nothing: an id then falls back to the body's sha256, a topic to the webhook's name.
+/// `{path}` (what stands behind the name in the address), `{name}` and `{sha256}` (of the body) in
+/// it. Where the request has no such value the template gives nothing: an id then falls back to the
+/// body's sha256, a topic to the webhook's name. A request that names no store is refused.
 struct WebhookOptions {
   std::string name;
-  std::string store = {};  ///< empty: the default one
+  std::string store = {};  ///< a template, too; empty: the default one
   WebhookScheme scheme = WebhookScheme::hmac;
   /// Several are valid at once, so that one can be replaced without a gap.
   std::vector<std::string> secrets = {};
@@ -47,6 +48,11 @@ struct WebhookOptions {
   std::optional<std::string> message_id = {};  ///< nothing: the usual place of the scheme
   std::optional<std::string> topic = {};       ///< nothing: the usual place of the scheme
   std::optional<std::string> partition_key = {};
+
+  /// Whether requests name the store, by a placeholder in its template.
+  [[nodiscard]] bool has_store_by_request() const noexcept {
+    return store.find('{') != std::string::npos;
+  }
 };
 
 }  // namespace oncebox::server
