@@ -33,6 +33,9 @@ Request request_of(const TestCall& call) {
   for (const TestField& field : call.fields) request.fields.add(field.name, field.value);
   request.id = "test-request";
   request.principal.name = call.principal;
+  if (!call.limits.empty()) {
+    request.principal.limits = std::make_shared<const TokenLimits>(call.limits);
+  }
   return request;
 }
 
@@ -104,6 +107,11 @@ std::shared_ptr<TestExchange> ApiUnderTest::begin(const TestCall& call) {
   if (match == nullptr) {
     auto exchange = std::make_shared<TestExchange>(std::move(request));
     exchange->send({.status = std::holds_alternative<NoSuchMethod>(found) ? 405 : 404});
+    return exchange;
+  }
+  if (!holds_limits(*match->route, request.principal)) {
+    auto exchange = std::make_shared<TestExchange>(std::move(request));
+    exchange->send({.status = 403});
     return exchange;
   }
   request.arguments = match->arguments;

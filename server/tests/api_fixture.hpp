@@ -33,6 +33,7 @@ struct TestCall {
   std::string body = {};
   std::vector<TestField> fields = {{"Content-Type", "application/json"}};
   std::string principal = "anonymous";
+  TokenLimits limits = {};
 };
 
 [[nodiscard]] TestCall get(std::string target);

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <fstream>
 
 #include "http/answers.hpp"
@@ -126,12 +128,66 @@ TEST_F(HttpSecurity, ABadTokenFileIsRefusedWithoutShowingIt) {
        {"", "# nothing\n", "name\n", "name produce\n", "name fly the-secret-0123456789\n",
         "name produce, the-secret-0123456789 more\n", "name cert:\n", "name produce cert:\n",
         "a produce the-secret-0123456789\nb read the-secret-0123456789\n",
+        "a produce the-secret-0123456789 topic=order.*\n",
+        "a produce the-secret-0123456789 topics=\n",
+        "a produce the-secret-0123456789 topics=a topics=b\n", "a produce topics=a\n",
+        "a produce the-secret-0123456789 stores=a,,b\n",
         "anonymous produce the-secret-0123456789\n", "\xff produce the-secret-0123456789\n"}) {
     write_tokens(text);
     const std::string why = refusal();
     EXPECT_THAT(why, HasSubstr("auth.token_file")) << text;
     EXPECT_THAT(why, Not(HasSubstr("the-secret")));
   }
+}
+
+TEST_F(HttpSecurity, ATokenWithLimitsReachesOnlyRoutesThatHoldToThem) {
+  RecordProperty("requirement", "KIN-08");
+  write_tokens(
+      "of-store read the-secret-of-a-store stores=main,tenant-*\n"
+      "of-topic read the-secret-of-a-topic topics=order.*   # a comment\n"
+      "robot read cert:Robot 7 stores=main sources=shop\n");
+  const auto add = [&](std::string pattern, HeldLimits limits) {
+    router.add({.pattern = std::move(pattern),
+                .scope = Scope::read,
+                .handler =
+                    [](const ExchangePtr& exchange) {
+                      const auto& of_token = exchange->request().principal.limits;
+                      exchange->send(json_response(fmt::format("{} {} {}", of_token->stores.size(),
+                                                               of_token->sources.size(),
+                                                               of_token->topics.size())));
+                    },
+                .limits = limits});
+  };
+  add("/limits/none", HeldLimits::none);
+  add("/limits/stores", HeldLimits::stores);
+  add("/limits/all", HeldLimits::all);
+  start();
+  const auto ask = [&](const std::string& path, const std::string& token) {
+    return connect().ask(
+        request_text("GET", "/limits/" + path, "", "Authorization: Bearer " + token + "\r\n"));
+  };
+  EXPECT_EQ(ask("none", "the-secret-of-a-store").status, 403);
+  EXPECT_THAT(ask("none", "the-secret-of-a-store").body, HasSubstr("limited"));
+  EXPECT_EQ(ask("stores", "the-secret-of-a-store").body, "2 0 0");
+  EXPECT_EQ(ask("all", "the-secret-of-a-store").body, "2 0 0");
+  EXPECT_EQ(ask("none", "the-secret-of-a-topic").status, 403);
+  EXPECT_EQ(ask("stores", "the-secret-of-a-topic").status, 403);
+  EXPECT_EQ(ask("all", "the-secret-of-a-topic").body, "0 0 1");
+  const auto checked = authenticator->check({.certificate_name = "Robot 7"}, Scope::read);
+  EXPECT_EQ(std::get<Principal>(checked).limits->sources.size(), 1U);
+}
+
+TEST(TokenLimits, APatternIsAllowedWhenAllThatItMatchesIs) {
+  const std::vector<TopicPattern> limits{"order.*", "mail"};
+  for (const char* inside : {"order.*", "order.paid", "order.paid.*", "mail"}) {
+    EXPECT_TRUE(allows_all(limits, inside)) << inside;
+  }
+  for (const char* outside : {"*", "order*", "orders", "mail*", "mail.a"}) {
+    EXPECT_FALSE(allows_all(limits, outside)) << outside;
+  }
+  EXPECT_TRUE(allows_all({}, "*"));
+  EXPECT_TRUE(allows(limits, "order.x"));
+  EXPECT_FALSE(allows(limits, "invoice"));
 }
 
 TEST_F(HttpSecurity, CarelessTokensAreWarnedAbout) {

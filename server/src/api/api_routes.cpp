@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "http/answers.hpp"
 #include "http/media_type.hpp"
 #include "oncebox/error.hpp"
 
@@ -41,6 +42,11 @@ Handler checked(BodyKind body, std::function<void(const ExchangePtr&)> handler) 
 
 /// The log says which store a request was about, also when that is down.
 ServedStorePtr find_for(const ExchangePtr& exchange, ServedStores& stores, std::string_view name) {
+  const Principal& principal = exchange->request().principal;
+  const std::string_view wanted = name.empty() ? stores.default_name() : name;
+  if (principal.limits && !allows(principal.limits->stores, wanted)) {
+    throw NotAllowed("this token is limited to other stores");
+  }
   try {
     ServedStorePtr store = stores.find(name);
     exchange->note_store(store->name());
@@ -59,7 +65,8 @@ void add_checked(Router& router, const ApiRoute& route, std::string pattern,
               .pattern = std::move(pattern),
               .scope = route.scope,
               .handler = checked(route.body, std::move(handler)),
-              .body = route.body});
+              .body = route.body,
+              .limits = route.limits});
 }
 
 }  // namespace

@@ -51,6 +51,9 @@ struct ApiRoute {
   std::string_view path;
   Scope scope = Scope::read;
   BodyKind body = BodyKind::whole;
+  /// The store is checked for every route; one that sees messages by source and topic, and checks
+  /// these by `CallLimits`, says `all`.
+  HeldLimits limits = HeldLimits::stores;
 };
 
 void add_store_route(Router& router, const ApiContext& context, const ApiRoute& route,

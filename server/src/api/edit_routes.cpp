@@ -2,6 +2,7 @@
 
 #include "api/api_routes.hpp"
 #include "api/audit_calls.hpp"
+#include "api/call_limits.hpp"
 #include "http/answers.hpp"
 #include "oncebox/wire/audit_json.hpp"
 #include "oncebox/wire/edit_json.hpp"
@@ -18,6 +19,7 @@ std::string revive_edited(const QueueCall& asked) {
   std::vector<MessageKey> keys;
   keys.reserve(call.edits.size());
   for (const EditedMessage& edit : call.edits) keys.push_back(edit.key);
+  CallLimits(asked.request()).require(asked.queue->queue, keys);
   return wire::write_revived(audited(
       asked.queue->store.audit(),
       queue_entry(asked, AuditAction::revive_edited, wire::audit_subject(std::move(keys)),
@@ -29,22 +31,27 @@ std::string revive_edited(const QueueCall& asked) {
 }  // namespace
 
 void add_edit_routes(Router& router, const ApiContext& context) {
+  add_queue_route(router, context,
+                  {.method = Method::post,
+                   .path = "/dead/edit",
+                   .scope = Scope::operate,
+                   .limits = HeldLimits::all},
+                  [](const QueueCall& call) {
+                    require_no_query(call.request());
+                    call.queue->calls.answer(call.exchange, [exchange = call.exchange,
+                                                             queue = call.queue](const Request&) {
+                      return json_response(revive_edited({exchange, queue, {}}));
+                    });
+                  });
   add_queue_route(
-      router, context, {Method::post, "/dead/edit", Scope::operate}, [](const QueueCall& call) {
-        require_no_query(call.request());
-        call.queue->calls.answer(call.exchange,
-                                 [exchange = call.exchange, queue = call.queue](const Request&) {
-                                   return json_response(revive_edited({exchange, queue, {}}));
-                                 });
-      });
-  add_queue_route(
-      router, context, {Method::get, "/dead/{source}/{messageId}/history", Scope::read},
+      router, context, {.path = "/dead/{source}/{messageId}/history", .limits = HeldLimits::all},
       [](const QueueCall& call) {
         require_no_query(call.request());
         call.queue->calls.answer(
             call.exchange,
             [queue = call.queue,
-             key = MessageKey{call.arguments[0], call.arguments[1]}](const Request&) {
+             key = MessageKey{call.arguments[0], call.arguments[1]}](const Request& request) {
+              CallLimits(request).require(queue->queue, {&key, 1});
               return json_response(wire::write_past_contents(queue->operations.past_contents(key)));
             });
       });

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "api/api_routes.hpp"
+#include "api/call_limits.hpp"
 #include "api/intake.hpp"
 #include "api/large_bodies.hpp"
 #include "api/ndjson_intake.hpp"
@@ -48,6 +49,7 @@ class Enqueue {
   void submit_single(const ExchangePtr& exchange, const ServedQueuePtr& queue,
                      const IntakeSettings& asked) const {
     SingleMessage single = read_single(exchange->request(), parts_.clock);
+    CallLimits(exchange->request()).require(single.message);
     const IntakeSettings settings = single.is_named_by_key ? asked.for_named_by_key() : asked;
     prepare_for(*queue, settings, parts_.clock.now(), single.message);
     const bool is_conflict_an_error = single.is_named_by_key && !settings.says_mismatch;
@@ -96,6 +98,7 @@ class Enqueue {
       const IntakeSettings settings =
           defaults.take_named_by_key() ? asked.for_named_by_key() : asked;
       for (std::size_t i = 0; i < messages.size(); ++i) {
+        CallLimits(request).require(messages[i]);
         defaults.complete(messages[i], i);
         prepare_for(*queue, settings, clock.now(), messages[i]);
       }
@@ -110,9 +113,10 @@ class Enqueue {
 }  // namespace
 
 void add_enqueue_routes(Router& router, const ApiContext& context) {
-  add_queue_route(router, context,
-                  {Method::post, "/messages", Scope::produce, BodyKind::ndjson_streamed},
-                  Enqueue(context.parts));
+  add_queue_route(
+      router, context,
+      {Method::post, "/messages", Scope::produce, BodyKind::ndjson_streamed, HeldLimits::all},
+      Enqueue(context.parts));
 }
 
 }  // namespace oncebox::server

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "api/api_json.hpp"
+#include "api/call_limits.hpp"
+#include "http/answers.hpp"
 
 namespace oncebox::server {
 
@@ -72,6 +74,7 @@ void NdjsonIntake::take_line(std::string_view line) {
     (void)defaults_.take_named_by_key();  // of a line that could not be read
     Message message = wire::read_message(line, line_defaults_);
     const Line place{.number = lines_, .is_named_by_key = defaults_.take_named_by_key()};
+    CallLimits(exchange_->request()).require(message);
     defaults_.complete(message, lines_ - 1);
     prepare_for(*queue_, settings_of(place), clock_.now(), message);
     batch_lines_.push_back(place);
@@ -80,6 +83,8 @@ void NdjsonIntake::take_line(std::string_view line) {
   } catch (const Error& error) {
     if (error.retryable()) throw;
     note_failure(lines_, to_string(error.code()), error.what());
+  } catch (const NotAllowed& refusal) {
+    note_failure(lines_, "forbidden", refusal.what());
   }
   if (batch_.size() >= kBatchLines || batch_bytes_ >= kBatchBytes) store_batch();
 }

@@ -9,6 +9,7 @@
 #include "api/api_json.hpp"
 #include "api/api_routes.hpp"
 #include "api/audit_calls.hpp"
+#include "api/call_limits.hpp"
 #include "api/dead_calls.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/wire/audit_json.hpp"
@@ -35,8 +36,21 @@ MessageFilter dead_only(MessageFilter filter) {
   return filter;
 }
 
-std::string list_page(ServedQueue& queue, const ListRequest& request) {
-  return wire::write_page(queue.operations.list(request), request.payloads);
+std::string list_page(const QueueCall& call, ListRequest request) {
+  CallLimits(call.request()).narrow(request.filter);
+  return wire::write_page(call.queue->operations.list(request), request.payloads);
+}
+
+std::string count_matching(const QueueCall& call) {
+  MessageFilter filter = wire::read_filter(body_or_empty_object(call.request()));
+  CallLimits(call.request()).narrow(filter);
+  return wire::write_count(call.queue->operations.count(filter));
+}
+
+std::string stats_of(const QueueCall& call) {
+  QueueStats stats = call.queue->operations.stats();
+  CallLimits(call.request()).narrow(stats);
+  return wire::write_stats(stats);
 }
 
 /// Repeats `step(limit)`, which answers how many it changed, until all that match now are.
@@ -76,6 +90,7 @@ std::string revive(const QueueCall& asked, const Presence& present) {
   ServedQueue& queue = *asked.queue;
   wire::ReviveCall call = wire::read_revive(asked.request().body);
   call.options.actor = asked.request().principal.name;
+  CallLimits(asked.request()).narrow(queue.queue, call.which);
   require_in_range("limit", call.limit, 1, kMaxDeadLimit);
   const AuditEntry entry = queue_entry(
       asked, AuditAction::revive, wire::audit_subject(call.which, call.group), call.options.reason);
@@ -100,7 +115,8 @@ std::string revive(const QueueCall& asked, const Presence& present) {
 
 std::string purge(const QueueCall& asked, const Presence& present) {
   ServedQueue& queue = *asked.queue;
-  const wire::PurgeCall call = wire::read_purge(asked.request().body);
+  wire::PurgeCall call = wire::read_purge(asked.request().body);
+  CallLimits(asked.request()).narrow(queue.queue, call.which);
   require_in_range("limit", call.limit, 1, kMaxDeadLimit);
   const AuditEntry entry = queue_entry(
       asked, AuditAction::purge, wire::audit_subject(call.which, call.group), call.options.reason);
@@ -189,8 +205,10 @@ std::string remove_policy(const QueueCall& asked) {
   return wire::write_count(audited(asked.queue->store.audit(), entry, change, std::identity()));
 }
 
-std::string get_dead(ServedQueue& queue, std::span<const std::string> arguments) {
-  const std::optional<MessageRecord> record = queue.queue.find({arguments[0], arguments[1]});
+std::string get_dead(const QueueCall& call) {
+  const MessageKey key{call.arguments[0], call.arguments[1]};
+  CallLimits(call.request()).require(call.queue->queue, {&key, 1});
+  const std::optional<MessageRecord> record = call.queue->queue.find(key);
   if (!record || record->status != Status::dead) {
     throw Error(ErrorCode::not_found, "there is no dead message with this source and id");
   }
@@ -203,27 +221,18 @@ class OperatorRoutes {
   OperatorRoutes(Router& router, const ApiContext& context) : router_(router), context_(context) {}
 
   void add_lists() {
-    add({Method::get, "/messages", Scope::read}, [](const QueueCall& call) {
-      return list_page(*call.queue, wire::read_list_query(call.request().query));
+    add({.path = "/messages", .limits = HeldLimits::all}, [](const QueueCall& call) {
+      return list_page(call, wire::read_list_query(call.request().query));
     });
-    add({Method::get, "/dead", Scope::read}, [](const QueueCall& call) {
+    add({.path = "/dead", .limits = HeldLimits::all}, [](const QueueCall& call) {
       ListRequest request = wire::read_list_query(call.request().query);
       request.filter = dead_only(std::move(request.filter));
-      return list_page(*call.queue, request);
+      return list_page(call, std::move(request));
     });
-    add({Method::get, "/dead/{source}/{messageId}", Scope::read}, [](const QueueCall& call) {
-      require_no_query(call.request());
-      return get_dead(*call.queue, call.arguments);
-    });
-    add({Method::post, "/messages/count", Scope::read}, [](const QueueCall& call) {
-      require_no_query(call.request());
-      return wire::write_count(
-          call.queue->operations.count(wire::read_filter(body_or_empty_object(call.request()))));
-    });
-    add({Method::get, "/stats", Scope::read}, [](const QueueCall& call) {
-      require_no_query(call.request());
-      return wire::write_stats(call.queue->operations.stats());
-    });
+    add_plain({.path = "/dead/{source}/{messageId}", .limits = HeldLimits::all}, get_dead);
+    add_plain({.method = Method::post, .path = "/messages/count", .limits = HeldLimits::all},
+              count_matching);
+    add_plain({.path = "/stats", .limits = HeldLimits::all}, stats_of);
   }
 
   void add_changes() {
@@ -271,10 +280,9 @@ class OperatorRoutes {
 
   template <class Make>
   void add_watched(std::string_view path, Make make) {
-    add({Method::post, path, Scope::operate}, [make](const QueueCall& call) {
-      require_no_query(call.request());
-      return make(call, watch(call.exchange));
-    });
+    add_plain(
+        {.method = Method::post, .path = path, .scope = Scope::operate, .limits = HeldLimits::all},
+        [make](const QueueCall& call) { return make(call, watch(call.exchange)); });
   }
 
   Router& router_;

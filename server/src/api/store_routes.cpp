@@ -82,8 +82,14 @@ void put_default_first(std::vector<MemberState>& states, const std::string& name
   if (found != states.end()) std::rotate(states.begin(), found, found + 1);
 }
 
-std::string list_stores(ServedStores& stores, const StoresQuery& query) {
+std::string list_stores(ServedStores& stores, const StoresQuery& query,
+                        const Principal& principal) {
   std::vector<MemberState> states = stores.set().states();
+  if (principal.limits) {
+    std::erase_if(states, [&](const MemberState& state) {
+      return !allows(principal.limits->stores, state.name);
+    });
+  }
   put_default_first(states, stores.default_name());
   if (query.name) {
     std::erase_if(states, [&](const MemberState& state) { return state.name != *query.name; });
@@ -170,9 +176,9 @@ class SharedRefresh {
 /// A single store is asked for its health, in its own lane.
 void answer_about_one(ServedStores& stores, const ServedStorePtr& store,
                       const ExchangePtr& exchange, const StoresQuery& query) {
-  store->calls.answer(exchange, [&stores, store, query](const Request&) {
+  store->calls.answer(exchange, [&stores, store, query](const Request& request) {
     store->ask_health();
-    return json_response(list_stores(stores, query));
+    return json_response(list_stores(stores, query, request.principal));
   });
 }
 
@@ -184,14 +190,17 @@ void add_store_routes(Router& router, const ApiContext& context) {
   router.add({.method = Method::get,
               .pattern = "/v1/stores",
               .scope = Scope::read,
-              .handler = [&stores, &calls](const ExchangePtr& exchange) {
-                StoresQuery query = read_stores_query(exchange->request());
-                const ServedStorePtr one = query.name ? stores.find_open(*query.name) : nullptr;
-                if (one) return answer_about_one(stores, one, exchange, query);
-                calls.answer(exchange, [&stores, query = std::move(query)](const Request&) {
-                  return json_response(list_stores(stores, query));
-                });
-              }});
+              .handler =
+                  [&stores, &calls](const ExchangePtr& exchange) {
+                    StoresQuery query = read_stores_query(exchange->request());
+                    const ServedStorePtr one = query.name ? stores.find_open(*query.name) : nullptr;
+                    if (one) return answer_about_one(stores, one, exchange, query);
+                    calls.answer(
+                        exchange, [&stores, query = std::move(query)](const Request& request) {
+                          return json_response(list_stores(stores, query, request.principal));
+                        });
+                  },
+              .limits = HeldLimits::all});
   const auto refreshing = std::make_shared<SharedRefresh>(stores.set(), calls);
   router.add({.method = Method::post,
               .pattern = "/v1/stores/refresh",

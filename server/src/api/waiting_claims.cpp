@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "api/call_limits.hpp"
 #include "observe/metrics.hpp"
 #include "oncebox/error.hpp"
 
@@ -137,7 +138,10 @@ void WaitingClaims::try_first(const ClaimPtr& claim) {
 
 std::vector<ClaimedMessage> WaitingClaims::take(Claim& claim) {
   ClaimResult claimed = parts_.queue.claim(claim.call.request);
-  claim.reaped.add(std::move(claimed.reaped));
+  // It may tell of messages that are not for the caller.
+  if (CallLimits(claim.exchange->request()).allow_all_messages()) {
+    claim.reaped.add(std::move(claimed.reaped));
+  }
   return std::move(claimed.messages);
 }
 

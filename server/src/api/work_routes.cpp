@@ -1,6 +1,9 @@
+#include <functional>
 #include <utility>
+#include <vector>
 
 #include "api/api_routes.hpp"
+#include "api/call_limits.hpp"
 #include "api/large_bodies.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/wire/message_json.hpp"
@@ -24,25 +27,45 @@ auto queue_answer(Make make) {
   };
 }
 
+/// Refuses what names messages that are not for the caller. `key_of(item)` is the key of an item.
+template <class Item, class KeyOf>
+const std::vector<Item>& allowed(const QueueCall& call, const std::vector<Item>& items,
+                                 KeyOf key_of) {
+  const CallLimits limits(call.request());
+  if (limits.allow_all_messages()) return items;
+  std::vector<MessageKey> keys;
+  keys.reserve(items.size());
+  for (const Item& item : items) keys.push_back(key_of(item));
+  limits.require(call.queue->queue, keys);
+  return items;
+}
+
+constexpr auto kKeyOfDelivery = [](const auto& item) { return item.delivery.key; };
+constexpr auto kKeyOfItem = [](const auto& item) { return item.key; };
+
 std::string settle(const QueueCall& call) {
-  return wire::write_settled(call.queue->queue.settle(wire::read_settlements(call.request().body)));
+  const auto items = wire::read_settlements(call.request().body);
+  return wire::write_settled(call.queue->queue.settle(allowed(call, items, kKeyOfDelivery)));
 }
 
 std::string extend(const QueueCall& call) {
-  return wire::write_extended(call.queue->queue.extend(wire::read_extensions(call.request().body)));
+  const auto items = wire::read_extensions(call.request().body);
+  return wire::write_extended(call.queue->queue.extend(allowed(call, items, kKeyOfDelivery)));
 }
 
 std::string observe(const QueueCall& call) {
-  return wire::write_observed(
-      call.queue->queue.observe(wire::read_observations(call.request().body)));
+  const auto items = wire::read_observations(call.request().body);
+  return wire::write_observed(call.queue->queue.observe(allowed(call, items, kKeyOfItem)));
 }
 
 std::string mark(const QueueCall& call) {
-  return wire::write_marked(call.queue->queue.mark(wire::read_marks(call.request().body)));
+  const auto items = wire::read_marks(call.request().body);
+  return wire::write_marked(call.queue->queue.mark(allowed(call, items, kKeyOfItem)));
 }
 
 std::string find(const QueueCall& call) {
-  return wire::write_found(call.queue->queue.find(wire::read_keys(call.request().body)));
+  const auto keys = wire::read_keys(call.request().body);
+  return wire::write_found(call.queue->queue.find(allowed(call, keys, std::identity())));
 }
 
 std::string reap(const QueueCall& call) {
@@ -51,12 +74,14 @@ std::string reap(const QueueCall& call) {
 }
 
 std::string next_due(const QueueCall& call) {
-  return wire::write_next_due(
-      call.queue->queue.next_due(wire::read_topics(body_or_empty_object(call.request()))));
+  TopicSelection topics = wire::read_topics(body_or_empty_object(call.request()));
+  CallLimits(call.request()).narrow(topics);
+  return wire::write_next_due(call.queue->queue.next_due(topics));
 }
 
 std::string get_message(const QueueCall& call) {
   const MessageKey key{call.arguments[0], call.arguments[1]};
+  CallLimits(call.request()).require(call.queue->queue, {&key, 1});
   const std::optional<MessageRecord> record = call.queue->queue.find(key);
   if (!record) throw Error(ErrorCode::not_found, "there is no message with this source and id");
   return wire::write_record(*record);
@@ -65,27 +90,36 @@ std::string get_message(const QueueCall& call) {
 }  // namespace
 
 void add_work_routes(Router& router, const ApiContext& context) {
-  const auto post = [&](std::string_view path, Scope scope, auto make) {
-    add_queue_route(router, context, {Method::post, path, scope}, queue_answer(make));
+  const auto post = [&](std::string_view path, Scope scope, auto make,
+                        HeldLimits limits = HeldLimits::all) {
+    add_queue_route(router, context,
+                    {.method = Method::post, .path = path, .scope = scope, .limits = limits},
+                    queue_answer(make));
   };
   add_queue_route(
-      router, context, {Method::post, "/messages/claim", Scope::consume},
+      router, context,
+      {.method = Method::post,
+       .path = "/messages/claim",
+       .scope = Scope::consume,
+       .limits = HeldLimits::all},
       [](const QueueCall& call) {
         require_no_query(call.request());
-        call_with_body(call.queue->calls, call.exchange,
-                       [exchange = call.exchange, queue = call.queue] {
-                         queue->claims->claim(
-                             exchange, wire::read_claim(body_or_empty_object(exchange->request())));
-                       });
+        call_with_body(
+            call.queue->calls, call.exchange, [exchange = call.exchange, queue = call.queue] {
+              wire::ClaimCall claim = wire::read_claim(body_or_empty_object(exchange->request()));
+              CallLimits(exchange->request()).narrow(claim.request.topics);
+              queue->claims->claim(exchange, std::move(claim));
+            });
       });
   post("/messages/settle", Scope::consume, settle);
   post("/messages/extend", Scope::consume, extend);
   post("/messages/observe", Scope::produce, observe);
   post("/messages/mark", Scope::consume, mark);
   post("/messages/find", Scope::read, find);
-  post("/messages/reap", Scope::consume, reap);
+  post("/messages/reap", Scope::consume, reap, HeldLimits::stores);
   post("/messages/next-due", Scope::consume, next_due);
-  add_queue_route(router, context, {Method::get, "/messages/{source}/{messageId}", Scope::read},
+  add_queue_route(router, context,
+                  {.path = "/messages/{source}/{messageId}", .limits = HeldLimits::all},
                   queue_answer(get_message));
 }
 

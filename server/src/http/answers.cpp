@@ -39,6 +39,10 @@ Response failure_response(std::exception_ptr failure, const Request& request) no
     std::rethrow_exception(std::move(failure));
   } catch (const Error& error) {
     return failed(wire::problem_of(error), error.what(), request);
+  } catch (const NotAllowed& refusal) {
+    return problem_response(
+        {.status = 403, .code = "forbidden", .title = "Not allowed", .detail = refusal.what()},
+        request);
   } catch (const std::exception& error) {
     return failed(
         wire::problem_of(Error(ErrorCode::internal, "something went wrong; the log says what")),

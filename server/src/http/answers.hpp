@@ -1,6 +1,7 @@
 #pragma once
 
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -10,14 +11,20 @@
 /// Answers that every part of the service gives in the same way.
 namespace oncebox::server {
 
+/// The limits of the caller's token do not allow a call: 403.
+class NotAllowed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 [[nodiscard]] Response json_response(std::string body);
 
 /// `application/problem+json` with the request's id; 503 says Retry-After.
 [[nodiscard]] Response problem_response(wire::Problem problem, const Request& request);
 
 /// The answer to a request that failed with this exception: the one border between exceptions and
-/// HTTP. What is no `Error` is `internal`, and its text stays out of the answer. Without memory for
-/// more it is a 500 without a body.
+/// HTTP. What is neither an `Error` nor `NotAllowed` is `internal`, and its text stays out of the
+/// answer. Without memory for more it is a 500 without a body.
 [[nodiscard]] Response failure_response(std::exception_ptr failure,
                                         const Request& request) noexcept;
 

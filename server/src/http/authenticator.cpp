@@ -68,6 +68,48 @@ std::uint32_t read_scopes(std::string_view list, const std::string& where) {
   return bits;
 }
 
+constexpr const char* kExpectedLine =
+    "expected NAME SCOPE[,SCOPE] SECRET [stores=…] [sources=…] [topics=…]";
+
+std::vector<TopicPattern> read_patterns(std::string_view list, const std::string& where) {
+  std::vector<TopicPattern> patterns;
+  for (bool is_last = false; !is_last;) {
+    const std::size_t end = list.find(',');
+    is_last = end == std::string_view::npos;
+    try {
+      patterns.emplace_back(std::string(list.substr(0, end)));
+    } catch (const Error&) {
+      refuse_line(where, "a limit has names with commas between, each perhaps with * at its end");
+    }
+    if (!is_last) list.remove_prefix(end + 1);
+  }
+  return patterns;
+}
+
+/// The list that a word such as `topics=order.*` is for; null: the word is no limit.
+std::vector<TopicPattern>* limit_named(std::string_view word, TokenLimits& limits) {
+  if (word.starts_with("stores=")) return &limits.stores;
+  if (word.starts_with("sources=")) return &limits.sources;
+  if (word.starts_with("topics=")) return &limits.topics;
+  return nullptr;
+}
+
+/// Cuts the limits off the end of a line. Null: it has none.
+std::shared_ptr<const TokenLimits> cut_limits(std::string_view& line, const std::string& where) {
+  TokenLimits limits;
+  while (true) {
+    const std::size_t space = line.find_last_of(kSpaces);
+    if (space == std::string_view::npos) break;
+    const std::string_view word = line.substr(space + 1);
+    std::vector<TopicPattern>* const list = limit_named(word, limits);
+    if (list == nullptr) break;
+    if (!list->empty()) refuse_line(where, "a limit is there twice");
+    *list = read_patterns(word.substr(word.find('=') + 1), where);
+    line = trim(line.substr(0, space));
+  }
+  return limits.empty() ? nullptr : std::make_shared<const TokenLimits>(std::move(limits));
+}
+
 /// A token's name is the source of what its holder sends without one.
 void require_token_name(const std::string& name, const std::string& where) {
   if (name == Principal::kAnonymous) {
@@ -174,14 +216,16 @@ Authenticator::Entry Authenticator::read_line(std::string_view line,
   entry.name = cut_word(line);
   require_token_name(entry.name, where);
   entry.scopes = read_scopes(cut_word(line), where);
-  if (entry.scopes == 0 || line.empty()) refuse_line(where, "expected NAME SCOPE[,SCOPE] SECRET");
+  if (entry.scopes == 0 || line.empty()) refuse_line(where, kExpectedLine);
+  entry.limits = cut_limits(line, where);
   if (line.starts_with(kCertificatePrefix)) {
     entry.certificate_name = trim(line.substr(kCertificatePrefix.size()));
     if (entry.certificate_name.empty()) refuse_line(where, "cert: without a common name");
     return entry;
   }
-  if (line.find_first_of(kSpaces) != std::string_view::npos) {
-    refuse_line(where, "expected NAME SCOPE[,SCOPE] SECRET");
+  TokenLimits none;
+  if (line.find_first_of(kSpaces) != std::string_view::npos || limit_named(line, none) != nullptr) {
+    refuse_line(where, kExpectedLine);
   }
   if (line.size() > kMaxTokenBytes) refuse_line(where, "the secret is too long");
   if (line.size() < kShortSecretBytes) {
@@ -221,7 +265,7 @@ std::variant<Principal, Unauthorized, Forbidden> Authenticator::check(
     }
     return Unauthorized{.showed_token = credentials.authorization.has_value()};
   }
-  Principal principal{.name = found->name};
+  Principal principal{.name = found->name, .limits = found->limits};
   if ((found->scopes & bit_of(scope)) == 0) return Forbidden{.principal = std::move(principal)};
   return principal;
 }

@@ -39,6 +39,9 @@ struct Forbidden {
 /// A line may name a client certificate in place of a secret, by the common name of its subject:
 /// `NAME SCOPE[,SCOPE…] cert:COMMON NAME`. A certificate that no line names may do nothing, once
 /// there are lines.
+///
+/// At the end of a line `stores=…`, `sources=…` and `topics=…` limit what the token may touch:
+/// names with commas between, or beginnings of names followed by `*`.
 class Authenticator {
  public:
   /// Reads the tokens. Throws `invalid_argument`, naming the line but nothing that stands in it.
@@ -60,6 +63,7 @@ class Authenticator {
     std::uint32_t scopes = 0;  ///< a bit for each
     std::optional<Digest> secret = {};
     std::string certificate_name = {};
+    std::shared_ptr<const TokenLimits> limits = {};  ///< null: none
   };
   using Entries = std::vector<Entry>;
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "http/token_limits.hpp"
 #include "oncebox/internal/http_text.hpp"
 #include "oncebox/wire/operator_json.hpp"
 
@@ -48,6 +50,7 @@ struct Principal {
   static constexpr std::string_view kAnonymous = "anonymous";
 
   std::string name{kAnonymous};
+  std::shared_ptr<const TokenLimits> limits = {};  ///< null: none
 
   [[nodiscard]] bool is_anonymous() const noexcept { return name == kAnonymous; }
 };

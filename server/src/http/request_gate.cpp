@@ -120,7 +120,10 @@ std::optional<Response> RequestGate::check_scope(
   auto checked = authenticator_.check(credentials, route.scope);
   if (auto* principal = std::get_if<Principal>(&checked)) {
     request.principal = std::move(*principal);
-    return std::nullopt;
+    if (holds_limits(route, request.principal)) return std::nullopt;
+    return refusal(403, "forbidden", "Not allowed",
+                   "this token is limited to some stores, sources or topics, and this call is not",
+                   request);
   }
   if (auto* forbidden = std::get_if<Forbidden>(&checked)) {
     request.principal = std::move(forbidden->principal);

@@ -65,6 +65,11 @@ struct Router::Search {
   std::vector<Method> others = {};  ///< methods that the path has routes for
 };
 
+bool holds_limits(const Route& route, const Principal& principal) noexcept {
+  if (!principal.limits || route.limits == HeldLimits::all) return true;
+  return route.limits == HeldLimits::stores && principal.limits->allow_all_messages();
+}
+
 void Router::add(Route route) {
   if (route.pattern.empty() || route.pattern.front() != '/') {
     refuse_pattern(route, "does not begin with a slash");

@@ -17,6 +17,13 @@ enum class Scope { open, read, produce, consume, operate };
 
 [[nodiscard]] std::string_view to_string(Scope scope) noexcept;
 
+/// Which limits of a token the handler of a route holds to. A token with others may not call it.
+enum class HeldLimits {
+  none,
+  stores,
+  all,  ///< stores, sources and topics
+};
+
 enum class BodyKind {
   whole,
   streamed,
@@ -38,7 +45,11 @@ struct Route {
   Scope scope = Scope::read;
   Handler handler;
   BodyKind body = BodyKind::whole;
+  HeldLimits limits = HeldLimits::none;
 };
+
+/// Whether the handler of the route holds to all limits of the caller's token.
+[[nodiscard]] bool holds_limits(const Route& route, const Principal& principal) noexcept;
 
 struct Match {
   const Route* route = nullptr;
