@@ -171,6 +171,7 @@ TEST_P(WatchRulesTest, ALeaseThatEndedLongAgoAndNobodyTookOverIsStuck) {
 }
 
 TEST_P(WatchRulesTest, AMessageThatNobodyClaimsIsLateFromWhenItWasDue) {
+  RecordProperty("requirement", "MSG-08");
   Message later = message_of("m");
   later.due_at = clock_.now() + hours{1};
   store_->inbox().enqueue(later);
@@ -186,6 +187,7 @@ TEST_P(WatchRulesTest, AMessageThatNobodyClaimsIsLateFromWhenItWasDue) {
 }
 
 TEST_P(WatchRulesTest, ABacklogThatGrowsWithEveryLookIsALag) {
+  RecordProperty("requirement", "MSG-08");
   const auto enqueue = [&](int count) {
     for (int i = 0; i < count; ++i) {
       store_->inbox().enqueue(message_of("m" + std::to_string(++sent_)));
@@ -302,6 +304,7 @@ TEST_F(WatchdogTest, AFindingIsLoggedOnceAndMakesHealthDegradedUntilItIsOver) {
 }
 
 TEST_F(WatchdogTest, AStoreThatFailsTwiceLagsAndItsHealthIsTold) {
+  RecordProperty("requirement", "MSG-08");
   std::atomic<bool> is_down = true;
   TroubledStore store(
       clock_, [&] { return is_down ? Health{HealthStatus::unavailable, "told so"} : Health{}; });

@@ -379,7 +379,7 @@ TEST_P(ConcurrencyConformance, EveryLookSeesEachMessageOnceWhileTheyMove) {
 }
 
 TEST_P(ConcurrencyConformance, BatchesInOppositeOrderGetThrough) {
-  proves("IBX-104", "IBX-102");
+  proves("IBX-102");
   constexpr int kRounds = 20;
   const std::vector<Message> forwards = numbered(20);
   const std::vector<Message> backwards(forwards.rbegin(), forwards.rend());

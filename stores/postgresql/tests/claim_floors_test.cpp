@@ -161,7 +161,7 @@ class ClaimUnderAHeldSnapshot : public ::testing::Test {
 };
 
 TEST_F(ClaimUnderAHeldSnapshot, DoesNotPassWhatIsDead) {
-  RecordProperty("requirement", "IBX-121,IBX-122");
+  RecordProperty("requirement", "IBX-122");
   const Message with_due_time{
       .key = {"shop", "0"}, .topic = "order.created", .due_at = clock_.now()};
   const std::int64_t read = entries_read("oncebox_inbox_work_claimable", with_due_time, kMessages);
@@ -171,7 +171,7 @@ TEST_F(ClaimUnderAHeldSnapshot, DoesNotPassWhatIsDead) {
 }
 
 TEST_F(ClaimUnderAHeldSnapshot, DoesNotPassRunsThatAreDead) {
-  RecordProperty("requirement", "IBX-121,IBX-122");
+  RecordProperty("requirement", "IBX-122");
   constexpr int kClaims = kMessages / kBatch;
   const Message plain{.key = {"shop", "0"}, .topic = "order.created"};
   const std::int64_t read = entries_read("oncebox_inbox_run_claimable", plain, kClaims);

@@ -178,7 +178,7 @@ TEST_F(OffersAgainstClaimsTest, MessagesThatAreHandedOverTogetherLiveAsIfTheyWer
 }
 
 TEST_F(OffersTest, BatchIsHandedOverWholeAndInRuns) {
-  RecordProperty("requirement", "IBX-030,IBX-121,R-17");
+  RecordProperty("requirement", "IBX-030,R-17");
   std::vector<Message> batch;
   for (int i = 0; i < 200; ++i) batch.push_back(message(std::to_string(i)));
   batch[150].priority = 9;

@@ -107,6 +107,7 @@ TEST_F(PostgresqlDeadlockTest, BatchesInOppositeOrderGetThrough) {
 // each other the first one to look gives way, which is the call unless the machine is busy; then
 // they meet again.
 TEST_F(PostgresqlDeadlockTest, CallThatLosesIsRepeatedInside) {
+  RecordProperty("requirement", "IBX-104");
   PostgresqlStore store(options("200ms"), clock_);
   const std::vector<BeginRequest> batch{{.key = "a"}, {.key = "b"}};
   store.keys().complete(std::vector<CompleteRequest>{{.key = "a"}, {.key = "b"}});

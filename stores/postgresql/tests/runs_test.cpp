@@ -103,7 +103,7 @@ class RunsTest : public ::testing::Test {
 };
 
 TEST_F(RunsTest, BatchHasOneRowForManyMessagesFromArrivalToEnd) {
-  RecordProperty("requirement", "IBX-121,IBX-122");
+  RecordProperty("requirement", "IBX-122");
   enqueue(200);
   EXPECT_EQ(rows("run"), 4);
   const std::vector<ClaimedMessage> claimed = claim();
