@@ -4,6 +4,15 @@
 
 namespace oncebox {
 
+namespace {
+
+/// Whether the message is in the state that was asked for.
+bool holds(MarkOutcome outcome) {
+  return outcome == MarkOutcome::marked || outcome == MarkOutcome::already;
+}
+
+}  // namespace
+
 Inbox::Inbox(QueueStore& store, const InboxOptions& options, Logger& logger, Observer& observer,
              const Clock& clock)
     : Inbox(store, options, logger, observer, clock, std::numeric_limits<std::size_t>::max()) {}
@@ -37,15 +46,15 @@ ObserveOutcome Inbox::observe(const MessageKey& key, const std::optional<Content
 }
 
 bool Inbox::mark_processing(const MessageKey& key) {
-  return mark({.key = key, .as = MarkAs::processing}) == MarkOutcome::marked;
+  return holds(mark({.key = key, .as = MarkAs::processing}));
 }
 
 bool Inbox::mark_processed(const MessageKey& key) {
-  return mark({.key = key, .as = MarkAs::processed}) == MarkOutcome::marked;
+  return holds(mark({.key = key, .as = MarkAs::processed}));
 }
 
 bool Inbox::mark_dead(const MessageKey& key, std::string error) {
-  return mark({.key = key, .as = MarkAs::dead, .error = std::move(error)}) == MarkOutcome::marked;
+  return holds(mark({.key = key, .as = MarkAs::dead, .error = std::move(error)}));
 }
 
 MarkOutcome Inbox::mark(const Mark& mark) { return queue().mark(mark); }

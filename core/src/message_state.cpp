@@ -144,12 +144,14 @@ MarkOutcome apply_mark(MessageState& state, MarkAs as, std::string error, TimePo
   const bool is_dead = state.status == Status::dead;
   switch (as) {
     case MarkAs::processed:
-      if (!is_done) finish(state, Status::done, now);
+      if (is_done) return MarkOutcome::already;
+      finish(state, Status::done, now);
       return MarkOutcome::marked;
     case MarkAs::dead:
       if (is_done) return MarkOutcome::refused;
       note_error(state, std::move(error));
-      if (!is_dead) finish(state, Status::dead, now);
+      if (is_dead) return MarkOutcome::already;
+      finish(state, Status::dead, now);
       return MarkOutcome::marked;
     case MarkAs::processing:
       if (is_done || is_dead) return MarkOutcome::refused;

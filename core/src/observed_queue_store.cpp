@@ -1,6 +1,7 @@
 #include "oncebox/driver/observed_queue_store.hpp"
 
 #include "oncebox/error.hpp"
+#include "oncebox/internal/message_line.hpp"
 
 namespace oncebox {
 
@@ -11,15 +12,24 @@ bool brought_something_new(EnqueueStatus status) {
          status == EnqueueStatus::superseding || status == EnqueueStatus::revived;
 }
 
+bool is_worth_a_line(const SettleOutcome& outcome) {
+  return outcome.death || outcome != SettleStatus::settled;
+}
+
+/// So many of a call are looked up for their lines: they are read with their payloads.
+constexpr std::size_t kMaxLookedUp = 50;
+
 }  // namespace
 
 ObservedQueueStore::ObservedQueueStore(QueueStore& below, std::string store_name, Logger& logger,
-                                       Observer& observer, const Clock& clock)
+                                       Observer& observer, const Clock& clock,
+                                       DeliveryLines delivery_lines)
     : below_(below),
       store_name_(std::move(store_name)),
       logger_(logger),
       observer_(observer),
-      clock_(clock) {}
+      clock_(clock),
+      delivery_lines_(delivery_lines) {}
 
 template <class Call>
 auto ObservedQueueStore::timed(std::string_view name, std::size_t items, Call call) {
@@ -69,18 +79,16 @@ void ObservedQueueStore::observe_enqueue(std::span<const Message> messages,
     const EnqueueOutcome& outcome = outcomes[i];
     observer_.on_enqueue(message, outcome);
     const bool fresh = brought_something_new(outcome.status);
-    logger_.log(LogLevel::info, fresh ? "message enqueued" : "message not enqueued",
-                {{"store", store_name_},
-                 {"topic", message.topic},
-                 {"source", message.key.source},
-                 {"message_id", message.key.message_id},
-                 {"outcome", to_string(outcome.status)}});
+    const std::string_view text = fresh ? "message enqueued" : "message not enqueued";
+    detail::write_line(logger_, {LogLevel::info, text, store_name_, message},
+                       {{"outcome", to_string(outcome.status)}});
     if (outcome.hash_mismatch) {
-      logger_.log(LogLevel::warning, "content hash differs from the one stored before",
-                  {{"store", store_name_},
-                   {"source", message.key.source},
-                   {"message_id", message.key.message_id},
-                   {"outcome", to_string(outcome.status)}});
+      const std::string_view differs = "content hash differs from the one stored before";
+      detail::write_line(logger_, {LogLevel::warning, differs, store_name_, message},
+                         {{"outcome", to_string(outcome.status)}});
+    }
+    if (outcome.quarantined_as) {
+      log_death({message.key.source, *outcome.quarantined_as}, "quarantined");
     }
   }
 }
@@ -108,7 +116,21 @@ std::vector<ObserveOutcome> ObservedQueueStore::do_observe(
 }
 
 std::vector<MarkOutcome> ObservedQueueStore::do_mark(std::span<const Mark> marks) {
-  return timed("mark", marks.size(), [&] { return below_.mark(marks); });
+  auto outcomes = timed("mark", marks.size(), [&] { return below_.mark(marks); });
+  for (std::size_t i = 0; i < marks.size(); ++i) {
+    observer_.on_mark(marks[i], outcomes[i]);
+    const bool is_new = outcomes[i] == MarkOutcome::marked;
+    if (is_new && marks[i].as == MarkAs::dead) log_death(marks[i].key, "marked");
+  }
+  return outcomes;
+}
+
+void ObservedQueueStore::log_death(const MessageKey& key, std::string_view cause) noexcept {
+  logger_.log(LogLevel::warning, "message is dead",
+              {{"store", store_name_},
+               {"source", key.source},
+               {"message_id", key.message_id},
+               {"reason", cause}});
 }
 
 ClaimResult ObservedQueueStore::do_claim(const ClaimRequest& request) {
@@ -131,35 +153,63 @@ void ObservedQueueStore::observe_claim(std::span<const ClaimedMessage> claimed,
 
 std::vector<SettleOutcome> ObservedQueueStore::do_settle(std::span<const Settlement> settlements) {
   auto outcomes = timed("settle", settlements.size(), [&] { return below_.settle(settlements); });
-  for (std::size_t i = 0; i < settlements.size(); ++i) {
-    observe_settlement(settlements[i], outcomes[i]);
-  }
+  observe_settlements(settlements, outcomes);
   return outcomes;
 }
 
 // Not timed as a call of the store: most of it is the handler's.
 SettleOutcome ObservedQueueStore::acknowledge_with(const Delivery& delivery, const Work& work) {
   const SettleOutcome outcome = below_.transactional()->acknowledge_with(delivery, work);
-  observe_settlement({delivery, Ack{}}, outcome);
+  const Settlement settlement{delivery, Ack{}};
+  observe_settlements({&settlement, 1}, {&outcome, 1});
   return outcome;
 }
 
-void ObservedQueueStore::observe_settlement(const Settlement& settlement,
-                                            const SettleOutcome& outcome) {
-  observer_.on_settle(settlement, outcome);
-  const Delivery& delivery = settlement.delivery;
-  if (outcome.death == SettledDeath::attempts) {
-    logger_.log(LogLevel::warning, "message is dead: this was its last attempt",
-                {{"store", store_name_},
-                 {"source", delivery.key.source},
-                 {"message_id", delivery.key.message_id}});
+void ObservedQueueStore::observe_settlements(std::span<const Settlement> settlements,
+                                             std::span<const SettleOutcome> outcomes) noexcept {
+  for (std::size_t i = 0; i < settlements.size(); ++i) {
+    observer_.on_settle(settlements[i], outcomes[i]);
   }
-  if (outcome == SettleStatus::settled) return;
-  logger_.log(LogLevel::info, "delivery not settled",
-              {{"store", store_name_},
-               {"source", delivery.key.source},
-               {"message_id", delivery.key.message_id},
-               {"outcome", to_string(outcome.status)}});
+  const Records records = look_up(settlements, outcomes);
+  auto record = records.begin();
+  for (std::size_t i = 0; i < settlements.size(); ++i) {
+    if (!is_worth_a_line(outcomes[i])) continue;
+    const bool is_known = record != records.end() && *record && (*record)->message;
+    log_settlement(settlements[i].delivery.key, outcomes[i],
+                   is_known ? &*(*record)->message : nullptr);
+    if (record != records.end()) ++record;
+  }
+}
+
+// The first of those with a line, in order.
+ObservedQueueStore::Records ObservedQueueStore::look_up(
+    std::span<const Settlement> settlements, std::span<const SettleOutcome> outcomes) noexcept {
+  if (delivery_lines_ != DeliveryLines::looked_up || !logger_.enabled(LogLevel::warning)) return {};
+  try {
+    std::vector<MessageKey> keys;
+    for (std::size_t i = 0; i < settlements.size() && keys.size() < kMaxLookedUp; ++i) {
+      if (is_worth_a_line(outcomes[i])) keys.push_back(settlements[i].delivery.key);
+    }
+    return keys.empty() ? Records{} : below_.find(keys);
+  } catch (const std::exception&) {
+    return {};  // the verdicts are recorded: their lines have to do with the keys
+  }
+}
+
+void ObservedQueueStore::log_settlement(const MessageKey& key, const SettleOutcome& outcome,
+                                        const Message* message) noexcept {
+  const bool is_death = outcome.death.has_value();
+  const LogLevel level = is_death ? LogLevel::warning : LogLevel::info;
+  const std::string_view text = is_death ? "message is dead" : "delivery not settled";
+  const LogField why = is_death ? LogField("reason", to_string(*outcome.death))
+                                : LogField("outcome", to_string(outcome.status));
+  if (message != nullptr) {
+    detail::write_line(logger_, {level, text, store_name_, *message}, {why});
+  } else {
+    logger_.log(
+        level, text,
+        {{"store", store_name_}, {"source", key.source}, {"message_id", key.message_id}, why});
+  }
 }
 
 std::vector<ExtendOutcome> ObservedQueueStore::do_extend(

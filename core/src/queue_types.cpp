@@ -73,6 +73,8 @@ std::string_view to_string(MarkOutcome outcome) noexcept {
   switch (outcome) {
     case MarkOutcome::marked:
       return "marked";
+    case MarkOutcome::already:
+      return "already";
     case MarkOutcome::unknown:
       return "unknown";
     case MarkOutcome::refused:

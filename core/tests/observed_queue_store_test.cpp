@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <sstream>
 
@@ -29,6 +30,9 @@ class QueueCallObserver final : public Observer {
   void on_settle(const Settlement&, const SettleOutcome& outcome) noexcept override {
     ++settled[outcome.status];
   }
+  void on_mark(const Mark& mark, MarkOutcome outcome) noexcept override {
+    if (mark.as == MarkAs::dead) ++marked_dead[outcome];
+  }
   void on_reap(const ReapResult& result) noexcept override { reaped = result; }
   void on_store_call(std::string_view call, std::size_t items, std::chrono::nanoseconds,
                      bool failed) noexcept override {
@@ -41,6 +45,7 @@ class QueueCallObserver final : public Observer {
   std::pair<std::size_t, std::size_t> last_claim;
   Duration waited{};
   std::map<SettleStatus, int> settled;
+  std::map<MarkOutcome, int> marked_dead;
   ReapResult reaped;
   std::vector<std::string> calls;
 };
@@ -59,7 +64,11 @@ class ObservedQueueStoreTest : public ::testing::Test {
   testing::FakeClock clock_;
   memory::MemoryStore store_{clock_};
   testing::Fault fault_ = testing::Fault::none;
-  testing::FaultInjectingQueueStore faulty_{store_.inbox(), [this](auto) { return fault_; }};
+  std::function<testing::Fault(std::string_view call)> faulty_plan_ = [this](auto) {
+    return fault_;
+  };
+  testing::FaultInjectingQueueStore faulty_{
+      store_.inbox(), [this](std::string_view call) { return faulty_plan_(call); }};
   std::ostringstream log_;
   TextLogger logger_{log_, clock_, LogLevel::debug};
   QueueCallObserver observer_;
@@ -76,6 +85,19 @@ TEST_F(ObservedQueueStoreTest, LogsEnqueuesAtInfoWithTopicSourceAndId) {
   EXPECT_TRUE(logged("info message not enqueued"));
   EXPECT_EQ(observer_.enqueued[EnqueueStatus::accepted], 1);
   EXPECT_EQ(observer_.enqueued[EnqueueStatus::duplicate], 1);
+}
+
+TEST_F(ObservedQueueStoreTest, LinesOfEnqueuesCarryTheIdsOfTheMessage) {
+  RecordProperty("requirement", "MSG-10");
+  message_.headers.set(header_names::kCorrelationId, "corr-1");
+  message_.headers.set(header_names::kCausationId, "cause-1");
+  message_.partition_key = "customer-7";
+  message_.request_id = "r-1";
+  queue_.enqueue(message_);
+  EXPECT_TRUE(
+      logged("info message enqueued store=tenant-a topic=order.created source=shop "
+             "message_id=evt-1 outcome=accepted correlation_id=corr-1 causation_id=cause-1 "
+             "partition=customer-7 request_id=r-1"));
 }
 
 TEST_F(ObservedQueueStoreTest, LogsObservationsAtDebug) {
@@ -155,6 +177,59 @@ TEST_F(ObservedQueueStoreTest, TellsOfWhatAClaimBuriesAsOfWhatAReapDoes) {
              "message_id=evt-1 reason=expired"));
   EXPECT_EQ(observer_.reaped.buried, 1U);
   EXPECT_EQ(observer_.reaped.deaths.size(), 1U);
+}
+
+TEST_F(ObservedQueueStoreTest, TellsOfADeathByAMarkOnce) {
+  RecordProperty("requirement", "R-33");
+  queue_.enqueue(message_);
+  const Mark mark{.key = message_.key, .as = MarkAs::dead, .error = "no such customer"};
+  queue_.mark(mark);
+  const std::string line =
+      "warning message is dead store=tenant-a source=shop message_id=evt-1 reason=marked";
+  EXPECT_TRUE(logged(line));
+  log_.str({});
+  queue_.mark(mark);
+  EXPECT_FALSE(logged(line));
+  EXPECT_EQ(observer_.marked_dead,
+            (std::map<MarkOutcome, int>{{MarkOutcome::marked, 1}, {MarkOutcome::already, 1}}));
+}
+
+TEST_F(ObservedQueueStoreTest, TellsOfADeathByASettlementAndByQuarantine) {
+  RecordProperty("requirement", "R-33");
+  queue_.enqueue(message_);
+  const auto claimed = queue_.claim({.owner = owner_});
+  queue_.settle({.delivery = delivery_of(claimed[0]), .verdict = Fail{"no"}});
+  EXPECT_TRUE(
+      logged("warning message is dead store=tenant-a source=shop message_id=evt-1 reason=failed"));
+  message_.key.message_id = "evt-2";
+  message_.hash = ContentHash::sha256_of("one");
+  queue_.enqueue(message_);
+  message_.hash = ContentHash::sha256_of("two");
+  const auto outcome =
+      queue_.enqueue(message_, {.on_hash_mismatch = HashMismatchPolicy::quarantine});
+  EXPECT_TRUE(logged("warning message is dead store=tenant-a source=shop message_id=" +
+                     outcome.quarantined_as.value().str() + " reason=quarantined"));
+}
+
+TEST_F(ObservedQueueStoreTest, LooksUpWhatItTellsOfADeathWhenItIsToldTo) {
+  RecordProperty("requirement", "MSG-10");
+  ObservedQueueStore queue(faulty_, "tenant-a", logger_, observer_, clock_,
+                           DeliveryLines::looked_up);
+  message_.headers.set(header_names::kCorrelationId, "corr-1");
+  queue.enqueue(message_);
+  const auto claimed = queue.claim({.owner = owner_});
+  const Settlement fail{.delivery = delivery_of(claimed[0]), .verdict = Fail{"no"}};
+  queue.settle(fail);
+  EXPECT_TRUE(
+      logged("warning message is dead store=tenant-a topic=order.created source=shop "
+             "message_id=evt-1 reason=failed correlation_id=corr-1"));
+  faulty_plan_ = [](std::string_view call) {
+    return call == "find" ? testing::Fault::before : testing::Fault::none;
+  };
+  queue.settle(fail);
+  EXPECT_TRUE(
+      logged("info delivery not settled store=tenant-a source=shop message_id=evt-1 "
+             "outcome=lease_lost"));
 }
 
 TEST_F(ObservedQueueStoreTest, LogsAFailingCallAtErrorAndLetsItThrough) {

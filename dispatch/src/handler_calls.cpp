@@ -7,12 +7,12 @@
 #include <random>
 #include <stop_token>
 #include <string_view>
-#include <vector>
 
 #include "oncebox/detail/condition.hpp"
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/engine/exception_text.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/internal/message_line.hpp"
 #include "oncebox/internal/mix.hpp"
 #include "oncebox/limits.hpp"
 
@@ -200,29 +200,11 @@ std::optional<Verdict> HandlerCalls::bury(const ClaimedMessage& message,
 
 void HandlerCalls::log(LogLevel level, std::string_view text, const HandlerContext& context,
                        const Failure* failure) noexcept {
-  if (!logger_.enabled(level)) return;
   const ClaimedMessage& claimed = context.message();
-  const Message& message = claimed.message;
-  try {
-    std::vector<LogField> fields{{"store", context.store()},
-                                 {"topic", message.topic},
-                                 {"source", message.key.source},
-                                 {"message_id", message.key.message_id},
-                                 {"attempt", claimed.history.attempt + 1}};
-    const auto add = [&](std::string_view name, std::optional<std::string_view> value) {
-      if (value) fields.emplace_back(name, *value);
-    };
-    add("correlation_id", message.headers.correlation_id());
-    add("causation_id", message.headers.causation_id());
-    if (message.partition_key) fields.emplace_back("partition", *message.partition_key);
-    if (failure != nullptr) {
-      fields.emplace_back("type", failure->type);
-      fields.emplace_back("error", failure->text);
-    }
-    logger_.write(level, text, fields);
-  } catch (const std::bad_alloc&) {
-    // A line is not worth a verdict.
-  }
+  const detail::MessageLine line{level, text, context.store(), claimed.message};
+  const LogField attempt("attempt", claimed.history.attempt + 1);
+  if (failure == nullptr) return detail::write_line(logger_, line, {attempt});
+  detail::write_line(logger_, line, {attempt}, {{"type", failure->type}, {"error", failure->text}});
 }
 
 // Quick, and good enough to spread retries.

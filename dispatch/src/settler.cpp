@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "oncebox/error.hpp"
+#include "oncebox/internal/message_line.hpp"
 #include "oncebox/limits.hpp"
 
 namespace oncebox::dispatcher {
@@ -154,12 +155,9 @@ void Settler::count(const InFlight& message, const Settlement& settlement,
 void Settler::on_death(const ClaimedMessage& claimed, const Verdict& verdict, SettledDeath death) {
   const auto* abandon = std::get_if<Abandon>(&verdict);
   if (death == SettledDeath::attempts) {
-    parts_.logger.log(LogLevel::error, "handler failed for the last time, message is dead",
-                      {{"store", parts_.store_name},
-                       {"topic", claimed.message.topic},
-                       {"source", claimed.message.key.source},
-                       {"message_id", claimed.message.key.message_id},
-                       {"attempt", claimed.history.attempt + 1}});
+    const std::string_view text = "handler failed for the last time, message is dead";
+    detail::write_line(parts_.logger, {LogLevel::error, text, parts_.store_name, claimed.message},
+                       {{"attempt", claimed.history.attempt + 1}});
   }
   parts_.observer.on_dead(claimed,
                           abandon != nullptr ? abandon->error : std::get<Fail>(verdict).error);
@@ -194,13 +192,10 @@ void Settler::on_failure(std::size_t count, const std::exception& failure) {
 void Settler::give_up(std::size_t count, const char* why) {
   parts_.counters.given_up += count;
   for (std::size_t i = 0; i < count; ++i) {
-    const ClaimedMessage& claimed = *pending_[i]->claimed;
-    parts_.logger.log(LogLevel::error, "verdict not recorded, the lease will lapse",
-                      {{"store", parts_.store_name},
-                       {"topic", claimed.message.topic},
-                       {"source", claimed.message.key.source},
-                       {"message_id", claimed.message.key.message_id},
-                       {"reason", why}});
+    const std::string_view text = "verdict not recorded, the lease will lapse";
+    detail::write_line(parts_.logger,
+                       {LogLevel::error, text, parts_.store_name, pending_[i]->claimed->message},
+                       {{"reason", why}});
   }
   drop_first(count);
 }

@@ -5,7 +5,9 @@
 #include <map>
 #include <utility>
 
+#include "oncebox/detail/intake.hpp"
 #include "oncebox/detail/mutex.hpp"
+#include "oncebox/driver/observed_queue_store.hpp"
 #include "oncebox/fleet/set_follower.hpp"
 #include "oncebox/limits.hpp"
 #include "paced_batch.hpp"
@@ -96,6 +98,19 @@ class Notes {
   std::map<std::string_view, Behind> behind_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
+/// A store of a set whose queues log what a reap buries, as those of a server do.
+struct FollowedStore {
+  FollowedStore(const MemberStorePtr& member, Logger& logger, const Clock& clock)
+      : kept(member),
+        inbox(member->store().inbox(), member->name(), logger, detail::silence().observer, clock),
+        outbox(member->store().outbox(), member->name() + "/outbox", logger,
+               detail::silence().observer, clock) {}
+
+  const MemberStorePtr kept;
+  ObservedQueueStore inbox;
+  ObservedQueueStore outbox;
+};
+
 using NotesPtr = std::shared_ptr<Notes>;
 using QueueNotes = QueueHousekeeping StoreHousekeeping::*;
 
@@ -138,13 +153,14 @@ class Housekeeping::Impl {
   void on_opened(const MemberStorePtr& member) noexcept {
     try {
       Store& store = member->store();
+      const auto followed = std::make_shared<FollowedStore>(member, logger_, clock_);
       add({.name = member->name(),
            .server = member->server(),
-           .inbox = {store.inbox(), store.inbox_operator()},
-           .outbox = {store.outbox(), store.outbox_operator()},
+           .inbox = {followed->inbox, store.inbox_operator()},
+           .outbox = {followed->outbox, store.outbox_operator()},
            .keys = store.keys(),
            .audit = store.audit(),
-           .keep_alive = member});
+           .keep_alive = followed});
     } catch (const std::exception& failure) {
       logger_.log(LogLevel::error, "nothing is removed from the store until it is opened again",
                   {{"store", member->name()}, {"reason", failure.what()}});

@@ -204,6 +204,22 @@ TEST_P(HousekeepingTest, FollowsTheStoresOfASetAsTheyComeAndGo) {
   }
 }
 
+TEST_P(HousekeepingTest, WhatItBuriesInStoresOfASetIsLogged) {
+  RecordProperty("requirement", "R-33");
+  StoreSet stores([&] { return std::vector<StoreLocation>{{"a", "1"}}; },
+                  [&](const StoreLocation&) { return make_store(); }, {}, logger_);
+  Message late = message_of("late");
+  late.expires_at = clock_.now() + seconds{1};
+  stores.find("a")->store().inbox().enqueue(late);
+  clock_.advance(seconds{1});
+  Housekeeping housekeeping = make();
+  housekeeping.follow(stores);
+  EXPECT_TRUE(eventually([&] { return housekeeping.figures().front().inbox.buried == 1; }));
+  housekeeping.stop();
+  EXPECT_THAT(log_.str(), HasSubstr("warning message is dead store=a topic="));
+  EXPECT_THAT(log_.str(), HasSubstr("source=shop message_id=late reason=expired"));
+}
+
 TEST_P(HousekeepingTest, AStoreThatFailsIsCountedAndHoldsUpNoOther) {
   const auto broken = make_store();
   const auto works = make_store();

@@ -97,6 +97,7 @@ inline constexpr std::array kWords<MarkAs> = {
 template <>
 inline constexpr std::array kWords<MarkOutcome> = {
     Word<MarkOutcome>{MarkOutcome::marked, "Marked"},
+    Word<MarkOutcome>{MarkOutcome::already, "Already"},
     Word<MarkOutcome>{MarkOutcome::unknown, "Unknown"},
     Word<MarkOutcome>{MarkOutcome::refused, "Refused"},
 };

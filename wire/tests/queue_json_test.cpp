@@ -102,9 +102,9 @@ TEST(MarkJson, IsWrittenAndRead) {
   EXPECT_EQ(write_marks(marks), json);
   EXPECT_EQ(read_marks(json), marks);
 
-  const std::vector<MarkOutcome> outcomes = {MarkOutcome::marked, MarkOutcome::unknown,
-                                             MarkOutcome::refused};
-  EXPECT_EQ(write_marked(outcomes), R"({"results":["Marked","Unknown","Refused"]})");
+  const std::vector<MarkOutcome> outcomes = {MarkOutcome::marked, MarkOutcome::already,
+                                             MarkOutcome::unknown, MarkOutcome::refused};
+  EXPECT_EQ(write_marked(outcomes), R"({"results":["Marked","Already","Unknown","Refused"]})");
   EXPECT_EQ(read_marked(write_marked(outcomes)), outcomes);
 }
 

@@ -47,6 +47,8 @@ struct Message {
   std::optional<TimePoint> due_at = {};
   /// Not handed out at or after this time: the message is then dead with the error "expired".
   std::optional<TimePoint> expires_at = {};
+  /// Which request brought it here, for log lines. Stores do not keep it.
+  std::string request_id = {};
 
   friend bool operator==(const Message&, const Message&) = default;
 };

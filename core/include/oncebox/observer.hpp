@@ -25,6 +25,9 @@ class Observer {
   /// One key was observed.
   virtual void on_observe(const MessageKey& /*key*/, const ObserveOutcome& /*outcome*/) noexcept {}
 
+  /// One message was marked or not: by `marked` as dead it went dead.
+  virtual void on_mark(const Mark& /*mark*/, MarkOutcome /*outcome*/) noexcept {}
+
   /// A claim was answered; `messages` may be 0. `limit` is what was asked for.
   virtual void on_claim(std::size_t /*messages*/, std::size_t /*limit*/) noexcept {}
 

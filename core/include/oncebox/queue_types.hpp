@@ -107,7 +107,8 @@ struct Mark {
 };
 
 enum class MarkOutcome {
-  marked,   ///< the message is now, or was already, in that state
+  marked,   ///< the message is in that state now
+  already,  ///< it was done, or dead, before; a dead one keeps its time and has the new error
   unknown,  ///< no such key; nothing changed (R-03)
   refused,  ///< done stays done, and only a revival leaves dead for processing; nothing changed
 };

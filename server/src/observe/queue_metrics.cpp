@@ -106,6 +106,7 @@ QueueMetrics::Fixed::Fixed(QueueMetrics& queue)
       dead_failed(queue.counter(queue.families_.dead, {{"cause", "failed"}})),
       dead_reaped(queue.counter(queue.families_.dead, {{"cause", "expired_or_lapsed"}})),
       dead_quarantined(queue.counter(queue.families_.dead, {{"cause", "quarantined"}})),
+      dead_marked(queue.counter(queue.families_.dead, {{"cause", "marked"}})),
       lapsed(queue.counter(queue.families_.lapsed, {})),
       mismatches(queue.counter(queue.families_.mismatches, {})) {
   for (std::size_t state = 0; state < observed.size(); ++state) {
@@ -183,6 +184,11 @@ void QueueMetrics::on_enqueue(const Message& message, const EnqueueOutcome& outc
 void QueueMetrics::on_observe(const MessageKey& /*key*/, const ObserveOutcome& outcome) noexcept {
   fixed().observed[static_cast<std::size_t>(outcome.state)]->Increment();
   if (outcome.hash_mismatch) fixed().mismatches.Increment();
+}
+
+void QueueMetrics::on_mark(const Mark& mark, MarkOutcome outcome) noexcept {
+  if (mark.as != MarkAs::dead || outcome != MarkOutcome::marked) return;
+  fixed().dead_marked.Increment();
 }
 
 void QueueMetrics::on_claim(std::size_t messages, std::size_t limit) noexcept {

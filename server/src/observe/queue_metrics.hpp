@@ -63,6 +63,7 @@ class QueueMetrics final : public Observer {
 
   void on_enqueue(const Message& message, const EnqueueOutcome& outcome) noexcept override;
   void on_observe(const MessageKey& key, const ObserveOutcome& outcome) noexcept override;
+  void on_mark(const Mark& mark, MarkOutcome outcome) noexcept override;
   void on_claim(std::size_t messages, std::size_t limit) noexcept override;
   void on_delivery(const ClaimedMessage& claimed, Duration waited) noexcept override;
   void on_settle(const Settlement& settlement, const SettleOutcome& outcome) noexcept override;
@@ -125,6 +126,7 @@ class QueueMetrics final : public Observer {
     prometheus::Counter& dead_failed;
     prometheus::Counter& dead_reaped;
     prometheus::Counter& dead_quarantined;
+    prometheus::Counter& dead_marked;
     prometheus::Counter& lapsed;
     prometheus::Counter& mismatches;
   };

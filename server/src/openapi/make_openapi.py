@@ -313,7 +313,8 @@ def message_calls():
         {"state": "Unseen"}]})
     yield post(
         "/v1/messages/mark", "markMessages", "Messages", "consume", "Mark messages",
-        "For those who handle messages themselves: sets the state and ends any lease.",
+        "For those who handle messages themselves: sets the state and ends any lease. Already: "
+        "it was done, or dead, before. A death by a mark is logged and counted like any other.",
     ).takes("Marks", {"items": [{**ORDER, "as": "Dead", "error": "no such account"}]}).answers(
         "Marked", {"results": ["Marked"]})
     yield post(

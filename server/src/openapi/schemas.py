@@ -333,7 +333,7 @@ QUEUE_SCHEMAS = {
     "Marks": items(request(
         ["source", "messageId", "as"], **KEY, error=text("Why, for Dead."),
         **{"as": words("Processing", "Processed", "Dead")})),
-    "Marked": results(words("Marked", "Unknown", "Refused")),
+    "Marked": results(words("Marked", "Already", "Unknown", "Refused")),
     "MessageKeys": request(["keys"], keys=array(ref("MessageKey"), **BATCH)),
     "Found": results(nullable(ref("MessageRecord"))),
     "Reap": request(

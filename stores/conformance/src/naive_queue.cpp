@@ -273,7 +273,11 @@ std::vector<MarkOutcome> NaiveQueue::mark(std::span<const Mark> marks, TimePoint
     const bool finished = record.status == Status::done || record.status == Status::dead;
     const bool refused = (mark.as == MarkAs::processing && finished) ||
                          (mark.as == MarkAs::dead && record.status == Status::done);
-    outcomes.push_back(refused ? MarkOutcome::refused : MarkOutcome::marked);
+    const Status wanted = mark.as == MarkAs::processed ? Status::done : Status::dead;
+    const bool already = finished && record.status == wanted;
+    outcomes.push_back(refused   ? MarkOutcome::refused
+                       : already ? MarkOutcome::already
+                                 : MarkOutcome::marked);
     if (refused) continue;
     if (mark.as == MarkAs::processing) {
       record.status = Status::processing;
@@ -281,8 +285,7 @@ std::vector<MarkOutcome> NaiveQueue::mark(std::span<const Mark> marks, TimePoint
       continue;
     }
     if (mark.as == MarkAs::dead) note_error(record, mark.error);
-    const Status status = mark.as == MarkAs::processed ? Status::done : Status::dead;
-    if (record.status != status) finish(record, status, now);
+    if (!already) finish(record, wanted, now);
   }
   return outcomes;
 }

@@ -315,7 +315,7 @@ std::vector<MarkOutcome> PostgresqlQueue::do_mark(std::span<const Mark> marks) {
         continue;
       }
       answers.push_back(apply_mark(row->state, mark.as, error_text(mark.error), rows.now()));
-      if (answers.back() == MarkOutcome::marked) RowBatch::save(*row);
+      if (answers.back() != MarkOutcome::refused) RowBatch::save(*row);
     }
     commit(rows, true);
     return answers;

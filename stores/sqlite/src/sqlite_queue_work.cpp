@@ -39,7 +39,7 @@ std::vector<MarkOutcome> SqliteQueue::do_mark(std::span<const Mark> marks) {
         continue;
       }
       answers.push_back(apply_mark(row->state, mark.as, error_text(mark.error), now));
-      if (answers.back() == MarkOutcome::marked) table_.save(*row);
+      if (answers.back() != MarkOutcome::refused) table_.save(*row);
     }
     return answers;
   });

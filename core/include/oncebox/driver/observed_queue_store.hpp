@@ -14,17 +14,25 @@
 
 namespace oncebox {
 
+/// What lines about deliveries that were lost, or whose message died, say of the message.
+enum class DeliveryLines {
+  by_key,     ///< what the settlement says: source and id
+  looked_up,  ///< topic, correlation, causation and partition, too, for one more read of the store
+};
+
 /// A queue store that tells a logger and an observer what passes through it, and otherwise behaves
 /// as the one below. Logging and metrics are written here once, for every backend.
 ///
-/// Levels: observations and claims at debug, enqueues and reaps at info, hash mismatches and buried
-/// messages at warning, failing calls at error. Every line carries the store's name. No line
-/// carries a payload, a header value or an error text of a handler.
+/// Levels: observations and claims at debug, enqueues, lost deliveries and reaps at info, hash
+/// mismatches and every death of a message at warning, whatever caused it, failing calls at
+/// error. Every line carries the store's name; one about a message its key and, where they are
+/// known, its topic, correlation and causation id, partition and request. No line carries a
+/// payload, another header or an error text of a handler.
 class ObservedQueueStore final : public QueueStore, private TransactionalQueue {
  public:
   /// Everything is borrowed and must outlive this object. `store_name` appears in each line.
   ObservedQueueStore(QueueStore& below, std::string store_name, Logger& logger, Observer& observer,
-                     const Clock& clock);
+                     const Clock& clock, DeliveryLines delivery_lines = DeliveryLines::by_key);
 
   /// Enqueues with the commit of a transaction instead, and tells of it in the same way: of what
   /// was offered, whether it commits or not.
@@ -53,7 +61,15 @@ class ObservedQueueStore final : public QueueStore, private TransactionalQueue {
   void do_require_outside_transaction() const override { below_.require_outside_transaction(); }
 
   void observe_enqueue(std::span<const Message> messages, std::span<const EnqueueOutcome> outcomes);
-  void observe_settlement(const Settlement& settlement, const SettleOutcome& outcome);
+  using Records = std::vector<std::optional<MessageRecord>>;
+  void observe_settlements(std::span<const Settlement> settlements,
+                           std::span<const SettleOutcome> outcomes) noexcept;
+  [[nodiscard]] Records look_up(std::span<const Settlement> settlements,
+                                std::span<const SettleOutcome> outcomes) noexcept;
+  /// `message` is null when only its key is known.
+  void log_settlement(const MessageKey& key, const SettleOutcome& outcome,
+                      const Message* message) noexcept;
+  void log_death(const MessageKey& key, std::string_view cause) noexcept;
   void observe_claim(std::span<const ClaimedMessage> claimed, const ClaimRequest& request);
   void observe_reap(const ReapResult& result);
 
@@ -65,6 +81,7 @@ class ObservedQueueStore final : public QueueStore, private TransactionalQueue {
   Logger& logger_;
   Observer& observer_;
   const Clock& clock_;
+  const DeliveryLines delivery_lines_;
 };
 
 }  // namespace oncebox

@@ -114,7 +114,8 @@ class Housekeeping {
   /// its end. A name that is not there is ignored.
   void remove(std::string_view name);
 
-  /// Keeps every store of the set, as they come and go, for as long as this object lives.
+  /// Keeps every store of the set, as they come and go, for as long as this object lives. What it
+  /// buries is logged; a store that is added by itself has queues that tell of it, or do not.
   void follow(StoreSet& stores);
 
   /// Waits for the calls that run; none begins any more.
