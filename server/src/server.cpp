@@ -12,6 +12,7 @@
 #include "http/authenticator.hpp"
 #include "http/http_server.hpp"
 #include "http/router.hpp"
+#include "observe/message_log_filter.hpp"
 #include "observe/metrics.hpp"
 #include "oncebox/error.hpp"
 #include "openapi/openapi.hpp"
@@ -131,13 +132,14 @@ class Server::Impl {
        Logger& logger, const Clock& clock)
       : options_(validated(options)),
         logger_(logger),
+        message_log_(logger, options_.message_log, clock),
         own_stores_(std::move(own)),
         stores_(own_stores_ ? *own_stores_ : *borrowed),
         authenticator_(options_.auth, logger),
-        api_(options_, stores_, metrics_, logger, clock),
+        api_(options_, stores_, metrics_, message_log_, clock),
         webhooks_(
             options_.webhooks, [this](std::string_view name) { return api_.find_store(name); },
-            api_.calls(), metrics_, logger, clock),
+            api_.calls(), metrics_, message_log_, clock),
         http_(options_, router_, authenticator_, logger, transport_metrics_, clock) {
     if (own_stores_) require_known_stores(options_, stores_);
     api_.add_routes(router_);
@@ -164,6 +166,7 @@ class Server::Impl {
 
   const ServerOptions options_;
   Logger& logger_;
+  MessageLogFilter message_log_;  ///< where lines about messages come from
   Metrics metrics_;
   TransportMetrics transport_metrics_{metrics_};
   const std::unique_ptr<StoreSet> own_stores_;

@@ -214,8 +214,8 @@ TEST_F(HttpLife, TheAccessLogSaysWhatNobodyNeedsToHide) {
                          "X-Request-Id: r-1\r\nAuthorization: Bearer geheim\r\n"));
   const std::string line = logger.lines.wait();
   EXPECT_THAT(line, HasSubstr("info request method=GET route=/request/{a}/{b*} status=200 ms="));
-  EXPECT_THAT(line, HasSubstr("peer=127.0.0.1 requestId=r-1 principal=anonymous"));
-  EXPECT_THAT(line, HasSubstr("bytesIn="));
+  EXPECT_THAT(line, HasSubstr("peer=127.0.0.1 request_id=r-1 principal=anonymous"));
+  EXPECT_THAT(line, HasSubstr("bytes_in="));
   EXPECT_THAT(line, Not(HasSubstr("geheim")));
 
   connect().ask(get_text("/nowhere?token=geheim"));
@@ -228,7 +228,7 @@ TEST_F(HttpLife, TheCauseOfAFailureIsInTheLogAlone) {
   const RawResponse response = connect().ask(get_text("/throws/other", "X-Request-Id: r-2\r\n"));
   EXPECT_THAT(response.body, Not(HasSubstr("secret detail")));
   EXPECT_THAT(logger.lines.wait(),
-              HasSubstr("error request failed requestId=r-2 route=/throws/{what} "
+              HasSubstr("error request failed request_id=r-2 route=/throws/{what} "
                         "cause=\"a secret detail\""));
 }
 

@@ -180,5 +180,55 @@ TEST_F(ServerTest, ListensOnceForAnAddress) {
   EXPECT_THROW(second.start(), Error);
 }
 
+/// The first line that the logger has with this text in it.
+std::string line_with(KeepingLogger& logger, std::string_view text) {
+  for (std::size_t i = 0;; ++i) {
+    std::string line = logger.lines.wait(i);
+    if (line.find(text) != line.npos) return line;
+  }
+}
+
+TEST_F(ServerTest, LinesAboutAMessageCarryItsIdsAndTheRequests) {
+  RecordProperty("requirement", "MSG-10,R-33");
+  start();
+  const std::string owner = "01890a5d-ac96-774b-bcce-b302099a8057";
+  post("/v1/messages",
+       R"({"source":"shop","messageId":"42","topic":"order.created","partitionKey":"c-7",)"
+       R"("payload":{},"headers":{"correlationId":"corr-1","causationId":"cause-1"}})",
+       "X-Request-Id: r-enqueue\r\n");
+  EXPECT_THAT(line_with(logger, "info message enqueued"),
+              HasSubstr("topic=order.created source=shop message_id=42 outcome=accepted "
+                        "correlation_id=corr-1 causation_id=cause-1 partition=c-7 "
+                        "request_id=r-enqueue"));
+  post("/v1/messages/claim", R"({"owner":")" + owner + R"("})");
+  const std::string settle = R"({"owner":")" + owner +
+                             R"(","items":[{"source":"shop","messageId":"42","verdict":"Fail",)"
+                             R"("error":"s3cret"}]})";
+  post("/v1/messages/settle", settle, "X-Request-Id: r-settle\r\n");
+  EXPECT_THAT(line_with(logger, "warning message is dead"),
+              HasSubstr("store=main topic=order.created source=shop message_id=42 reason=failed "
+                        "correlation_id=corr-1 causation_id=cause-1 partition=c-7 "
+                        "request_id=r-settle"));
+  post("/v1/messages/settle", settle, "X-Request-Id: r-again\r\n");
+  EXPECT_THAT(line_with(logger, "info delivery not settled"),
+              HasSubstr("outcome=lease_lost correlation_id=corr-1 causation_id=cause-1 "
+                        "partition=c-7 request_id=r-again"));
+}
+
+TEST_F(ServerTest, AMarkAsDeadIsLoggedAndCountedOnce) {
+  RecordProperty("requirement", "R-33");
+  start();
+  post("/v1/messages", R"({"source":"shop","messageId":"42","topic":"t","payload":{}})");
+  const std::string mark = R"({"items":[{"source":"shop","messageId":"42","as":"Dead"}]})";
+  EXPECT_THAT(post("/v1/messages/mark", mark, "X-Request-Id: r-mark\r\n").body,
+              HasSubstr("Marked"));
+  EXPECT_THAT(line_with(logger, "warning message is dead"),
+              HasSubstr("source=shop message_id=42 reason=marked request_id=r-mark"));
+  EXPECT_THAT(post("/v1/messages/mark", mark).body, HasSubstr("Already"));
+  EXPECT_THAT(
+      get("/metrics").body,
+      HasSubstr(R"(oncebox_messages_dead_total{cause="marked",queue="inbox",store="main"} 1)"));
+}
+
 }  // namespace
 }  // namespace oncebox::server

@@ -61,7 +61,9 @@ void add_default_headers(Headers& headers, const Headers& defaults, const Place&
 Message read_message(const JsonValue& value, const MessageDefaults& defaults,
                      std::size_t place_in_batch) {
   const ObjectReader fields(value, kMessageFields, Direction::request);
-  return read_message_fields(fields, Direction::request, &defaults, place_in_batch);
+  Message message = read_message_fields(fields, Direction::request, &defaults, place_in_batch);
+  message.request_id = defaults.request_id;
+  return message;
 }
 
 std::optional<MessageLease> read_lease(const ObjectReader& fields) {

@@ -123,10 +123,13 @@ std::optional<std::string_view> traceparent(const Request& request) noexcept {
 SingleMessage read_single(const Request& request, const Clock& clock) {
   const std::optional<std::string> key = idempotency_key(request);
   bool is_named_by_key = false;
-  wire::MessageDefaults defaults{.source = default_source(request), .make_id = [&](std::size_t) {
-                                   is_named_by_key = key.has_value();
-                                   return key ? MessageId(*key) : new_message_id(clock);
-                                 }};
+  wire::MessageDefaults defaults{.source = default_source(request),
+                                 .make_id =
+                                     [&](std::size_t) {
+                                       is_named_by_key = key.has_value();
+                                       return key ? MessageId(*key) : new_message_id(clock);
+                                     },
+                                 .request_id = request.id};
   if (key) defaults.headers.set(header_names::kIdempotencyKey, *key);
   add_trace(defaults, request);
   Message message = wire::read_message(request.body, defaults);
@@ -137,7 +140,8 @@ BatchDefaults::BatchDefaults(const Request& request, const Clock& clock)
     : clock_(clock),
       key_(idempotency_key(request)),
       message_{.source = default_source(request),
-               .make_id = [this](std::size_t place) { return make_id(place); }} {
+               .make_id = [this](std::size_t place) { return make_id(place); },
+               .request_id = request.id} {
   add_trace(message_, request);
 }
 

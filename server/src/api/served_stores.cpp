@@ -61,6 +61,7 @@ detail::IntakeOptions intake_options(MemberStore& member, QueueKind queue,
 
 ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
     : member_(std::move(member)),
+      parts_(parts),
       metrics_(parts.metrics.of_store(name())),
       into_inbox_(store().inbox(), intake_options(*member_, QueueKind::inbox, usual(parts)),
                   parts.logger, metrics_->inbox(), parts.clock),
@@ -81,6 +82,7 @@ ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
       inbox{.store = *this,
             .calls = calls,
             .kind = QueueKind::inbox,
+            .log_name = name(),
             .queue = into_inbox_.queue(),
             .operations = store().inbox_operator(),
             .singles = into_inbox_,
@@ -89,12 +91,22 @@ ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
       outbox{.store = *this,
              .calls = calls,
              .kind = QueueKind::outbox,
+             .log_name = name() + "/outbox",
              .queue = into_outbox_.queue(),
              .operations = store().outbox_operator(),
              .singles = into_outbox_,
              .strict_singles = strictly_into_outbox_,
              .max_payload_bytes = inbox.max_payload_bytes} {
   set_configured_policies(policies(), parts.options);
+}
+
+RequestQueue ServedQueue::for_request(const Request& request) const {
+  const ApiParts& parts = store.parts();
+  const bool is_inbox = kind == QueueKind::inbox;
+  return RequestQueue(
+      {is_inbox ? store.store().inbox() : store.store().outbox(), log_name, parts.logger,
+       is_inbox ? store.metrics().inbox() : store.metrics().outbox(), parts.clock},
+      request);
 }
 
 bool ServedStore::take_use() noexcept {

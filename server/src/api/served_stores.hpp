@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "api/waiting_claims.hpp"
+#include "http/http_message.hpp"
 #include "observe/metrics.hpp"
+#include "observe/request_logger.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/intake.hpp"
 #include "oncebox/detail/mutex.hpp"
@@ -37,18 +39,46 @@ struct ApiParts {
 
 class ServedStore;
 
+/// A queue as one request uses it: every line carries the request's id, and a line about a lost
+/// delivery or a death what the store knows of the message.
+class RequestQueue {
+ public:
+  /// What it is made of; everything is borrowed.
+  struct Parts {
+    QueueStore& below;
+    const std::string& name;
+    Logger& logger;
+    Observer& observer;
+    const Clock& clock;
+  };
+
+  RequestQueue(const Parts& parts, const Request& request)
+      : logger_(parts.logger, request.id),
+        queue_(parts.below, parts.name, logger_, parts.observer, parts.clock,
+               DeliveryLines::looked_up) {}
+
+  [[nodiscard]] QueueStore* operator->() noexcept { return &queue_; }
+
+ private:
+  RequestLogger logger_;
+  ObservedQueueStore queue_;
+};
+
 /// One queue of one store, with what the routes need of it.
 struct ServedQueue {
   ServedStore& store;
   CallLane& calls;  ///< of the store
   QueueKind kind;
-  QueueStore& queue;  ///< with log and metrics
+  std::string log_name;  ///< in the lines about it
+  QueueStore& queue;     ///< with log and metrics
   QueueOperator& operations;
   detail::Intake& singles;         ///< lets single messages share commits
   detail::Intake& strict_singles;  ///< the same, and rejects other content under a known id
   std::size_t max_payload_bytes;
   std::unique_ptr<WaitingClaims> claims = {};
   std::shared_ptr<WorkListener> watch = {};  ///< tells event streams of work, once one wants it
+
+  [[nodiscard]] RequestQueue for_request(const Request& request) const;
 };
 
 /// A store as the server serves it: with log and metrics around its queues, with group commits
@@ -63,6 +93,7 @@ class ServedStore {
   /// What opened it, to tell it from another of the same name.
   [[nodiscard]] const MemberStorePtr& member() const noexcept { return member_; }
   [[nodiscard]] StoreMetrics& metrics() noexcept { return *metrics_; }
+  [[nodiscard]] const ApiParts& parts() const noexcept { return parts_; }
 
   /// Without log and metrics: its queues are below.
   [[nodiscard]] Store& store() noexcept { return member_->store(); }
@@ -87,6 +118,7 @@ class ServedStore {
 
  private:
   const MemberStorePtr member_;
+  const ApiParts& parts_;
   const std::shared_ptr<StoreMetrics> metrics_;
   detail::Intake into_inbox_;
   detail::Intake strictly_into_inbox_;

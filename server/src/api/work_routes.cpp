@@ -45,7 +45,8 @@ constexpr auto kKeyOfItem = [](const auto& item) { return item.key; };
 
 std::string settle(const QueueCall& call) {
   const auto items = wire::read_settlements(call.request().body);
-  return wire::write_settled(call.queue->queue.settle(allowed(call, items, kKeyOfDelivery)));
+  return wire::write_settled(
+      call.queue->for_request(call.request())->settle(allowed(call, items, kKeyOfDelivery)));
 }
 
 std::string extend(const QueueCall& call) {
@@ -55,12 +56,14 @@ std::string extend(const QueueCall& call) {
 
 std::string observe(const QueueCall& call) {
   const auto items = wire::read_observations(call.request().body);
-  return wire::write_observed(call.queue->queue.observe(allowed(call, items, kKeyOfItem)));
+  return wire::write_observed(
+      call.queue->for_request(call.request())->observe(allowed(call, items, kKeyOfItem)));
 }
 
 std::string mark(const QueueCall& call) {
   const auto items = wire::read_marks(call.request().body);
-  return wire::write_marked(call.queue->queue.mark(allowed(call, items, kKeyOfItem)));
+  return wire::write_marked(
+      call.queue->for_request(call.request())->mark(allowed(call, items, kKeyOfItem)));
 }
 
 std::string find(const QueueCall& call) {

@@ -80,7 +80,7 @@ void HttpService::record(const Request& request, const HttpObserver::Answered& a
                          const std::string& cause) noexcept {
   observer_.on_request(answered);
   if (!cause.empty()) {
-    const std::array fields{LogField("requestId", request.id), LogField("route", answered.route),
+    const std::array fields{LogField("request_id", request.id), LogField("route", answered.route),
                             LogField("cause", cause), LogField("store", request.store)};
     write(LogLevel::error, "request failed", fields, request);
   }
@@ -93,10 +93,10 @@ void HttpService::record(const Request& request, const HttpObserver::Answered& a
       LogField(has_route ? "route" : "path", has_route ? answered.route : request.path),
       LogField("status", answered.status),
       LogField("ms", static_cast<double>(static_cast<std::int64_t>(took * 1000)) / 1000),
-      LogField("bytesIn", answered.bytes_in),
-      LogField("bytesOut", answered.bytes_out),
+      LogField("bytes_in", answered.bytes_in),
+      LogField("bytes_out", answered.bytes_out),
       LogField("peer", request.peer),
-      LogField("requestId", request.id),
+      LogField("request_id", request.id),
       LogField("principal", request.principal.name),
       LogField("store", request.store)};
   write(LogLevel::info, "request", fields, request);

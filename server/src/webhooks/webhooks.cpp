@@ -269,6 +269,7 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
   void store(const Webhook& webhook, const ExchangePtr& exchange) {
     try {
       Message message = webhook.message_of(exchange->request());
+      message.request_id = exchange->request().id;
       MessageKey key = message.key;
       const ServedStorePtr store = find_store(webhook, exchange->request());
       exchange->note_store(store->name());

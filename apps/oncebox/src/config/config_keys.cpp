@@ -27,6 +27,9 @@ constexpr Choice<LogFormat> kLogFormats[] = {{"text", LogFormat::text}, {"json",
 constexpr Choice<server::AccessLog> kAccessLogs[] = {{"all", server::AccessLog::all},
                                                      {"errors", server::AccessLog::errors},
                                                      {"off", server::AccessLog::off}};
+constexpr Choice<server::MessageLog> kMessageLogs[] = {{"all", server::MessageLog::all},
+                                                       {"bounded", server::MessageLog::bounded},
+                                                       {"off", server::MessageLog::off}};
 constexpr Choice<WebhookScheme> kSchemes[] = {
     {"stripe", WebhookScheme::stripe},
     {"github", WebhookScheme::github},
@@ -277,6 +280,12 @@ std::vector<ConfigKey> behaviour_keys() {
       choice_key(
           "log.access", "Which requests are logged.", kAccessLogs,
           Place<Config, server::AccessLog>([](Config& c) -> auto& { return c.server.access_log; })),
+      choice_key("log.messages",
+                 "Which lines about single messages are logged; bounded: fifty a second of a kind, "
+                 "and once a second how many more there were; off: none but warnings and errors.",
+                 kMessageLogs, Place<Config, server::MessageLog>([](Config& c) -> auto& {
+                   return c.server.message_log;
+                 })),
   };
 }
 

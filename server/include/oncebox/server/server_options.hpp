@@ -79,6 +79,13 @@ struct TopicOptions {
 
 enum class AccessLog { all, errors, off };
 
+/// Which lines about single messages are logged.
+enum class MessageLog {
+  all,
+  bounded,  ///< fifty a second of a kind, and once a second how many more there were
+  off,      ///< none but warnings and errors, which are bounded, too
+};
+
 struct ServerOptions {
   ListenOptions listen = {};
   TlsOptions tls = {};
@@ -99,6 +106,7 @@ struct ServerOptions {
   /// A mark-processed without leaseId is refused (KIN-04).
   bool strict_inbox = false;
   AccessLog access_log = AccessLog::all;
+  MessageLog message_log = MessageLog::bounded;
 
   std::size_t io_threads = 0;  ///< that read and write sockets; 0: one for each core
   /// That wait for the stores of one database server, at most; so a server that hangs holds up

@@ -39,6 +39,7 @@ struct MessageDefaults {
   std::function<MessageId(std::size_t place)> make_id;
   /// Set where the message has no header of that name.
   Headers headers = {};
+  std::string request_id = {};  ///< see `Message::request_id`
 };
 
 [[nodiscard]] Message read_message(std::string_view json, const MessageDefaults& defaults);

@@ -1,0 +1,97 @@
+#include "observe/message_log_filter.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "http_fixture.hpp"
+#include "oncebox/testing/manual_clock.hpp"
+
+namespace oncebox::server {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr std::size_t kBound = MessageLogFilter::kLinesPerSecond;
+
+class MessageLogFilterTest : public ::testing::Test {
+ protected:
+  void make(MessageLog mode) { filter_.emplace(lines_, mode, clock_); }
+  void log(std::size_t lines, std::string_view text = "message enqueued",
+           LogLevel level = LogLevel::info) {
+    for (std::size_t i = 0; i < lines; ++i) {
+      filter_->log(level, text, {{"source", "shop"}, {"message_id", std::to_string(i)}});
+    }
+  }
+  [[nodiscard]] std::size_t written() const { return lines_.lines.count(); }
+  std::string line(std::size_t place) { return lines_.lines.wait(place); }
+
+  testing::ManualClock clock_;
+  KeepingLogger lines_;
+  std::optional<MessageLogFilter> filter_;
+};
+
+TEST_F(MessageLogFilterTest, OfManyLinesOfAKindSoManyAreWrittenAndTheRestIsCounted) {
+  RecordProperty("requirement", "IBX-108,IBX-110");
+  make(MessageLog::bounded);
+  log(kBound + 30);
+  EXPECT_EQ(written(), kBound);
+  clock_.advance(1s);
+  EXPECT_THAT(line(kBound), StartsWith("info log lines left out"));
+  EXPECT_THAT(line(kBound), HasSubstr(R"(line="message enqueued" count=30)"));
+  log(2);
+  EXPECT_EQ(written(), kBound + 3) << "a new second has begun";
+}
+
+TEST_F(MessageLogFilterTest, KindsDoNotShareTheirBound) {
+  make(MessageLog::bounded);
+  log(kBound + 1);
+  log(1, "delivery not settled");
+  EXPECT_EQ(written(), kBound + 1);
+}
+
+TEST_F(MessageLogFilterTest, WarningsAreBoundedToo) {
+  make(MessageLog::bounded);
+  log(kBound + 7, "message is dead", LogLevel::warning);
+  clock_.advance(1s);
+  EXPECT_THAT(line(kBound), StartsWith("warning log lines left out"));
+  EXPECT_THAT(line(kBound), HasSubstr("count=7"));
+}
+
+TEST_F(MessageLogFilterTest, ErrorsAndLinesAboutSomethingElsePass) {
+  make(MessageLog::bounded);
+  log(2 * kBound, "handler failed", LogLevel::error);
+  for (std::size_t i = 0; i < 2 * kBound; ++i) filter_->log(LogLevel::info, "request", {});
+  EXPECT_EQ(written(), 4 * kBound);
+}
+
+TEST_F(MessageLogFilterTest, WhatIsNotToldYetIsToldAtTheEnd) {
+  make(MessageLog::bounded);
+  log(kBound + 5);
+  filter_.reset();
+  EXPECT_EQ(written(), kBound + 1);
+  EXPECT_THAT(line(kBound), HasSubstr("count=5"));
+}
+
+TEST_F(MessageLogFilterTest, AllWritesEverything) {
+  make(MessageLog::all);
+  log(10 * kBound);
+  EXPECT_EQ(written(), 10 * kBound);
+}
+
+TEST_F(MessageLogFilterTest, OffLeavesWarnings) {
+  make(MessageLog::off);
+  log(1);
+  log(1, "message is dead", LogLevel::warning);
+  filter_.reset();
+  EXPECT_EQ(written(), 1U);
+}
+
+}  // namespace
+}  // namespace oncebox::server
