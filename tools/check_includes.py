@@ -36,11 +36,18 @@ MAY_INCLUDE = [
     ("stores/open", ["core", "stores/*"]),
     ("stores/http", ["core", "wire"]),
     ("stores/*", ["core", "stores/sql"]),
+    ("prometheus", ["core", "dispatch"]),
     ("transports/webhook", ["core", "dispatch", "wire"]),
     ("transports/*", ["core", "dispatch"]),
-    ("server", ["core", "engine", "fleet", "operate", "wire", "transports/webhook"]),
-    ("apps/*", LIBRARY + ["wire", "server", "discovery", "stores/*", "transports/*"]),
-    ("examples", LIBRARY + ["oncebox", "testing", "discovery", "stores/*", "transports/*"]),
+    (
+        "server",
+        ["core", "engine", "fleet", "operate", "wire", "prometheus", "transports/webhook"],
+    ),
+    ("apps/*", LIBRARY + ["wire", "server", "discovery", "prometheus", "stores/*", "transports/*"]),
+    (
+        "examples",
+        LIBRARY + ["oncebox", "testing", "discovery", "prometheus", "stores/*", "transports/*"],
+    ),
     ("benchmarks", LIBRARY + ["testing", "stores/*", "transports/*"]),
 ]
 

@@ -14,6 +14,7 @@
 #include "http/router.hpp"
 #include "observe/message_log_filter.hpp"
 #include "observe/metrics.hpp"
+#include "observe/metrics_response.hpp"
 #include "oncebox/error.hpp"
 #include "openapi/openapi.hpp"
 #include "webhooks/webhooks.hpp"
@@ -203,10 +204,7 @@ void Server::Impl::add_probe_routes() {
                .scope = Scope::read,
                .handler = [this](const ExchangePtr& exchange) {
                  expositions_.answer(exchange, [this](const Request&) {
-                   Response response;
-                   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-                   response.body = metrics_.expose();
-                   return response;
+                   return metrics_response(metrics_.expose());
                  });
                }});
 }

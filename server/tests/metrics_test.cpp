@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "metric_names.hpp"
 #include "oncebox/inbox.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/testing/child_process.hpp"
@@ -105,15 +106,10 @@ class MetricsTest : public ::testing::Test {
   Inbox inbox_;
 };
 
-TEST_F(MetricsTest, NamesAndTypesAreThoseOfTheGoldenFile) {
+TEST_F(MetricsTest, NamesTypesAndLabelsAreThoseOfTheGoldenFile) {
   RecordProperty("requirement", "MSG-09");
   live();
-  std::istringstream lines(metrics_.expose());
-  std::string types;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("# TYPE ")) types += line.substr(7) + "\n";
-  }
-  EXPECT_EQ(types, read_file(ONCEBOX_METRIC_NAMES));
+  EXPECT_EQ(metric_names(metrics_.expose()), read_file(ONCEBOX_METRIC_NAMES));
 }
 
 TEST_F(MetricsTest, HousekeepingAndFindingsAreThoseOfTheStoresThatThereAre) {
@@ -157,11 +153,11 @@ TEST_F(MetricsTest, CountsWhatAQueueDoes) {
     return found;
   };
 
-  EXPECT_EQ(value("oncebox_messages_enqueued_total{" + queue +
-                  R"(status="accepted",store="main",topic="order.created"})"),
+  EXPECT_EQ(value(R"(oncebox_messages_enqueued_total{outcome="accepted",)" + queue +
+                  R"(store="main",topic="order.created"})"),
             3);
-  EXPECT_EQ(value("oncebox_messages_enqueued_total{" + queue +
-                  R"(status="duplicate",store="main",topic="order.created"})"),
+  EXPECT_EQ(value(R"(oncebox_messages_enqueued_total{outcome="duplicate",)" + queue +
+                  R"(store="main",topic="order.created"})"),
             1);
   EXPECT_EQ(
       value("oncebox_messages_delivered_total{" + queue + R"(store="main",topic="order.created"})"),
@@ -179,9 +175,9 @@ TEST_F(MetricsTest, CountsWhatAQueueDoes) {
   EXPECT_EQ(value(R"(oncebox_messages_dead_total{cause="failed",)" + queue + R"(store="main"})"),
             1);
   EXPECT_EQ(value("oncebox_leases_lapsed_total" + both), 1);
-  EXPECT_EQ(value("oncebox_claims_total{" + queue + R"(result="full",store="main"})"), 1);
-  EXPECT_EQ(value("oncebox_claims_total{" + queue + R"(result="partial",store="main"})"), 1);
-  EXPECT_EQ(value("oncebox_claims_total{" + queue + R"(result="empty",store="main"})"), 1);
+  EXPECT_EQ(value(R"(oncebox_claims_total{outcome="full",)" + queue + R"(store="main"})"), 1);
+  EXPECT_EQ(value(R"(oncebox_claims_total{outcome="partial",)" + queue + R"(store="main"})"), 1);
+  EXPECT_EQ(value(R"(oncebox_claims_total{outcome="empty",)" + queue + R"(store="main"})"), 1);
   EXPECT_EQ(value(R"(oncebox_batch_items_sum{call="claim",)" + queue + R"(store="main"})"), 4);
   EXPECT_EQ(value(R"(oncebox_batch_items_sum{call="settle",)" + queue + R"(store="main"})"), 4);
   EXPECT_EQ(value(R"(oncebox_store_call_duration_seconds_count{call="claim",)" + queue +
@@ -221,7 +217,7 @@ TEST_F(MetricsTest, TopicsBeyondTheLimitCountTogether) {
   const std::string exposed = metrics_.expose();
   EXPECT_EQ(count_lines(exposed, "oncebox_messages_enqueued_total{"), 101u);
   EXPECT_EQ(value_of(exposed,
-                     "oncebox_messages_enqueued_total{queue=\"inbox\",status=\"accepted\","
+                     "oncebox_messages_enqueued_total{outcome=\"accepted\",queue=\"inbox\","
                      "store=\"main\",topic=\"other\"}"),
             900);
 }
@@ -326,7 +322,7 @@ TEST_F(MetricsTest, StoresAndTopicsBeyondTheLimitCountTogether) {
   EXPECT_LE(series, 10'000U + 2'001U);
   EXPECT_GT(series, 10'000U);
   EXPECT_GT(value_of(exposed,
-                     "oncebox_messages_enqueued_total{queue=\"inbox\",status=\"accepted\","
+                     "oncebox_messages_enqueued_total{outcome=\"accepted\",queue=\"inbox\","
                      "store=\"other\",topic=\"other\"}"),
             0);
 }

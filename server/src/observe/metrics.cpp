@@ -1,19 +1,16 @@
 #include "observe/metrics.hpp"
 
-#include <prometheus/text_serializer.h>
-
-#include <algorithm>
 #include <array>
 #include <map>
-#include <sstream>
 #include <utility>
 
-#include "observe/label_cache.hpp"
-#include "observe/owned_series.hpp"
-#include "observe/process_metrics.hpp"
-#include "observe/queue_metrics.hpp"
 #include "observe/recovery_metrics.hpp"
 #include "oncebox/detail/mutex.hpp"
+#include "oncebox/prometheus/exposition.hpp"
+#include "oncebox/prometheus/label_cache.hpp"
+#include "oncebox/prometheus/owned_series.hpp"
+#include "oncebox/prometheus/process_metrics.hpp"
+#include "oncebox/prometheus/queue_metrics.hpp"
 
 namespace oncebox::server {
 
@@ -50,7 +47,7 @@ struct CounterEntry {
 /// The series of one store.
 class CountedStore final : public StoreMetrics {
  public:
-  CountedStore(QueueFamilies& queues, prometheus::Family<prometheus::Counter>& keys,
+  CountedStore(metrics::QueueFamilies& queues, prometheus::Family<prometheus::Counter>& keys,
                prometheus::Family<prometheus::Gauge>& waiting_claims, const std::string& name)
       : name_(name),
         waiting_claims_(waiting_claims),
@@ -76,10 +73,10 @@ class CountedStore final : public StoreMetrics {
  private:
   const std::string name_;
   prometheus::Family<prometheus::Gauge>& waiting_claims_;
-  OwnedSeries series_;
-  QueueMetrics inbox_;
-  QueueMetrics outbox_;
-  LabelCache<CounterEntry, 2> keys_;
+  metrics::OwnedSeries series_;
+  metrics::QueueMetrics inbox_;
+  metrics::QueueMetrics outbox_;
+  metrics::LabelCache<CounterEntry, 2> keys_;
 };
 
 }  // namespace
@@ -153,13 +150,7 @@ class Metrics::Impl {
 
   std::string expose() {
     process_.update();
-    std::vector<prometheus::MetricFamily> families = registry_.Collect();
-    // The library keeps them by kind and members by hash; a reader looks for names.
-    std::sort(families.begin(), families.end(),
-              [](const auto& left, const auto& right) { return left.name < right.name; });
-    std::ostringstream out;
-    prometheus::TextSerializer().Serialize(out, families);
-    return std::move(out).str();
+    return metrics::exposition(registry_);
   }
 
   prometheus::Gauge& connections() { return connections_; }
@@ -198,8 +189,8 @@ class Metrics::Impl {
   }
 
   prometheus::Registry registry_;
-  ProcessMetrics process_{registry_};
-  QueueFamilies queue_families_{registry_};
+  metrics::ProcessMetrics process_{registry_};
+  metrics::QueueFamilies queue_families_{registry_};
   RecoveryMetrics recovery_{registry_};
   prometheus::Gauge& connections_;
   prometheus::Counter& refused_;
@@ -244,9 +235,9 @@ class Metrics::Impl {
           .Help("Whether the store could be reached when it was last asked.")
           .Register(registry_);
 
-  LabelCache<RequestEntry, 3> requests_{
+  metrics::LabelCache<RequestEntry, 3> requests_{
       kMaxSeries, [this](const auto& values) { return make_request(values); }};
-  LabelCache<CounterEntry, 2> webhooks_{
+  metrics::LabelCache<CounterEntry, 2> webhooks_{
       kMaxSeries, [this](const auto& values) {
         return made(
             webhook_count_.Add({{"webhook", text(values[0])}, {"outcome", text(values[1])}}));

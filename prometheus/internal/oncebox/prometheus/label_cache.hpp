@@ -12,7 +12,7 @@
 
 #include "oncebox/internal/shared_mutex.hpp"
 
-namespace oncebox::server {
+namespace oncebox::metrics {
 
 /// How many entries several caches may make together. Safe from any thread.
 class LabelBudget {
@@ -109,4 +109,4 @@ class LabelCache {
   std::unique_ptr<Entry> other_ ONCEBOX_GUARDED_BY(mutex_);  // made when the entries are full
 };
 
-}  // namespace oncebox::server
+}  // namespace oncebox::metrics

@@ -6,7 +6,7 @@
 
 #include "oncebox/detail/mutex.hpp"
 
-namespace oncebox::server {
+namespace oncebox::metrics {
 
 /// What the kernel says of this process, under the names that every Prometheus client uses.
 class ProcessMetrics {
@@ -26,4 +26,4 @@ class ProcessMetrics {
   prometheus::Gauge& threads_;
 };
 
-}  // namespace oncebox::server
+}  // namespace oncebox::metrics

@@ -9,7 +9,7 @@
 
 #include "oncebox/detail/mutex.hpp"
 
-namespace oncebox::server {
+namespace oncebox::metrics {
 
 /// The series that one owner has made: they go with it. Safe from any thread.
 class OwnedSeries {
@@ -36,4 +36,4 @@ class OwnedSeries {
   std::unordered_map<const void*, std::function<void()>> made_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
-}  // namespace oncebox::server
+}  // namespace oncebox::metrics

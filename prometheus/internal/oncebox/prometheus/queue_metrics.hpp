@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -17,13 +18,13 @@
 #include <variant>
 #include <vector>
 
-#include "observe/label_cache.hpp"
-#include "observe/owned_series.hpp"
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/observer.hpp"
+#include "oncebox/prometheus/label_cache.hpp"
+#include "oncebox/prometheus/owned_series.hpp"
 #include "oncebox/queue_operator.hpp"
 
-namespace oncebox::server {
+namespace oncebox::metrics {
 
 /// What is counted of queues, under their names.
 struct QueueFamilies {
@@ -39,6 +40,9 @@ struct QueueFamilies {
   prometheus::Family<prometheus::Counter>& retries;
   prometheus::Family<prometheus::Counter>& dead;
   prometheus::Family<prometheus::Counter>& lapsed;
+  prometheus::Family<prometheus::Counter>& lost;
+  prometheus::Family<prometheus::Histogram>& handler_latency;
+  prometheus::Family<prometheus::Histogram>& handler_duration;
   prometheus::Family<prometheus::Counter>& mismatches;
   prometheus::Family<prometheus::Histogram>& batch;
   prometheus::Family<prometheus::Histogram>& call_duration;
@@ -67,6 +71,10 @@ class QueueMetrics final : public Observer {
   void on_claim(std::size_t messages, std::size_t limit) noexcept override;
   void on_delivery(const ClaimedMessage& claimed, Duration waited) noexcept override;
   void on_settle(const Settlement& settlement, const SettleOutcome& outcome) noexcept override;
+  void on_handler_start(const ClaimedMessage& claimed, Duration waited) noexcept override;
+  void on_handler_end(const ClaimedMessage& claimed, const Verdict& verdict,
+                      std::chrono::nanoseconds took) noexcept override;
+  void on_lease_lost(const MessageKey& key) noexcept override;
   void on_reap(const ReapResult& result) noexcept override;
   void on_store_call(std::string_view call, std::size_t items, std::chrono::nanoseconds took,
                      bool failed) noexcept override;
@@ -83,6 +91,7 @@ class QueueMetrics final : public Observer {
     prometheus::Labels labels;
     std::array<std::atomic<prometheus::Counter*>, kEnqueueStatuses> enqueued{};
     prometheus::Counter* delivered = nullptr;
+    std::atomic<prometheus::Histogram*> handler_duration = nullptr;  ///< null before its first one
     std::array<prometheus::Gauge*, kDepthStates> depth{};  ///< null before it was first counted
     prometheus::Gauge* oldest_ready_age = nullptr;
     prometheus::Gauge* oldest_dead_age = nullptr;
@@ -106,6 +115,8 @@ class QueueMetrics final : public Observer {
   [[nodiscard]] std::unique_ptr<TopicEntry> make_topic(std::string_view topic);
   [[nodiscard]] std::unique_ptr<CallEntry> make_call(std::string_view call);
   prometheus::Counter& enqueued(TopicEntry& entry, EnqueueStatus status);
+  prometheus::Histogram& handler_duration(TopicEntry& entry);
+  prometheus::Histogram& handler_latency();
   [[nodiscard]] std::vector<Depth> depths_of(const QueueStats& stats);
   void show(const Depth& depth, TimePoint now) ONCEBOX_REQUIRES(stats_mutex_);
 
@@ -140,10 +151,11 @@ class QueueMetrics final : public Observer {
   std::once_flag fixed_is_made_;
   std::atomic<bool> is_used_ = false;
   std::optional<Fixed> fixed_;
+  std::atomic<prometheus::Histogram*> handler_latency_ = nullptr;  // null before the first handler
 
   detail::Mutex stats_mutex_;
   std::vector<TopicEntry*> shown_topics_
       ONCEBOX_GUARDED_BY(stats_mutex_);  // whose depth was shown last
 };
 
-}  // namespace oncebox::server
+}  // namespace oncebox::metrics

@@ -1,8 +1,8 @@
-#include "observe/queue_metrics.hpp"
+#include "oncebox/prometheus/queue_metrics.hpp"
 
 #include <algorithm>
 
-namespace oncebox::server {
+namespace oncebox::metrics {
 
 namespace {
 
@@ -26,6 +26,8 @@ const prometheus::Histogram::BucketBoundaries kLatencySeconds = {
 const prometheus::Histogram::BucketBoundaries kCallSeconds = {
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
     0.05,   0.1,     0.25,   0.5,   1,      2.5,   5,    10};
+const prometheus::Histogram::BucketBoundaries kHandlerSeconds = {
+    0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800};
 const prometheus::Histogram::BucketBoundaries kBatchItems = {1,  2,   4,   8,   16,  32,
                                                              64, 128, 256, 512, 1024};
 
@@ -70,6 +72,12 @@ QueueFamilies::QueueFamilies(prometheus::Registry& registry)
                    "Messages that went dead, by the cause.")),
       lapsed(
           counter(registry, "oncebox_leases_lapsed_total", "Leases that ran out and were ended.")),
+      lost(counter(registry, "oncebox_leases_lost_total",
+                   "Leases that ended while a dispatcher held the message.")),
+      handler_latency(histogram(registry, "oncebox_handler_latency_seconds",
+                                "From when a message could be claimed until its handler began.")),
+      handler_duration(
+          histogram(registry, "oncebox_handler_duration_seconds", "How long handlers take.")),
       mismatches(counter(registry, "oncebox_hash_mismatches_total",
                          "Keys that came again with other content under the same id.")),
       batch(histogram(registry, "oncebox_batch_items",
@@ -94,9 +102,9 @@ QueueMetrics::QueueMetrics(QueueFamilies& families, std::string_view store, std:
       calls_(kMaxCalls, [this](const auto& values) { return make_call(values[0]); }) {}
 
 QueueMetrics::Fixed::Fixed(QueueMetrics& queue)
-    : claims_empty(queue.counter(queue.families_.claims, {{"result", "empty"}})),
-      claims_partial(queue.counter(queue.families_.claims, {{"result", "partial"}})),
-      claims_full(queue.counter(queue.families_.claims, {{"result", "full"}})),
+    : claims_empty(queue.counter(queue.families_.claims, {{"outcome", "empty"}})),
+      claims_partial(queue.counter(queue.families_.claims, {{"outcome", "partial"}})),
+      claims_full(queue.counter(queue.families_.claims, {{"outcome", "full"}})),
       claim_batch(
           queue.series_.add(queue.families_.batch, queue.with({{"call", "claim"}}), kBatchItems)),
       delivery_latency(
@@ -111,7 +119,7 @@ QueueMetrics::Fixed::Fixed(QueueMetrics& queue)
       mismatches(queue.counter(queue.families_.mismatches, {})) {
   for (std::size_t state = 0; state < observed.size(); ++state) {
     const auto name = to_string(static_cast<ObservedState>(state));
-    observed[state] = &queue.counter(queue.families_.observed, {{"state", std::string(name)}});
+    observed[state] = &queue.counter(queue.families_.observed, {{"outcome", std::string(name)}});
   }
   for (std::size_t verdict = 0; verdict < settled.size(); ++verdict) {
     for (std::size_t outcome = 0; outcome < kSettleOutcomes; ++outcome) {
@@ -168,7 +176,7 @@ prometheus::Counter& QueueMetrics::enqueued(TopicEntry& entry, EnqueueStatus sta
   prometheus::Counter* known = place.load(std::memory_order_acquire);
   if (known == nullptr) {
     prometheus::Labels labels = entry.labels;
-    labels.emplace("status", to_string(status));
+    labels.emplace("outcome", to_string(status));
     known = &series_.add(families_.enqueued, labels);  // the same one for two threads at once
     place.store(known, std::memory_order_release);
   }
@@ -215,6 +223,39 @@ void QueueMetrics::on_settle(const Settlement& settlement, const SettleOutcome& 
   } else if (std::holds_alternative<Abandon>(settlement.verdict)) {
     fixed().retries.Increment();
   }
+}
+
+// The same one for two threads at once, as `OwnedSeries` gives it.
+prometheus::Histogram& QueueMetrics::handler_duration(TopicEntry& entry) {
+  prometheus::Histogram* known = entry.handler_duration.load(std::memory_order_acquire);
+  if (known == nullptr) {
+    known = &series_.add(families_.handler_duration, entry.labels, kHandlerSeconds);
+    entry.handler_duration.store(known, std::memory_order_release);
+  }
+  return *known;
+}
+
+prometheus::Histogram& QueueMetrics::handler_latency() {
+  prometheus::Histogram* known = handler_latency_.load(std::memory_order_acquire);
+  if (known == nullptr) {
+    known = &series_.add(families_.handler_latency, labels_, kLatencySeconds);
+    handler_latency_.store(known, std::memory_order_release);
+  }
+  return *known;
+}
+
+void QueueMetrics::on_handler_start(const ClaimedMessage& /*claimed*/, Duration waited) noexcept {
+  handler_latency().Observe(std::max(0.0, seconds(waited)));
+}
+
+void QueueMetrics::on_handler_end(const ClaimedMessage& claimed, const Verdict& /*verdict*/,
+                                  std::chrono::nanoseconds took) noexcept {
+  handler_duration(topics_.get({claimed.message.topic.str()})).Observe(seconds(took));
+}
+
+// Only a dispatcher tells of it, and rarely: a server has no such series.
+void QueueMetrics::on_lease_lost(const MessageKey& /*key*/) noexcept {
+  counter(families_.lost, {}).Increment();
 }
 
 void QueueMetrics::on_reap(const ReapResult& result) noexcept {
@@ -286,4 +327,4 @@ void QueueMetrics::on_stats(const QueueStats& stats, TimePoint now) {
   for (const Depth& depth : depths) shown_topics_.push_back(depth.topic);
 }
 
-}  // namespace oncebox::server
+}  // namespace oncebox::metrics

@@ -1,4 +1,4 @@
-#include "observe/process_metrics.hpp"
+#include "oncebox/prometheus/process_metrics.hpp"
 
 #include <sys/resource.h>
 #include <time.h>
@@ -12,7 +12,7 @@
 #include <string>
 #include <system_error>
 
-namespace oncebox::server {
+namespace oncebox::metrics {
 
 namespace {
 
@@ -113,4 +113,4 @@ void ProcessMetrics::update() {
   if (const auto stat = read_stat()) threads_.Set(stat->threads);
 }
 
-}  // namespace oncebox::server
+}  // namespace oncebox::metrics
