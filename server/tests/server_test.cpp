@@ -215,6 +215,19 @@ TEST_F(ServerTest, LinesAboutAMessageCarryItsIdsAndTheRequests) {
                         "partition=c-7 request_id=r-again"));
 }
 
+TEST_F(ServerTest, AWebhookIsLoggedWithItsRequest) {
+  RecordProperty("requirement", "MSG-10");
+  options.webhooks = {{.name = "hook",
+                       .scheme = WebhookScheme::none,
+                       .message_id = "42",
+                       .partition_key = "{header:X-Customer}"}};
+  start();
+  post("/v1/webhooks/hook", "{}", "X-Request-Id: r-hook\r\nX-Customer: c-7\r\n");
+  EXPECT_THAT(line_with(logger, "info message enqueued"),
+              HasSubstr("topic=hook source=hook message_id=42 outcome=accepted partition=c-7 "
+                        "request_id=r-hook"));
+}
+
 TEST_F(ServerTest, AMarkAsDeadIsLoggedAndCountedOnce) {
   RecordProperty("requirement", "R-33");
   start();

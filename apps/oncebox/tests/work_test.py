@@ -3,10 +3,13 @@
 import json
 import os
 import pathlib
+import re
 import select
 import signal
+import socket
 import subprocess
 import unittest
+import urllib.request
 
 from program import PATIENCE_S, ProgramTest, read_until
 
@@ -100,6 +103,30 @@ class Work(ProgramTest):
         self.assertEqual(
             self.drain("/bin/true"), {"done": 0, "retried": 0, "dead": 1, "released": 0}
         )
+
+    def test_metrics_are_for_prometheus(self):
+        done = self.fifo("done")
+        script = self.script("handle", "cat > /dev/null; echo . > done")
+        process = self.work(script, *("--metrics-port 0 --log-level info".split()))
+        line = read_until(process.stderr.fileno(), b"path=/metrics").decode()
+        port = re.search(r"metrics are served host=127.0.0.1 port=(\d+)", line).group(1)
+        self.send("1")
+        read_until(done, b".")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            text = answer.read().decode()
+        self.assertIn("oncebox_handler_latency_seconds_count", text)
+        self.assertIn('oncebox_dispatcher_prefetches_total{dispatcher="work",outcome="miss"}', text)
+        self.assertIn('store="inbox",topic="order.created"', text)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(PATIENCE_S), 0)
+
+    def test_a_port_for_metrics_that_is_taken_is_told(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            error = self.err(
+                "work", "--metrics-port", str(port), "--", "/bin/true", code=69
+            )
+        self.assertIn(str(port), error)
 
     def test_a_message_that_fails_too_often_is_dead(self):
         self.send("1")

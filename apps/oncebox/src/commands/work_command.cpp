@@ -18,6 +18,8 @@
 #include "oncebox/dispatch/outbox_dispatcher.hpp"
 #include "oncebox/dispatch/set_dispatcher.hpp"
 #include "oncebox/limits.hpp"
+#include "oncebox/prometheus/prometheus_metrics.hpp"
+#include "oncebox/server/metrics_endpoint.hpp"
 #include "oncebox/store_file.hpp"
 #include "output.hpp"
 #include "printable.hpp"
@@ -51,6 +53,8 @@ struct WorkOptions {
   std::optional<Duration> retry_delay = {};
   std::optional<Duration> max_retry_delay = {};
   bool drain = false;
+  std::optional<std::uint16_t> metrics_port = {};  ///< nothing: no metrics
+  std::string metrics_host = "127.0.0.1";
   LogLevel log_level = LogLevel::warning;
 };
 
@@ -200,6 +204,23 @@ Handlers command_handlers(const WorkOptions& options) {
   return handlers;
 }
 
+/// Answers Prometheus while the dispatcher works; null when nobody has asked for it.
+template <class AnyDispatcher>
+std::unique_ptr<server::MetricsEndpoint> serve_metrics(PrometheusMetrics& metrics,
+                                                       AnyDispatcher& dispatcher,
+                                                       const WorkOptions& options, Logger& logger,
+                                                       const Clock& clock) {
+  if (!options.metrics_port) return nullptr;
+  // Who names an address has decided who may read the metrics.
+  const server::ListenOptions listen{
+      .host = options.metrics_host, .port = *options.metrics_port, .allow_anonymous_remote = true};
+  const auto expose = [&metrics, &dispatcher] {
+    metrics.on_dispatcher("work", dispatcher.stats());
+    return metrics.expose();
+  };
+  return std::make_unique<server::MetricsEndpoint>(listen, expose, logger, clock);
+}
+
 /// Until a signal comes, or there is nothing left to do.
 template <class AnyDispatcher>
 ExitCode run_to_the_end(AnyDispatcher& dispatcher, Signals& signals, Console& console,
@@ -218,9 +239,12 @@ ExitCode work_on_one(Console& console, Signals& signals, const WorkOptions& opti
   (void)store.queue().next_due({});
   const SystemClock clock;
   TextLogger logger(std::cerr, clock, options.log_level);
-  Observer observer;
+  PrometheusMetrics metrics;
+  const std::string name(to_string(options.store.queue));  // as in the lines of the log
+  Observer& observer = metrics.observer({name, options.store.queue});
   Dispatcher dispatcher(store.queue(), command_handlers(options), dispatcher_options(options),
                         logger, observer, clock);
+  const auto endpoint = serve_metrics(metrics, dispatcher, options, logger, clock);
   return run_to_the_end(dispatcher, signals, console, options);
 }
 
@@ -249,11 +273,11 @@ ExitCode work_on_many(Console& console, Signals& signals, const WorkOptions& opt
       [&](const StoreLocation& location) { return opener.open(location.url, own_credentials()); },
       {}, logger);
   const StoreFileWatch watch(file, stores);
-  Observer observer;
-  SetDispatcher dispatcher(
-      stores, command_handlers(options), selection_of(options.strategy),
-      {.dispatcher = dispatcher_options(options)}, logger,
-      [&](std::string_view) -> Observer& { return observer; }, clock);
+  PrometheusMetrics metrics;
+  SetDispatcher dispatcher(stores, command_handlers(options), selection_of(options.strategy),
+                           {.dispatcher = dispatcher_options(options)}, logger, metrics.observers(),
+                           clock);
+  const auto endpoint = serve_metrics(metrics, dispatcher, options, logger, clock);
   return run_to_the_end(dispatcher, signals, console, options);
 }
 
@@ -358,6 +382,22 @@ std::vector<Option> work_options(WorkOptions& options) {
       {.names = "--drain",
        .text = "end when there is nothing left to do now",
        .take = into(options.drain)},
+      {.names = "--metrics-port",
+       .value = "PORT",
+       .text = "answer Prometheus at http://127.0.0.1:PORT/metrics; 0 takes any free port, which "
+               "--log-level info tells",
+       .take =
+           [&options](const std::string& text) {
+             const std::size_t port = parse_count(text);
+             require_in_range("the port", port, 0, 65'535);
+             options.metrics_port = static_cast<std::uint16_t>(port);
+           },
+       .initial = "none"},
+      {.names = "--metrics-host",
+       .value = "ADDRESS",
+       .text = "another address to answer Prometheus at; whoever can reach it can read the metrics",
+       .take = into(options.metrics_host),
+       .initial = options.metrics_host},
       {.names = "--log-level",
        .value = "LEVEL",
        .text = "what to write to standard error",
@@ -396,6 +436,8 @@ Command work_command() {
                     "Eight mails at a time"},
                    {"oncebox work --drain -- sh -c 'cat > \"inbox/$ONCEBOX_MESSAGE_ID\"'",
                     "Store what is there in files, then end"},
+                   {"oncebox work --metrics-port 9090 -- ./handle",
+                    "With metrics for Prometheus, at http://127.0.0.1:9090/metrics"},
                    {"oncebox work --stores tenants.toml -- ./handle",
                     "For every tenant's database, none of which starves another"}},
       .run = [options](Console& console) { return work(console, *options); }};
