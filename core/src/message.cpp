@@ -27,4 +27,54 @@ std::string_view to_string(Status status) noexcept {
   return "unknown";
 }
 
+std::string_view to_string(State state) noexcept {
+  switch (state) {
+    case State::seen:
+      return "seen";
+    case State::waiting:
+      return "waiting";
+    case State::ready:
+      return "ready";
+    case State::leased:
+      return "leased";
+    case State::done:
+      return "done";
+    case State::dead:
+      return "dead";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(WaitingFor what) noexcept {
+  switch (what) {
+    case WaitingFor::content:
+      return "content";
+    case WaitingFor::partition:
+      return "partition";
+    case WaitingFor::due:
+      return "due";
+    case WaitingFor::backoff:
+      return "backoff";
+    case WaitingFor::pause:
+      return "pause";
+  }
+  return "unknown";
+}
+
+Status status_of(State state) noexcept {
+  switch (state) {
+    case State::seen:
+      return Status::seen;
+    case State::waiting:
+    case State::ready:
+    case State::leased:
+      return Status::processing;
+    case State::done:
+      return Status::done;
+    case State::dead:
+      return Status::dead;
+  }
+  return Status::seen;
+}
+
 }  // namespace oncebox

@@ -37,16 +37,48 @@ void note_error(MessageState& state, std::string error) noexcept {
 
 }  // namespace
 
-ObservedState observed_state(const MessageState& state, TimePoint now) noexcept {
+ShownState shown_state(const MessageState& state, PartitionPlace place, TimePoint now) noexcept {
+  const auto waiting = [](WaitingFor what) { return ShownState{State::waiting, what}; };
   switch (state.status) {
     case Status::seen:
-      return ObservedState::seen;
-    case Status::processing:
-      return state.lease && state.lease->live_at(now) ? ObservedState::leased
-                                                      : ObservedState::ready;
+      return {State::seen};
     case Status::done:
-      return ObservedState::done;
+      return {State::done};
     case Status::dead:
+      return {State::dead};
+    case Status::processing:
+      break;
+  }
+  if (state.enqueue_order == 0) return waiting(WaitingFor::content);
+  if (state.lease) {
+    if (state.lease->live_at(now)) return {State::leased};
+    const bool is_due = state.not_before(state.lease->locked_until) <= now;
+    return is_due ? ShownState{State::ready} : waiting(WaitingFor::due);
+  }
+  if (place == PartitionPlace::blocked) return waiting(WaitingFor::partition);
+  if (state.eligible_at <= now) return {State::ready};
+  const bool backs_off = state.backoff_until >= state.eligible_at;
+  return waiting(backs_off ? WaitingFor::backoff : WaitingFor::due);
+}
+
+ShownState while_paused(ShownState shown) noexcept {
+  if (shown.state != State::ready) return shown;
+  return {State::waiting, WaitingFor::pause};
+}
+
+ObservedState observed_state(State state) noexcept {
+  switch (state) {
+    case State::seen:
+      return ObservedState::seen;
+    case State::waiting:
+      return ObservedState::waiting;
+    case State::ready:
+      return ObservedState::ready;
+    case State::leased:
+      return ObservedState::leased;
+    case State::done:
+      return ObservedState::done;
+    case State::dead:
       return ObservedState::dead;
   }
   return ObservedState::seen;

@@ -1,16 +1,29 @@
 #include "oncebox/queue_operator.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
+#include "oncebox/topic_policy.hpp"
 #include "valid_calls.hpp"
 
 namespace oncebox {
 
 namespace {
 
+template <class Value>
+bool contains(const std::vector<Value>& values, Value value) noexcept {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
 void require_filter(const MessageFilter& filter) {
+  if (!filter.waiting_for.empty() && !filter.states.empty() &&
+      !contains(filter.states, State::waiting)) {
+    throw Error(ErrorCode::invalid_argument,
+                "what messages wait for is asked, but the states leave waiting out; add waiting or "
+                "leave the states out");
+  }
   if (filter.error_contains) {
     require_in_range("length of the error filter", filter.error_contains->size(), 1,
                      limits::kMaxErrorBytes);
@@ -19,10 +32,14 @@ void require_filter(const MessageFilter& filter) {
 
 void require_dead_filter(const MessageFilter& filter) {
   require_filter(filter);
-  const auto is_dead = [](Status status) { return status == Status::dead; };
-  if (!std::all_of(filter.statuses.begin(), filter.statuses.end(), is_dead)) {
+  const bool wants_others =
+      std::ranges::any_of(filter.statuses, [](Status status) { return status != Status::dead; }) ||
+      std::ranges::any_of(filter.states, [](State state) { return state != State::dead; }) ||
+      !filter.waiting_for.empty();
+  if (wants_others) {
     throw Error(ErrorCode::invalid_argument,
-                "only dead messages can be revived or purged; leave the status out of the filter");
+                "only dead messages can be revived or purged; leave status and state out of the "
+                "filter");
   }
 }
 
@@ -38,11 +55,41 @@ std::optional<T> earlier(const std::optional<T>& a, const std::optional<T>& b) {
 
 }  // namespace
 
-bool MessageFilter::matches(const Subject& subject) const {
-  if (!statuses.empty() &&
-      std::find(statuses.begin(), statuses.end(), subject.status) == statuses.end()) {
-    return false;
+bool MessageFilter::wants(State state, std::optional<WaitingFor> waits_for) const noexcept {
+  if (!statuses.empty() && !contains(statuses, status_of(state))) return false;
+  if (states.empty() && waiting_for.empty()) return true;
+  const bool is_named = states.empty() ? state == State::waiting : contains(states, state);
+  if (!is_named || !waits_for || waiting_for.empty()) return is_named;
+  return contains(waiting_for, *waits_for);
+}
+
+std::size_t& WaitingCounts::of(WaitingFor what) noexcept {
+  switch (what) {
+    case WaitingFor::content:
+      return content;
+    case WaitingFor::partition:
+      return partition;
+    case WaitingFor::due:
+      return due;
+    case WaitingFor::backoff:
+      return backoff;
+    case WaitingFor::pause:
+      break;
   }
+  return pause;
+}
+
+WaitingCounts& WaitingCounts::operator+=(const WaitingCounts& more) noexcept {
+  content += more.content;
+  partition += more.partition;
+  due += more.due;
+  backoff += more.backoff;
+  pause += more.pause;
+  return *this;
+}
+
+bool MessageFilter::matches(const Subject& subject) const {
+  if (!wants(subject.state, subject.waiting_for)) return false;
   if (topic && !(subject.topic != nullptr && topic->matches(subject.topic->str()))) return false;
   if (source && subject.key.source != *source) return false;
   if (message_id && subject.key.message_id != *message_id) return false;
@@ -63,7 +110,8 @@ bool MessageFilter::matches(const MessageRecord& record) const {
   const Message* const message = record.message ? &*record.message : nullptr;
   const bool partitioned = message != nullptr && message->partition_key;
   return matches(Subject{.key = record.key,
-                         .status = record.status,
+                         .state = record.state,
+                         .waiting_for = record.waiting_for,
                          .topic = message != nullptr ? &message->topic : nullptr,
                          .partition_key = partitioned ? &*message->partition_key : nullptr,
                          .history = record.history,
@@ -74,8 +122,8 @@ TopicStats QueueStats::total() const {
   TopicStats sum;
   for (const TopicStats& topic : topics) {
     sum.seen += topic.seen;
-    sum.ready += topic.ready;
     sum.waiting += topic.waiting;
+    sum.ready += topic.ready;
     sum.leased += topic.leased;
     sum.done += topic.done;
     sum.dead += topic.dead;
@@ -83,6 +131,15 @@ TopicStats QueueStats::total() const {
     sum.oldest_dead_at = earlier(sum.oldest_dead_at, topic.oldest_dead_at);
   }
   return sum;
+}
+
+void count_pauses(QueueStats& stats, std::span<const TopicPattern> paused) noexcept {
+  if (paused.empty()) return;
+  for (TopicStats& topic : stats.topics) {
+    if (!topic.topic || !is_paused(paused, topic.topic->str())) continue;
+    topic.waiting.pause += std::exchange(topic.ready, 0);
+    topic.oldest_ready_at.reset();
+  }
 }
 
 MessagePage QueueOperator::list(const ListRequest& request) {

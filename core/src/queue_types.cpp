@@ -57,6 +57,8 @@ std::string_view to_string(ObservedState state) noexcept {
       return "unseen";
     case ObservedState::seen:
       return "seen";
+    case ObservedState::waiting:
+      return "waiting";
     case ObservedState::ready:
       return "ready";
     case ObservedState::leased:

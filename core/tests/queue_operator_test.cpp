@@ -23,11 +23,11 @@ TEST(QueueStats, TheTotalAddsUpAndKeepsTheOldest) {
                                      .leased = 3,
                                      .oldest_ready_at = at(3),
                                      .oldest_dead_at = at(1)},
-                                    {.seen = 4, .waiting = 1, .done = 7}}};
+                                    {.seen = 4, .waiting = {.due = 1}, .done = 7}}};
   const TopicStats total = stats.total();
   EXPECT_EQ(total, (TopicStats{.seen = 4,
+                               .waiting = {.due = 1},
                                .ready = 11,
-                               .waiting = 1,
                                .leased = 3,
                                .done = 7,
                                .dead = 2,

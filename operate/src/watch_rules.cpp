@@ -35,10 +35,6 @@ Duration times(Duration duration, std::size_t factor) {
   return duration > Duration::max() / count ? Duration::max() : duration * count;
 }
 
-std::size_t unfinished(const TopicStats& total) {
-  return total.ready + total.waiting + total.leased;
-}
-
 }  // namespace
 
 std::vector<Symptom> QueueRules::look(const QueueLook& look) {
@@ -51,7 +47,7 @@ std::vector<Symptom> QueueRules::look(const QueueLook& look) {
 }
 
 void QueueRules::look_for_leases(const QueueLook& look, std::vector<Symptom>& found) {
-  if (unfinished(look.stats.total()) <= kMaxSearched) {
+  if (look.stats.total().unfinished() <= kMaxSearched) {
     stuck_ = stuck_leases(look);
   } else {
     // Whether they are over nobody knows.
@@ -62,8 +58,8 @@ void QueueRules::look_for_leases(const QueueLook& look, std::vector<Symptom>& fo
 
 std::vector<Symptom> QueueRules::stuck_leases(const QueueLook& look) {
   const TopicStats total = look.stats.total();
-  // One that has lapsed counts as ready.
-  const bool may_be_stuck = total.leased > 0 || total.ready > 0;
+  // One that has lapsed counts as ready, or as waiting for the end of a pause.
+  const bool may_be_stuck = total.leased > 0 || total.ready > 0 || total.waiting.pause > 0;
   std::map<MessageKey, Held> still_held;
   std::map<Topic, Symptom> worst;
   const auto search = [&](const MessageRecord& record) {

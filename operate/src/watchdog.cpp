@@ -118,10 +118,7 @@ Symptom hanging_since(TimePoint since) {
 /// The one thing that is found about a store as a whole.
 bool is_about_answering(const Finding& finding) { return finding.queue.empty(); }
 
-bool is_quiet(const QueueStats& stats) {
-  const TopicStats total = stats.total();
-  return total.ready + total.waiting + total.leased == 0;
-}
+bool is_quiet(const QueueStats& stats) { return stats.total().unfinished() == 0; }
 
 }  // namespace
 

@@ -285,7 +285,7 @@ std::vector<QueueMetrics::Depth> QueueMetrics::depths_of(const QueueStats& stats
     auto depth = std::find_if(depths.begin(), depths.end(),
                               [&](const Depth& known) { return known.topic == &entry; });
     if (depth == depths.end()) depth = depths.insert(depths.end(), Depth{.topic = &entry});
-    const std::array counts = {topic.seen,   topic.ready, topic.waiting,
+    const std::array counts = {topic.seen,   topic.ready, topic.waiting.total(),
                                topic.leased, topic.done,  topic.dead};
     for (std::size_t state = 0; state < counts.size(); ++state) {
       depth->counts[state] += counts[state];

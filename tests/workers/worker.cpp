@@ -59,10 +59,7 @@ EnqueueStatus Worker::offer(const Message& message) {
   }
 }
 
-std::size_t Worker::unfinished() {
-  const TopicStats total = store_.inbox_operator().stats().total();
-  return total.ready + total.waiting + total.leased;
-}
+std::size_t Worker::unfinished() { return store_.inbox_operator().stats().total().unfinished(); }
 
 std::optional<std::size_t> Worker::perhaps_unfinished() {
   try {

@@ -19,13 +19,17 @@ constexpr std::array<std::string_view, 11> kFilterParameters = {
     "finishedFrom", "finishedUntil", "limit",
 };
 constexpr auto kListParameters = joined(
-    kFilterParameters, std::array<std::string_view, 4>{"status", "order", "payloads", "after"});
+    kFilterParameters,
+    std::array<std::string_view, 6>{"status", "state", "waitingFor", "order", "payloads", "after"});
 constexpr auto kDeadGroupsParameters =
     joined(kFilterParameters, std::array<std::string_view, 1>{"maxMessages"});
 
 MessageFilter read_query_filter(const Query& query) {
   MessageFilter filter{
       .statuses = query.get("status", parse_words<Status>).value_or(std::vector<Status>()),
+      .states = query.get("state", parse_words<State>).value_or(std::vector<State>()),
+      .waiting_for =
+          query.get("waitingFor", parse_words<WaitingFor>).value_or(std::vector<WaitingFor>()),
       .topic = query.name<TopicPattern>("topic"),
       .source = query.name<Source>("source"),
       .message_id = query.name<MessageId>("messageId"),
@@ -75,6 +79,8 @@ std::string write_list_query(const ListRequest& request) {
   const MessageFilter& filter = request.filter;
   QueryText query;
   query.add_words("status", filter.statuses);
+  query.add_words("state", filter.states);
+  query.add_words("waitingFor", filter.waiting_for);
   if (filter.topic) {
     const bool is_exact_star = filter.topic->is_exact() && filter.topic->str().ends_with('*');
     query.add(is_exact_star ? "exactTopic" : "topic", filter.topic->str());

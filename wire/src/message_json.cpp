@@ -10,7 +10,7 @@ namespace oncebox::wire {
 
 namespace {
 
-constexpr std::array<std::string_view, 1> kStatusFields = {"status"};
+constexpr std::array<std::string_view, 3> kStatusFields = {"status", "state", "waitingFor"};
 constexpr std::array<std::string_view, 6> kRecordStateFields = {
     "owner", "delivery", "lockedUntil", "eligibleAt", "finishedAt", "revivals",
 };
@@ -72,6 +72,12 @@ std::optional<MessageLease> read_lease(const ObjectReader& fields) {
   return MessageLease{.owner = *owner,
                       .delivery = DeliveryNumber{fields.require_as<std::uint64_t>("delivery")},
                       .locked_until = fields.require_as<TimePoint>("lockedUntil")};
+}
+
+std::optional<WaitingFor> read_waiting_for(const ObjectReader& fields) {
+  const std::optional<JsonValue> value = fields.find("waitingFor");
+  if (!value) return std::nullopt;
+  return read_word<WaitingFor>(*value);
 }
 
 Revivals read_revivals(const ObjectReader& fields) {
@@ -167,7 +173,8 @@ void write_record(JsonWriter& writer, const MessageRecord& record, ListPayloads 
     write_key(writer, record.key);
     write_hash(writer, record.hash);
   }
-  writer.field("status", word_of(record.status));
+  writer.field("status", word_of(record.status)).field("state", word_of(record.state));
+  if (record.waiting_for) writer.field("waitingFor", word_of(*record.waiting_for));
   write_history(writer, record.history);
   if (record.lease) {
     writer.field("owner", record.lease->owner)
@@ -192,6 +199,8 @@ MessageRecord read_record(const JsonValue& value) {
   if (fields.find("topic")) message = read_message_fields(fields, Direction::answer, nullptr, 0);
   return {.key = read_key(fields),
           .status = read_word<Status>(fields.require("status")),
+          .state = read_word<State>(fields.require("state")),
+          .waiting_for = read_waiting_for(fields),
           .message = std::move(message),
           .hash = fields.get<ContentHash>("hash"),
           .history = read_history(fields),

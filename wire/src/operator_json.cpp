@@ -13,16 +13,20 @@ namespace oncebox::wire {
 
 namespace {
 
-constexpr std::array<std::string_view, 10> kFilterFields = {
-    "status",        "topic",         "source",         "messageId",    "partitionKey",
-    "errorContains", "firstSeenFrom", "firstSeenUntil", "finishedFrom", "finishedUntil",
+constexpr std::array<std::string_view, 12> kFilterFields = {
+    "status",        "state",          "waitingFor",   "topic",
+    "source",        "messageId",      "partitionKey", "errorContains",
+    "firstSeenFrom", "firstSeenUntil", "finishedFrom", "finishedUntil",
 };
 constexpr std::array<std::string_view, 1> kFilterField = {"filter"};
 constexpr std::array<std::string_view, 1> kCountField = {"count"};
 constexpr std::array<std::string_view, 1> kStatsTopicsField = {"topics"};
-constexpr std::array<std::string_view, 9> kTopicStatsFields = {
-    "topic", "seen", "ready", "waiting", "leased", "done", "dead", "oldestReadyAt", "oldestDeadAt",
+constexpr std::array<std::string_view, 10> kTopicStatsFields = {
+    "topic",  "seen", "waiting", "waitingFor",    "ready",
+    "leased", "done", "dead",    "oldestReadyAt", "oldestDeadAt",
 };
+constexpr std::array<std::string_view, 5> kWaitingCountsFields = {"content", "partition", "due",
+                                                                  "backoff", "pause"};
 constexpr std::array<std::string_view, 7> kDeadFields = {"keys",  "filter", "group", "all",
                                                          "limit", "dryRun", "reason"};
 constexpr auto kReviveFields =
@@ -35,20 +39,27 @@ constexpr std::array<std::string_view, 3> kCleanedUpFields = {"doneRemoved", "de
 constexpr std::array<std::string_view, 2> kTopicCallFields = {"topic", "reason"};
 
 // A word, or an array of words.
-std::vector<Status> read_statuses(const ObjectReader& fields) {
-  const std::optional<JsonValue> value = fields.find("status");
+template <class Enum>
+std::vector<Enum> read_any_of(const ObjectReader& fields, std::string_view name) {
+  const std::optional<JsonValue> value = fields.find(name);
   if (!value) return {};
-  if (value->is_string()) return {read_word<Status>(*value)};
-  return read_array<Status>(*value, [](const JsonValue& word) { return read_word<Status>(word); });
+  if (value->is_string()) return {read_word<Enum>(*value)};
+  return read_array<Enum>(*value, [](const JsonValue& word) { return read_word<Enum>(word); });
+}
+
+template <class Enum>
+void write_any_of(JsonWriter& writer, std::string_view name, const std::vector<Enum>& values) {
+  if (values.empty()) return;
+  writer.key(name).begin_array();
+  for (const Enum value : values) writer.value(word_of(value));
+  writer.end_array();
 }
 
 void write_filter(JsonWriter& writer, const MessageFilter& filter) {
   writer.begin_object();
-  if (!filter.statuses.empty()) {
-    writer.key("status").begin_array();
-    for (const Status status : filter.statuses) writer.value(word_of(status));
-    writer.end_array();
-  }
+  write_any_of(writer, "status", filter.statuses);
+  write_any_of(writer, "state", filter.states);
+  write_any_of(writer, "waitingFor", filter.waiting_for);
   if (filter.topic) write_pattern(writer.key("topic"), *filter.topic);
   writer.field("source", filter.source)
       .field("messageId", filter.message_id)
@@ -67,7 +78,9 @@ void write_filter(JsonWriter& writer, const MessageFilter& filter) {
 MessageFilter read_filter(const JsonValue& value) {
   const ObjectReader fields(value, kFilterFields, Direction::request);
   MessageFilter filter{
-      .statuses = read_statuses(fields),
+      .statuses = read_any_of<Status>(fields, "status"),
+      .states = read_any_of<State>(fields, "state"),
+      .waiting_for = read_any_of<WaitingFor>(fields, "waitingFor"),
       .topic = {},
       .source = fields.get<Source>("source"),
       .message_id = fields.get<MessageId>("messageId"),
@@ -97,9 +110,10 @@ void write_selection(JsonWriter& writer, const DeadSelection& which) {
 }
 
 bool is_empty(const MessageFilter& filter) {
-  return filter.statuses.empty() && !filter.topic && !filter.source && !filter.message_id &&
-         !filter.partition_key && !filter.error_contains && !filter.first_seen.from &&
-         !filter.first_seen.until && !filter.finished.from && !filter.finished.until;
+  return filter.statuses.empty() && filter.states.empty() && filter.waiting_for.empty() &&
+         !filter.topic && !filter.source && !filter.message_id && !filter.partition_key &&
+         !filter.error_contains && !filter.first_seen.from && !filter.first_seen.until &&
+         !filter.finished.from && !filter.finished.until;
 }
 
 DeadSelection read_dead_selection(const ObjectReader& fields) {
@@ -161,12 +175,32 @@ std::string write_dead_outcomes(std::span<const Outcome> outcomes, Outcome count
   return std::move(writer).take();
 }
 
+void write_waiting_counts(JsonWriter& writer, const WaitingCounts& counts) {
+  writer.begin_object()
+      .field("content", counts.content)
+      .field("partition", counts.partition)
+      .field("due", counts.due)
+      .field("backoff", counts.backoff)
+      .field("pause", counts.pause)
+      .end_object();
+}
+
+WaitingCounts read_waiting_counts(const JsonValue& value) {
+  const ObjectReader fields(value, kWaitingCountsFields, Direction::answer);
+  return {.content = fields.require_as<std::size_t>("content"),
+          .partition = fields.require_as<std::size_t>("partition"),
+          .due = fields.require_as<std::size_t>("due"),
+          .backoff = fields.require_as<std::size_t>("backoff"),
+          .pause = fields.require_as<std::size_t>("pause")};
+}
+
 void write_topic_stats(JsonWriter& writer, const TopicStats& stats) {
   writer.begin_object()
       .field("topic", stats.topic)
       .field("seen", stats.seen)
-      .field("ready", stats.ready)
-      .field("waiting", stats.waiting)
+      .field("waiting", stats.waiting.total());
+  write_waiting_counts(writer.key("waitingFor"), stats.waiting);
+  writer.field("ready", stats.ready)
       .field("leased", stats.leased)
       .field("done", stats.done)
       .field("dead", stats.dead)
@@ -179,8 +213,8 @@ TopicStats read_topic_stats(const JsonValue& value) {
   const ObjectReader fields(value, kTopicStatsFields, Direction::answer);
   return {.topic = fields.get<Topic>("topic"),
           .seen = fields.require_as<std::size_t>("seen"),
+          .waiting = read_waiting_counts(fields.require("waitingFor")),
           .ready = fields.require_as<std::size_t>("ready"),
-          .waiting = fields.require_as<std::size_t>("waiting"),
           .leased = fields.require_as<std::size_t>("leased"),
           .done = fields.require_as<std::size_t>("done"),
           .dead = fields.require_as<std::size_t>("dead"),

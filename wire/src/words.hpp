@@ -36,6 +36,22 @@ inline constexpr std::array kWords<Status> = {
 };
 
 template <>
+inline constexpr std::array kWords<State> = {
+    Word<State>{State::seen, "Seen"},   Word<State>{State::waiting, "Waiting"},
+    Word<State>{State::ready, "Ready"}, Word<State>{State::leased, "Leased"},
+    Word<State>{State::done, "Done"},   Word<State>{State::dead, "Dead"},
+};
+
+template <>
+inline constexpr std::array kWords<WaitingFor> = {
+    Word<WaitingFor>{WaitingFor::content, "Content"},
+    Word<WaitingFor>{WaitingFor::partition, "Partition"},
+    Word<WaitingFor>{WaitingFor::due, "Due"},
+    Word<WaitingFor>{WaitingFor::backoff, "Backoff"},
+    Word<WaitingFor>{WaitingFor::pause, "Pause"},
+};
+
+template <>
 inline constexpr std::array kWords<EnqueueStatus> = {
     Word<EnqueueStatus>{EnqueueStatus::accepted, "Accepted"},
     Word<EnqueueStatus>{EnqueueStatus::duplicate, "Duplicate"},
@@ -81,6 +97,7 @@ template <>
 inline constexpr std::array kWords<ObservedState> = {
     Word<ObservedState>{ObservedState::unseen, "Unseen"},
     Word<ObservedState>{ObservedState::seen, "Seen"},
+    Word<ObservedState>{ObservedState::waiting, "Waiting"},
     Word<ObservedState>{ObservedState::ready, "Ready"},
     Word<ObservedState>{ObservedState::leased, "Leased"},
     Word<ObservedState>{ObservedState::done, "Done"},

@@ -184,9 +184,9 @@ TEST(BadInput, OfAFilter) {
           {R"({"filter":{"status":["Deed"]}})",
            "filter.status[0]: this word is not known; did you mean Dead?"},
           {R"({"filter":{"dueAt":1}})",
-           "filter.dueAt: this field is not known; known are status, topic, source, messageId, "
-           "partitionKey, errorContains, firstSeenFrom, firstSeenUntil, finishedFrom, "
-           "finishedUntil"},
+           "filter.dueAt: this field is not known; known are status, state, waitingFor, topic, "
+           "source, messageId, partitionKey, errorContains, firstSeenFrom, firstSeenUntil, "
+           "finishedFrom, finishedUntil"},
       },
       [](const std::string& json) { return read_filter(json); });
 }

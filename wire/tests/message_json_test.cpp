@@ -205,6 +205,8 @@ MessageRecord full_record() {
   return {
       .key = {"shop", "42"},
       .status = Status::processing,
+      .state = State::waiting,
+      .waiting_for = WaitingFor::partition,
       .message = Message{.key = {"shop", "42"},
                          .topic = "order.created",
                          .payload = "text",
@@ -227,7 +229,8 @@ MessageRecord full_record() {
 TEST(RecordJson, EverythingIsOnOneLevel) {
   const std::string json =
       R"({"source":"shop","messageId":"42","topic":"order.created","payload":"text",)"
-      R"("hash":"md5:01","priority":0,"status":"Processing","attempt":1,"deliveries":2,)"
+      R"("hash":"md5:01","priority":0,"status":"Processing","state":"Waiting",)"
+      R"("waitingFor":"Partition","attempt":1,"deliveries":2,)"
       R"("lapses":3,"duplicates":4,"contentVersion":5,"firstSeen":"2026-01-31T12:00:00.000Z",)"
       R"("lastSeen":"2026-01-31T12:00:01.000Z","lastError":"no \"luck\"",)"
       R"("owner":"0190a0b0-0000-7000-8000-000000000001","delivery":18446744073709551615,)"

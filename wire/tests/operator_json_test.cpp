@@ -13,10 +13,10 @@ bool operator==(const TimeRange& a, const TimeRange& b) {
   return a.from == b.from && a.until == b.until;
 }
 bool operator==(const MessageFilter& a, const MessageFilter& b) {
-  return a.statuses == b.statuses && a.topic == b.topic && a.source == b.source &&
-         a.message_id == b.message_id && a.partition_key == b.partition_key &&
-         a.error_contains == b.error_contains && a.first_seen == b.first_seen &&
-         a.finished == b.finished;
+  return a.statuses == b.statuses && a.states == b.states && a.waiting_for == b.waiting_for &&
+         a.topic == b.topic && a.source == b.source && a.message_id == b.message_id &&
+         a.partition_key == b.partition_key && a.error_contains == b.error_contains &&
+         a.first_seen == b.first_seen && a.finished == b.finished;
 }
 bool operator==(const ListRequest& a, const ListRequest& b) {
   return a.filter == b.filter && a.order == b.order && a.payloads == b.payloads &&
@@ -31,6 +31,8 @@ using namespace std::chrono_literals;
 
 MessageFilter full_filter() {
   return {.statuses = {Status::dead, Status::seen},
+          .states = {State::ready, State::waiting},
+          .waiting_for = {WaitingFor::backoff},
           .topic = TopicPattern("order.*"),
           .source = Source("shop"),
           .message_id = MessageId("4&2=ü"),
@@ -60,7 +62,8 @@ std::string refusal_of_query(const std::vector<QueryParameter>& parameters,
 
 TEST(FilterJson, EveryConditionIsWrittenAndRead) {
   const std::string json =
-      R"({"filter":{"status":["Dead","Seen"],"topic":"order.*","source":"shop",)"
+      R"({"filter":{"status":["Dead","Seen"],"state":["Ready","Waiting"],)"
+      R"("waitingFor":["Backoff"],"topic":"order.*","source":"shop",)"
       R"("messageId":"4&2=ü","partitionKey":"p","errorContains":"100 %",)"
       R"("firstSeenFrom":"2026-01-31T12:00:00.000Z","firstSeenUntil":"2026-01-31T12:00:01.000Z",)"
       R"("finishedFrom":"2026-01-31T12:00:02.000Z","finishedUntil":"2026-01-31T12:00:03.000Z"}})";
@@ -73,6 +76,8 @@ TEST(FilterJson, EveryConditionIsWrittenAndRead) {
 TEST(FilterJson, OneStatusNeedsNoArray) {
   EXPECT_EQ(read_filter(R"({"filter":{"status":"Dead"}})").statuses,
             std::vector<Status>{Status::dead});
+  EXPECT_EQ(read_filter(R"({"filter":{"state":"Ready"}})").states,
+            std::vector<State>{State::ready});
 }
 
 TEST(FilterJson, ATopicThatEndsInAStarCanBeMeantExactly) {
@@ -88,7 +93,8 @@ TEST(ListQuery, EveryParameterIsWrittenAndRead) {
                             .after = Cursor("n 5+"),
                             .limit = 7};
   EXPECT_EQ(write_list_query(request),
-            "status=Dead%2CSeen&topic=order.%2A&source=shop&messageId=4%262%3D%C3%BC"
+            "status=Dead%2CSeen&state=Ready%2CWaiting&waitingFor=Backoff&topic=order.%2A&source="
+            "shop&messageId=4%262%3D%C3%BC"
             "&partitionKey=p&errorContains=100%20%25&firstSeenFrom=2026-01-31T12%3A00%3A00.000Z"
             "&firstSeenUntil=2026-01-31T12%3A00%3A01.000Z&finishedFrom=2026-01-31T12%3A00%3A02.000Z"
             "&finishedUntil=2026-01-31T12%3A00%3A03.000Z&order=NewestFirst&payloads=true"
@@ -126,8 +132,8 @@ TEST(CountJson, IsWrittenAndRead) {
 TEST(StatsJson, TopicsAndTheirTotal) {
   const QueueStats stats{.topics = {{.seen = 1},
                                     {.topic = Topic("a"),
+                                     .waiting = {.content = 1, .backoff = 2},
                                      .ready = 2,
-                                     .waiting = 3,
                                      .leased = 4,
                                      .done = 5,
                                      .dead = 6,
@@ -135,10 +141,16 @@ TEST(StatsJson, TopicsAndTheirTotal) {
                                      .oldest_dead_at = kNoon + 1s}}};
   EXPECT_EQ(
       write_stats(stats),
-      R"({"total":{"seen":1,"ready":2,"waiting":3,"leased":4,"done":5,"dead":6,)"
+      R"({"total":{"seen":1,"waiting":3,)"
+      R"("waitingFor":{"content":1,"partition":0,"due":0,"backoff":2,"pause":0},"ready":2,)"
+      R"("leased":4,"done":5,"dead":6,)"
       R"("oldestReadyAt":"2026-01-31T12:00:00.000Z","oldestDeadAt":"2026-01-31T12:00:01.000Z"},)"
-      R"("topics":[{"seen":1,"ready":0,"waiting":0,"leased":0,"done":0,"dead":0},)"
-      R"({"topic":"a","seen":0,"ready":2,"waiting":3,"leased":4,"done":5,"dead":6,)"
+      R"("topics":[{"seen":1,"waiting":0,)"
+      R"("waitingFor":{"content":0,"partition":0,"due":0,"backoff":0,"pause":0},"ready":0,)"
+      R"("leased":0,"done":0,"dead":0},)"
+      R"({"topic":"a","seen":0,"waiting":3,)"
+      R"("waitingFor":{"content":1,"partition":0,"due":0,"backoff":2,"pause":0},"ready":2,)"
+      R"("leased":4,"done":5,"dead":6,)"
       R"("oldestReadyAt":"2026-01-31T12:00:00.000Z",)"
       R"("oldestDeadAt":"2026-01-31T12:00:01.000Z"}]})");
   EXPECT_EQ(read_stats(write_stats(stats)), stats);

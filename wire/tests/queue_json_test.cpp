@@ -88,7 +88,8 @@ TEST(ObserveJson, IsWrittenAndRead) {
   }
   EXPECT_EQ(write_observed(outcomes),
             R"({"results":[{"state":"Unseen"},{"state":"Seen","hashMismatch":true},)"
-            R"({"state":"Ready"},{"state":"Leased"},{"state":"Done"},{"state":"Dead"}]})");
+            R"({"state":"Waiting"},{"state":"Ready"},{"state":"Leased"},)"
+            R"({"state":"Done"},{"state":"Dead"}]})");
   EXPECT_EQ(read_observed(write_observed(outcomes)), outcomes);
 }
 

@@ -116,6 +116,7 @@ MessageHistory some_history() {
 MessageRecord some_record() {
   MessageRecord record{.key = {*names(), *names()},
                        .status = static_cast<Status>(*gen::inRange(0, 4)),
+                       .state = static_cast<State>(*gen::inRange(0, 6)),
                        .history = some_history(),
                        .eligible_at = sometimes(times()),
                        .finished_at = sometimes(times())};

@@ -12,6 +12,26 @@ constexpr Choice<Status> kStatuses[] = {{"seen", Status::seen},
                                         {"done", Status::done},
                                         {"dead", Status::dead}};
 
+constexpr Choice<State> kStates[] = {{"seen", State::seen},   {"waiting", State::waiting},
+                                     {"ready", State::ready}, {"leased", State::leased},
+                                     {"done", State::done},   {"dead", State::dead}};
+
+constexpr Choice<WaitingFor> kReasons[] = {{"content", WaitingFor::content},
+                                           {"partition", WaitingFor::partition},
+                                           {"due", WaitingFor::due},
+                                           {"backoff", WaitingFor::backoff},
+                                           {"pause", WaitingFor::pause}};
+
+/// Adds each value that is given.
+template <class Enum, std::size_t kCount>
+TakeValue each_into(std::vector<Enum>& target, const Choice<Enum> (&choices)[kCount]) {
+  return [&target, &choices](const std::string& text) {
+    Enum taken{};
+    into(taken, choices)(text);
+    target.push_back(taken);
+  };
+}
+
 TakeValue past_into(std::optional<TimePoint>& target, TimePoint now) {
   return [&target, now](const std::string& text) { target = parse_past(text, now); };
 }
@@ -22,17 +42,24 @@ std::vector<Option> filter_options(FilterOptions& options, StatusOption status, 
   MessageFilter& filter = options.filter;
   std::vector<Option> result;
   if (status == StatusOption::offered) {
-    result.push_back({.names = "--status",
-                      .value = "STATUS",
-                      .text = "only messages with this status",
-                      .take =
-                          [&filter](const std::string& text) {
-                            Status taken = Status::seen;
-                            into(taken, kStatuses)(text);
-                            filter.statuses.push_back(taken);
-                          },
-                      .occurs = Occurs::repeatedly,
-                      .choices = words_of(kStatuses)});
+    result = {{.names = "--state",
+               .value = "STATE",
+               .text = "only messages in this state",
+               .take = each_into(filter.states, kStates),
+               .occurs = Occurs::repeatedly,
+               .choices = words_of(kStates)},
+              {.names = "--waiting-for",
+               .value = "WHAT",
+               .text = "of the waiting messages only those that wait for this",
+               .take = each_into(filter.waiting_for, kReasons),
+               .occurs = Occurs::repeatedly,
+               .choices = words_of(kReasons)},
+              {.names = "--status",
+               .value = "STATUS",
+               .text = "only messages with this status: processing is waiting, ready or leased",
+               .take = each_into(filter.statuses, kStatuses),
+               .occurs = Occurs::repeatedly,
+               .choices = words_of(kStatuses)}};
   }
   std::vector<Option> others{
       {.names = "-t,--topic",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "printable.hpp"
 #include "table.hpp"
@@ -10,21 +11,28 @@
 namespace oncebox::app {
 namespace {
 
-/// What a message is doing: its status, and for one in processing whether somebody has it.
-Cell state_of(const MessageRecord& record, TimePoint now) {
-  switch (record.status) {
-    case Status::seen:
-      return {"seen", Style::dim};
-    case Status::done:
-      return {"done", Style::green};
-    case Status::dead:
-      return {"dead", Style::red};
-    case Status::processing:
+Style style_of(State state) {
+  switch (state) {
+    case State::seen:
+      return Style::dim;
+    case State::leased:
+      return Style::yellow;
+    case State::done:
+      return Style::green;
+    case State::dead:
+      return Style::red;
+    case State::waiting:
+    case State::ready:
       break;
   }
-  if (record.lease && record.lease->live_at(now)) return {"leased", Style::yellow};
-  if (record.eligible_at && *record.eligible_at > now) return {"waiting", Style::plain};
-  return {"ready", Style::plain};
+  return Style::plain;
+}
+
+/// "ready", or "waiting: backoff".
+Cell state_of(const MessageRecord& record) {
+  std::string text(to_string(record.state));
+  if (record.waiting_for) text += fmt::format(": {}", to_string(*record.waiting_for));
+  return {std::move(text), style_of(record.state)};
 }
 
 std::string first_line(std::string_view text) {
@@ -93,7 +101,7 @@ std::string grouped(std::size_t number) {
   return text;
 }
 
-void print_messages(Output& out, std::span<const MessageRecord> records, TimePoint now) {
+void print_messages(Output& out, std::span<const MessageRecord> records) {
   Table table({{.title = "STATE"},
                {.title = "TOPIC", .shrinks = Shrinks::yes},
                {.title = "SOURCE", .shrinks = Shrinks::yes},
@@ -102,7 +110,7 @@ void print_messages(Output& out, std::span<const MessageRecord> records, TimePoi
                {.title = "FIRST SEEN"},
                {.title = "LAST ERROR", .shrinks = Shrinks::yes}});
   for (const MessageRecord& record : records) {
-    table.add({state_of(record, now),
+    table.add({state_of(record),
                {record.message ? record.message->topic.str() : "-"},
                {record.key.source.str()},
                {record.key.message_id.str()},
@@ -113,9 +121,9 @@ void print_messages(Output& out, std::span<const MessageRecord> records, TimePoi
   table.print(out);
 }
 
-void print_message(Output& out, const MessageRecord& record, TimePoint now) {
+void print_message(Output& out, const MessageRecord& record) {
   Details details;
-  const Cell state = state_of(record, now);
+  const Cell state = state_of(record);
   details.add("source", record.key.source.str());
   details.add("id", record.key.message_id.str());
   details.add("state", state.text, state.style);
@@ -135,10 +143,26 @@ void print_message(Output& out, const MessageRecord& record, TimePoint now) {
   out.line("\n" + payload);
 }
 
+namespace {
+
+/// "backoff 2, due 1"
+std::string reasons(WaitingCounts waiting) {
+  std::string text;
+  for (const WaitingFor what : kEveryWaitingFor) {
+    if (waiting.of(what) == 0) continue;
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{} {}", to_string(what), grouped(waiting.of(what)));
+  }
+  return text.empty() ? "-" : text;
+}
+
+}  // namespace
+
 void print_stats(Output& out, const QueueStats& stats, TimePoint now) {
   Table table({{.title = "TOPIC", .shrinks = Shrinks::yes},
                {.title = "READY", .align = Align::right},
                {.title = "WAITING", .align = Align::right},
+               {.title = "FOR", .shrinks = Shrinks::yes},
                {.title = "LEASED", .align = Align::right},
                {.title = "DONE", .align = Align::right},
                {.title = "DEAD", .align = Align::right},
@@ -151,7 +175,8 @@ void print_stats(Output& out, const QueueStats& stats, TimePoint now) {
     };
     table.add({{topic},
                {grouped(row.ready)},
-               {grouped(row.waiting)},
+               {grouped(row.waiting.total())},
+               {reasons(row.waiting)},
                {grouped(row.leased)},
                {grouped(row.done)},
                {grouped(row.dead), row.dead > 0 ? Style::red : Style::plain},

@@ -12,11 +12,11 @@
 namespace oncebox::app {
 
 /// One line for each message.
-void print_messages(Output& out, std::span<const MessageRecord> records, TimePoint now);
+void print_messages(Output& out, std::span<const MessageRecord> records);
 
 /// Everything about one message, its payload at the end with nothing in it that could drive a
 /// terminal.
-void print_message(Output& out, const MessageRecord& record, TimePoint now);
+void print_message(Output& out, const MessageRecord& record);
 
 /// One line for each topic, and one for all of them.
 void print_stats(Output& out, const QueueStats& stats, TimePoint now);

@@ -31,41 +31,40 @@ std::string printed(const Print& print) {
   return text;
 }
 
-MessageRecord record(std::string id, Status status) {
+MessageRecord record(std::string id, State state) {
   Message message{.key = {"shop", std::move(id)}, .topic = "order.created", .payload = "{}"};
   return {.key = message.key,
-          .status = status,
+          .status = status_of(state),
+          .state = state,
           .message = message,
           .history = {.content_version = 1, .first_seen_at = kNow - 1h, .last_seen_at = kNow}};
 }
 
 TEST(View, AListShowsWhatEachMessageIsDoing) {
   std::vector<MessageRecord> records;
-  records.push_back(record("1", Status::processing));
-  records.push_back(record("22", Status::processing));
+  records.push_back(record("1", State::ready));
+  records.push_back(record("22", State::leased));
   records.back().lease = {OwnerToken::parse("0190d3c2-4b1e-7c3a-9f00-3d2a1b4c5d6e"), {}, kNow + 1s};
-  records.push_back(record("lapsed", Status::processing));
-  records.back().lease = {OwnerToken::parse("0190d3c2-4b1e-7c3a-9f00-3d2a1b4c5d6e"), {}, kNow};
-  records.push_back(record("later", Status::processing));
-  records.back().eligible_at = kNow + 1s;
-  records.push_back(record("done", Status::done));
-  records.push_back(record("dead", Status::dead));
+  records.push_back(record("later", State::waiting));
+  records.back().waiting_for = WaitingFor::backoff;
+  records.push_back(record("done", State::done));
+  records.push_back(record("dead", State::dead));
   records.back().history.attempt = 10;
   records.back().history.last_error = "no luck\nsecond line";
   records.push_back({.key = {"shop", "seen"}, .history = {.first_seen_at = kNow}});
-  EXPECT_EQ(printed([&](Output& out) { print_messages(out, records, kNow); }),
-            "STATE    TOPIC          SOURCE  ID      FAILED  FIRST SEEN           LAST ERROR\n"
-            "ready    order.created  shop    1            0  2026-01-31 11:00:00\n"
-            "leased   order.created  shop    22           0  2026-01-31 11:00:00\n"
-            "ready    order.created  shop    lapsed       0  2026-01-31 11:00:00\n"
-            "waiting  order.created  shop    later        0  2026-01-31 11:00:00\n"
-            "done     order.created  shop    done         0  2026-01-31 11:00:00\n"
-            "dead     order.created  shop    dead        10  2026-01-31 11:00:00  no luck\n"
-            "seen     -              shop    seen         0  2026-01-31 12:00:00\n");
+  EXPECT_EQ(
+      printed([&](Output& out) { print_messages(out, records); }),
+      "STATE             TOPIC          SOURCE  ID     FAILED  FIRST SEEN           LAST ERROR\n"
+      "ready             order.created  shop    1           0  2026-01-31 11:00:00\n"
+      "leased            order.created  shop    22          0  2026-01-31 11:00:00\n"
+      "waiting: backoff  order.created  shop    later       0  2026-01-31 11:00:00\n"
+      "done              order.created  shop    done        0  2026-01-31 11:00:00\n"
+      "dead              order.created  shop    dead       10  2026-01-31 11:00:00  no luck\n"
+      "seen              -              shop    seen        0  2026-01-31 12:00:00\n");
 }
 
 TEST(View, OneMessageIsShownWithAllThatIsKnown) {
-  MessageRecord shown = record("1", Status::dead);
+  MessageRecord shown = record("1", State::dead);
   shown.message->headers = {{"contentType", "application/json"}};
   shown.message->priority = 5;
   shown.message->partition_key = "p";
@@ -78,7 +77,7 @@ TEST(View, OneMessageIsShownWithAllThatIsKnown) {
   shown.history.last_error = "no luck";
   shown.finished_at = kNow;
   shown.revivals = {2, kNow - 30min, "try again"};
-  EXPECT_EQ(printed([&](Output& out) { print_message(out, shown, kNow); }),
+  EXPECT_EQ(printed([&](Output& out) { print_message(out, shown); }),
             "source              shop\n"
             "id                  1\n"
             "state               dead\n"
@@ -107,14 +106,20 @@ TEST(View, StatisticsEndWithTheirSum) {
   stats.topics.push_back({.seen = 3});
   stats.topics.push_back(
       {.topic = "a", .ready = 1'234'567, .leased = 2, .oldest_ready_at = kNow - 90s});
-  stats.topics.push_back({.topic = "b", .dead = 1, .oldest_dead_at = kNow - 72h});
+  stats.topics.push_back(
+      {.topic = "b", .waiting = {.due = 2, .pause = 1}, .dead = 1, .oldest_dead_at = kNow - 72h});
   EXPECT_EQ(
       printed([&](Output& out) { print_stats(out, stats, kNow); }),
-      "TOPIC           READY  WAITING  LEASED  DONE  DEAD  SEEN  OLDEST READY  OLDEST DEAD\n"
-      "(none)              0        0       0     0     0     3             -            -\n"
-      "a           1,234,567        0       2     0     0     0            1m            -\n"
-      "b                   0        0       0     0     1     0             -           3d\n"
-      "all topics  1,234,567        0       2     0     1     3            1m           3d\n");
+      "TOPIC           READY  WAITING  FOR             LEASED  DONE  DEAD  SEEN  OLDEST READY  "
+      "OLDEST DEAD\n"
+      "(none)              0        0  -                    0     0     0     3             -  "
+      "          -\n"
+      "a           1,234,567        0  -                    2     0     0     0            1m  "
+      "          -\n"
+      "b                   0        3  due 2, pause 1       0     0     1     0             -  "
+      "         3d\n"
+      "all topics  1,234,567        3  due 2, pause 1       2     0     1     3            1m  "
+      "         3d\n");
 }
 
 TEST(View, AKeyIsShownWithItsLeaseAndResult) {

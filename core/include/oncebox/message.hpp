@@ -53,8 +53,7 @@ struct Message {
   friend bool operator==(const Message&, const Message&) = default;
 };
 
-/// The visible states. Whether a message in processing is leased is not a state of its own:
-/// it is leased while it has an owner and the owner's lease ends in the future.
+/// The four statuses that are stored: the groups of the states.
 enum class Status {
   seen,        ///< observed, but never enqueued: cannot be claimed
   processing,  ///< waiting, ready or leased
@@ -63,6 +62,40 @@ enum class Status {
 };
 
 [[nodiscard]] std::string_view to_string(Status status) noexcept;
+
+/// What a message is doing at one time. Records, lists, filters, statistics, the HTTP
+/// service and the tool say it in these words.
+enum class State {
+  seen,     ///< observed, but never enqueued: cannot be claimed
+  waiting,  ///< in processing, but cannot be claimed yet; see `WaitingFor`
+  ready,    ///< can be claimed now; also while a lease that has lapsed is not reaped yet
+  leased,   ///< a worker has it, and its lease ends in the future
+  done,
+  dead,
+};
+
+/// What must come before a waiting message can be claimed: of several things the first of these,
+/// but of due time and backoff the later one.
+enum class WaitingFor {
+  content,    ///< it was marked as processing, but never enqueued
+  partition,  ///< an older message of its partition is unfinished, or another one is leased
+  due,        ///< its due time, or the end of the delay of a revival
+  backoff,    ///< the end of the delay after a failure or a release
+  pause,      ///< the end of the pause of its topic; apart from that it is ready
+};
+
+/// Every value, in order; for those who write them as words.
+inline constexpr State kEveryState[] = {State::seen,   State::waiting, State::ready,
+                                        State::leased, State::done,    State::dead};
+inline constexpr WaitingFor kEveryWaitingFor[] = {WaitingFor::content, WaitingFor::partition,
+                                                  WaitingFor::due, WaitingFor::backoff,
+                                                  WaitingFor::pause};
+
+[[nodiscard]] std::string_view to_string(State state) noexcept;
+[[nodiscard]] std::string_view to_string(WaitingFor what) noexcept;
+
+/// The group of a state.
+[[nodiscard]] Status status_of(State state) noexcept;
 
 /// The number of one claim of one message. Numbers grow with each claim in a queue and are never
 /// used again, not even when a message is revived, or removed and enqueued anew; so (owner,
@@ -120,6 +153,8 @@ struct Revivals {
 struct MessageRecord {
   MessageKey key;
   Status status = Status::seen;
+  State state = State::seen;                   ///< when the record was read
+  std::optional<WaitingFor> waiting_for = {};  ///< while it is waiting
   /// Absent when the key was only observed, never enqueued.
   std::optional<Message> message = {};
   /// The hash last stored, by an observation or an enqueue.

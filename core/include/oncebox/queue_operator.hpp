@@ -29,6 +29,10 @@ struct TimeRange {
 /// Which messages are meant: those that satisfy every condition given. An empty filter means all.
 struct MessageFilter {
   std::vector<Status> statuses = {};  ///< any of these; empty: any
+  std::vector<State> states = {};     ///< any of these; empty: any
+  /// Of the waiting messages only those that wait for any of these; empty: all. Without `states`
+  /// only waiting messages are meant.
+  std::vector<WaitingFor> waiting_for = {};
   std::optional<TopicPattern> topic = {};
   std::optional<Source> source = {};
   std::optional<MessageId> message_id = {};
@@ -40,7 +44,8 @@ struct MessageFilter {
   /// What a filter looks at, so that a store can ask before it copies a message. Borrowed.
   struct Subject {
     const MessageKey& key;
-    Status status = Status::seen;
+    State state = State::seen;
+    std::optional<WaitingFor> waiting_for = {};
     const Topic* topic = nullptr;                 ///< null: never enqueued
     const PartitionKey* partition_key = nullptr;  ///< null: none
     const MessageHistory& history;
@@ -49,6 +54,9 @@ struct MessageFilter {
 
   [[nodiscard]] bool matches(const Subject& subject) const;
   [[nodiscard]] bool matches(const MessageRecord& record) const;
+
+  /// Whether messages in this state can match.
+  [[nodiscard]] bool wants(State state, std::optional<WaitingFor> waits_for) const noexcept;
 };
 
 /// A place in a list, to be handed back unchanged.
@@ -78,18 +86,36 @@ struct MessagePage {
   std::optional<Cursor> next = {};  ///< absent on the last page
 };
 
-/// The messages of one topic, by what they are doing. Each message counts once.
+/// How many messages wait for what.
+struct WaitingCounts {
+  std::size_t content = 0;
+  std::size_t partition = 0;
+  std::size_t due = 0;
+  std::size_t backoff = 0;
+  std::size_t pause = 0;
+
+  [[nodiscard]] std::size_t& of(WaitingFor what) noexcept;
+  WaitingCounts& operator+=(const WaitingCounts& more) noexcept;
+  [[nodiscard]] std::size_t total() const noexcept {
+    return content + partition + due + backoff + pause;
+  }
+  friend bool operator==(const WaitingCounts&, const WaitingCounts&) = default;
+};
+
+/// The messages of one topic by their states. Each message counts once.
 struct TopicStats {
   std::optional<Topic> topic = {};  ///< absent: keys that were observed but never enqueued
   std::size_t seen = 0;
-  std::size_t ready = 0;    ///< could be claimed now; also those with a lapsed lease
-  std::size_t waiting = 0;  ///< not yet due, behind another of its partition, or without content
+  WaitingCounts waiting = {};
+  std::size_t ready = 0;
   std::size_t leased = 0;
   std::size_t done = 0;
   std::size_t dead = 0;
   std::optional<TimePoint> oldest_ready_at = {};  ///< the first time at which a ready one became so
   std::optional<TimePoint> oldest_dead_at = {};   ///< when the first of the dead died
 
+  /// Those in processing.
+  [[nodiscard]] std::size_t unfinished() const noexcept { return waiting.total() + ready + leased; }
   friend bool operator==(const TopicStats&, const TopicStats&) = default;
 };
 
@@ -99,6 +125,9 @@ struct QueueStats {
 
   [[nodiscard]] TopicStats total() const;
 };
+
+/// For authors of stores: counts the ready messages of paused topics as waiting for that.
+void count_pauses(QueueStats& stats, std::span<const TopicPattern> paused) noexcept;
 
 struct ReviveOptions {
   Duration delay{0};        ///< zero: claimable at once

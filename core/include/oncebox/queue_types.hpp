@@ -78,12 +78,13 @@ struct Observation {
   std::optional<ContentHash> hash = {};
 };
 
-/// What was known of a key before it was observed.
+/// What was known of a key before it was observed: nothing, or its state.
 enum class ObservedState {
   unseen,  ///< never stored before: it is now
-  seen,    ///< observed before, never enqueued
-  ready,   ///< in processing and held by nobody: waiting, claimable, or without content
-  leased,  ///< in processing and held
+  seen,
+  waiting,
+  ready,
+  leased,
   done,
   dead,
 };

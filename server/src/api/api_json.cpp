@@ -40,9 +40,7 @@ json::object capabilities_object(const Capabilities& capabilities) {
           {"maxPayloadBytes", capabilities.max_payload_bytes}};
 }
 
-std::size_t unfinished(const TopicStats& topic) {
-  return topic.ready + topic.waiting + topic.leased + topic.dead;
-}
+std::size_t unfinished(const TopicStats& topic) { return topic.unfinished() + topic.dead; }
 
 /// The statistics of a queue with many topics, without those that have the least to do. The total
 /// stays that of all.

@@ -375,8 +375,7 @@ Duration EventStreams::take_answers(std::vector<QueueSample>& samples) {
     // A store that hung was not counting all that time.
     took += std::min(answer.took, kRoundLength);
     const bool is_busy = std::ranges::any_of(answer.samples, [](const QueueSample& sample) {
-      const TopicStats total = sample.stats.total();
-      return total.ready + total.waiting + total.leased > 0;
+      return sample.stats.total().unfinished() > 0;
     });
     if (is_busy) {
       busy_.insert(answer.name);

@@ -28,9 +28,12 @@ HISTORY = {
 CONTENT = {
     "topic": "order.paid", "payload": {"amount": 4200},
     "headers": {"contentType": "application/json"}, "priority": 0}
-RECORD = {**ORDER, **CONTENT, "status": "Done", **HISTORY, "finishedAt": TIME}
+RECORD = {**ORDER, **CONTENT, "status": "Done", "state": "Done", **HISTORY, "finishedAt": TIME}
 GROUP = "order.paid:00ff17a92c03d5e8"
-COUNTS = {"seen": 0, "ready": 3, "waiting": 0, "leased": 1, "done": 120, "dead": 0}
+COUNTS = {
+    "seen": 0, "waiting": 2,
+    "waitingFor": {"content": 0, "partition": 0, "due": 0, "backoff": 2, "pause": 0}, "ready": 3,
+    "leased": 1, "done": 120, "dead": 0}
 
 TAGS = [
     ("Messages", "Take messages in, hand them to workers, and settle what they did."),
@@ -107,6 +110,13 @@ LIST_PARAMETERS = {
     "status": query(
         "status", {"type": "string", "examples": ["Dead", "Done,Dead"]},
         "Seen, Processing, Done or Dead; several with commas between."),
+    "state": query(
+        "state", {"type": "string", "examples": ["Ready", "Waiting,Leased"]},
+        "Seen, Waiting, Ready, Leased, Done or Dead; several with commas between."),
+    "waitingFor": query(
+        "waitingFor", {"type": "string", "examples": ["Backoff", "Due,Backoff"]},
+        "Of the waiting messages only those that wait for this: Content, Partition, Due, Backoff "
+        "or Pause. Without `state` only waiting ones."),
     "topic": query("topic", {"type": "string"}, "A topic, or the beginning of one and `*`."),
     "exactTopic": query("exactTopic", {"type": "string"}, "A topic that may end in `*`."),
     "ofSource": query("source", {"type": "string"}, "Of this source."),
@@ -150,7 +160,7 @@ AUDIT_PARAMETERS = {
 
 GROUP_PARAMETERS = {
     **{name: LIST_PARAMETERS[name] for name in LIST_PARAMETERS
-       if name not in ("status", "order", "payloads", "after", "limit")},
+       if name not in ("status", "state", "waitingFor", "order", "payloads", "after", "limit")},
     "groupLimit": query(
         "limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 1000},
         "At most so many groups; the rest is counted together."),
@@ -337,7 +347,7 @@ def message_calls():
 
 
 def operator_calls():
-    dead = {**RECORD, "status": "Dead", "lastError": "the amount is negative"}
+    dead = {**RECORD, "status": "Dead", "state": "Dead", "lastError": "the amount is negative"}
     yield get(
         "/v1/messages", "listMessages", "Operation", "read", "List messages",
         "A page of those that match every condition.",
@@ -345,7 +355,7 @@ def operator_calls():
     yield post(
         "/v1/messages/count", "countMessages", "Operation", "read", "Count messages",
     ).takes(
-        "CountRequest", {"filter": {"status": ["Dead"], "topic": "order.*"}}, required=False
+        "CountRequest", {"filter": {"state": ["Ready"], "topic": "order.*"}}, required=False
     ).answers("Count", {"count": 7})
     yield get("/v1/stats", "getStats", "Operation", "read", "Count by topic and state").answers(
         "QueueStats", {"total": COUNTS, "topics": [{"topic": "order.paid", **COUNTS}]})

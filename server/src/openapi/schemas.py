@@ -111,8 +111,15 @@ DELIVERY = {
     "owner": uuid("Who holds it; left out: the one beside the items."),
     "delivery": count("The number of the claim; left out: any of this owner."),
 }
+STATUS_WORDS = ["Seen", "Processing", "Done", "Dead"]
+STATE_WORDS = ["Seen", "Waiting", "Ready", "Leased", "Done", "Dead"]
+WAITING_WORDS = ["Content", "Partition", "Due", "Backoff", "Pause"]
 FILTER = {
-    "status": array(words("Seen", "Processing", "Done", "Dead")),
+    "status": array(words(*STATUS_WORDS)),
+    "state": array(words(*STATE_WORDS)),
+    "waitingFor": array(
+        words(*WAITING_WORDS),
+        description="Of the waiting messages only these; without `state` only waiting ones."),
     "topic": {"$ref": "#/components/schemas/TopicPattern"},
     **KEY,
     "partitionKey": name("Of this partition."),
@@ -128,8 +135,15 @@ ENQUEUE_WORDS = [
 TOPIC_COUNTS = {
     "topic": name("Absent for the total, and for keys that were only observed."),
     "seen": count(),
-    "ready": count("Could be claimed now."),
-    "waiting": count("Not yet due, or behind another of its partition."),
+    "waiting": count("Cannot be claimed yet."),
+    "waitingFor": answer(
+        [word.lower() for word in WAITING_WORDS],
+        content=count("Marked as processing, but never enqueued."),
+        partition=count("Behind another message of their partition."),
+        due=count("For their due time."),
+        backoff=count("For the end of the delay after a failure or a release."),
+        pause=count("For the end of a pause; apart from that they are ready.")),
+    "ready": count("Can be claimed now."),
     "leased": count(),
     "done": count(),
     "dead": count(),
@@ -255,9 +269,11 @@ QUEUE_SCHEMAS = {
                    line=integer("From 1.", minimum=1), code=text(), detail=text()),
             description="The first of those that failed.")),
     "MessageRecord": answer(
-        ["source", "messageId", "status", *HISTORY_REQUIRED],
+        ["source", "messageId", "status", "state", *HISTORY_REQUIRED],
         **KEY, **CONTENT,
-        status=words("Seen", "Processing", "Done", "Dead"),
+        status=words(*STATUS_WORDS, description="The group of the state."),
+        state=words(*STATE_WORDS, description="What it is doing."),
+        waitingFor=words(*WAITING_WORDS, description="While it is waiting."),
         **HISTORY,
         owner=uuid("Who holds it, or held it last."),
         delivery=count(),
@@ -327,8 +343,7 @@ QUEUE_SCHEMAS = {
     "Observations": items(request(["source", "messageId"], **KEY, hash=HASH)),
     "Observed": results(answer(
         ["state"],
-        state=words("Unseen", "Seen", "Ready", "Leased", "Done", "Dead",
-                    description="What was known before."),
+        state=words("Unseen", *STATE_WORDS, description="What was known before."),
         hashMismatch=boolean("It came before with other content."))),
     "Marks": items(request(
         ["source", "messageId", "as"], **KEY, error=text("Why, for Dead."),
@@ -354,7 +369,7 @@ QUEUE_SCHEMAS = {
     "CountRequest": request([], filter=ref("Filter")),
     "Count": answer(["count"], count=count()),
     "TopicStats": answer(
-        ["seen", "ready", "waiting", "leased", "done", "dead"], **TOPIC_COUNTS),
+        ["seen", "waiting", "waitingFor", "ready", "leased", "done", "dead"], **TOPIC_COUNTS),
     "QueueStats": answer(
         ["total", "topics"], total=ref("TopicStats"), topics=array(ref("TopicStats"))),
     "Revive": {

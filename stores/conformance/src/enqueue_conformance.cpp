@@ -30,6 +30,7 @@ TEST_P(EnqueueConformance, NewMessageIsAcceptedAndReady) {
   const MessageRecord expected{
       .key = key("a"),
       .status = Status::processing,
+      .state = State::ready,
       .message = whole,
       .hash = hash_of("a"),
       .history = {.content_version = 1, .first_seen_at = now(), .last_seen_at = now()},

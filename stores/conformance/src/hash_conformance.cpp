@@ -108,6 +108,7 @@ TEST_P(HashConformance, QuarantinedNewcomerIsDeadUnderADerivedId) {
   EXPECT_NE(*outcome.quarantined_as, MessageId("a"));
   const MessageRecord expected{.key = {"stripe", *outcome.quarantined_as},
                                .status = Status::dead,
+                               .state = State::dead,
                                .message = quarantined_copy(second("a")),
                                .hash = hash_of("second"),
                                .history = {.content_version = 1,

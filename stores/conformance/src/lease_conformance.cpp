@@ -95,6 +95,7 @@ TEST_P(LeaseConformance, ReapEndsLapsedLeases) {
   const TimePoint lease_end = now() + 10s;
   advance(15s);
   EXPECT_EQ(queue().reap(), ReapResult{.released = 1});
+  expected.state = State::ready;
   expected.lease.reset();
   expected.history.lapses = 1;
   expected.eligible_at = lease_end;

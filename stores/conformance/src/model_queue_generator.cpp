@@ -147,12 +147,27 @@ Values<std::vector<Status>> status_sets() {
       {{}, {}, {}, {dead}, {processing}, {done, seen}, {seen, processing, dead}});
 }
 
+Values<std::vector<State>> state_sets() {
+  using enum State;
+  return one_of<std::vector<State>>(
+      {{}, {}, {}, {ready, waiting}, {waiting}, {leased, waiting}, {seen, waiting, done, dead}});
+}
+
+Values<std::vector<WaitingFor>> waiting_sets() {
+  using enum WaitingFor;
+  return one_of<std::vector<WaitingFor>>(
+      {{}, {}, {}, {}, {due}, {backoff}, {partition}, {content}, {due, backoff}});
+}
+
 /// Few conditions at once: a filter that nothing passes tells little.
-Values<FilterDraft> filters(const Values<std::vector<Status>>& statuses) {
+Values<FilterDraft> filters(const Values<std::vector<Status>>& statuses,
+                            const Values<std::vector<State>>& states,
+                            const Values<std::vector<WaitingFor>>& waiting_for) {
   using Place = std::optional<std::size_t>;
   const Place none;
   return build<FilterDraft>(
-      {set(&FilterDraft::statuses, statuses),
+      {set(&FilterDraft::statuses, statuses), set(&FilterDraft::states, states),
+       set(&FilterDraft::waiting_for, waiting_for),
        set(&FilterDraft::topic,
            one_of<Place>({none, none, none, none, none, none, none, none, 0, 1, 2, 3})),
        set(&FilterDraft::source_of,
@@ -166,13 +181,17 @@ Values<FilterDraft> filters(const Values<std::vector<Status>>& statuses) {
        set(&FilterDraft::finished_until, range_ends())});
 }
 
+Values<FilterDraft> all_filters() { return filters(status_sets(), state_sets(), waiting_sets()); }
+
 Values<FilterDraft> dead_filters() {
-  return filters(one_of<std::vector<Status>>({{}, {Status::dead}}));
+  return filters(one_of<std::vector<Status>>({{}, {Status::dead}}),
+                 one_of<std::vector<State>>({{}, {}, {State::dead}}),
+                 just<std::vector<WaitingFor>>({}));
 }
 
 Values<QueueOperation> lists() {
   return build<ListStep, QueueOperation>(
-      {set(&ListStep::filter, filters(status_sets())),
+      {set(&ListStep::filter, all_filters()),
        set(&ListStep::order, one_of<ListOrder>({ListOrder::oldest_first, ListOrder::newest_first})),
        set(&ListStep::payloads, one_of<ListPayloads>({ListPayloads::omit, ListPayloads::include})),
        set(&ListStep::page, one_of<std::size_t>({1, 2, 3, kNoLimit}))});
@@ -237,7 +256,7 @@ Values<QueueOperation> operations() {
       {4, build<ReapStep, QueueOperation>({set(&ReapStep::limit, repeated_limits())})},
       {2, build<FindStep, QueueOperation>({set(&FindStep::keys, one_to_three(stored_keys()))})},
       {3, lists()},
-      {2, build<CountStep, QueueOperation>({set(&CountStep::filter, filters(status_sets()))})},
+      {2, build<CountStep, QueueOperation>({set(&CountStep::filter, all_filters())})},
       {3, just<QueueOperation>(StatsStep{})},
       {4, revives()},
       {3, edits()},

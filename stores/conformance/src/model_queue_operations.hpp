@@ -113,6 +113,8 @@ struct FindStep {
 
 struct FilterDraft {
   std::vector<Status> statuses;
+  std::vector<State> states;
+  std::vector<WaitingFor> waiting_for;
   std::optional<std::size_t> topic;
   std::optional<KeyPlace> source_of;
   std::optional<KeyPlace> id_of;

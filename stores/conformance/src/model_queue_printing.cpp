@@ -98,6 +98,10 @@ std::string shown(const ExtensionDraft& draft) {
 std::string shown(const FilterDraft& filter) {
   std::string text;
   for (const Status status : filter.statuses) text += " " + std::string(to_string(status));
+  for (const State state : filter.states) text += " state " + std::string(to_string(state));
+  for (const WaitingFor what : filter.waiting_for) {
+    text += " waiting for " + std::string(to_string(what));
+  }
   if (filter.topic) text += " topic " + vocabulary::topic_pattern(*filter.topic).str();
   if (filter.source_of) text += " source " + vocabulary::key(*filter.source_of).source.str();
   if (filter.id_of) text += " id " + vocabulary::key(*filter.id_of).message_id.str();

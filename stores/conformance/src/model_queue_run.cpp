@@ -32,7 +32,8 @@ Message message_of(const MessageDraft& draft, TimePoint now) {
 }
 
 MessageFilter filter_of(const FilterDraft& draft, TimePoint now) {
-  MessageFilter filter{.statuses = draft.statuses};
+  MessageFilter filter{
+      .statuses = draft.statuses, .states = draft.states, .waiting_for = draft.waiting_for};
   if (draft.topic) filter.topic = vocabulary::topic_pattern(*draft.topic);
   if (draft.source_of) filter.source = vocabulary::key(*draft.source_of).source;
   if (draft.id_of) filter.message_id = vocabulary::key(*draft.id_of).message_id;
@@ -273,7 +274,7 @@ void QueueRun::run(const Call& call, const ReapStep& step) {
 void QueueRun::run(const Call& call, const FindStep& step) {
   const std::vector<MessageKey> keys = keys_of(step.keys, call.side.quarantined);
   std::vector<std::optional<MessageRecord>> expected;
-  for (const MessageKey& key : keys) expected.push_back(call.side.model.find(key));
+  for (const MessageKey& key : keys) expected.push_back(call.side.model.find(key, call.now));
   require_same("records found", call.store.find(keys), expected);
 }
 
@@ -282,7 +283,7 @@ void QueueRun::run(const Call& call, const ListStep& step) {
                             .order = step.order,
                             .payloads = step.payloads,
                             .limit = step.page};
-  std::vector<MessageRecord> expected = call.side.model.list(request.filter, step.order);
+  std::vector<MessageRecord> expected = call.side.model.list(request.filter, step.order, call.now);
   for (MessageRecord& record : expected) {
     if (record.message && step.payloads == ListPayloads::omit) record.message->payload = {};
   }
@@ -292,7 +293,7 @@ void QueueRun::run(const Call& call, const ListStep& step) {
 void QueueRun::run(const Call& call, const CountStep& step) {
   const MessageFilter filter = filter_of(step.filter, call.now);
   require_same("number counted", call.store_operator.count(filter),
-               call.side.model.list(filter, ListOrder::oldest_first).size());
+               call.side.model.list(filter, ListOrder::oldest_first, call.now).size());
 }
 
 void QueueRun::run(const Call& call, const StatsStep&) {
@@ -358,7 +359,7 @@ void QueueRun::run(const Call& call, const PurgeStep& step) {
 void QueueRun::run(const Call& call, const PurgeMatchingStep& step) {
   const MessageFilter filter = filter_of(step.filter, call.now);
   require_same("number purged", call.store_operator.purge_matching(filter, step.limit),
-               call.side.model.purge_matching(filter, step.limit));
+               call.side.model.purge_matching(filter, step.limit, call.now));
 }
 
 void QueueRun::run(const Call& call, const CleanupStep& step) {

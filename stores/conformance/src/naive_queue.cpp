@@ -117,14 +117,6 @@ TimePoint NaiveRow::ready_after_lapse() const {
   return later(record.lease->locked_until, record.message->due_at);
 }
 
-MessageRecord NaiveRow::visible() const {
-  MessageRecord seen = record;
-  if (seen.message) seen.message->hash = seen.hash;
-  const bool waits = seen.status == Status::processing && seen.message && !seen.lease;
-  if (waits) seen.eligible_at = ready_at;
-  return seen;
-}
-
 void NaiveRow::revive(const ReviveOptions& options, TimePoint now) {
   record.history.attempt = 0;
   record.history.deliveries = 0;
@@ -251,7 +243,9 @@ std::vector<ObserveOutcome> NaiveQueue::observe(std::span<const Observation> obs
     } else if (row->record.status == Status::dead) {
       outcome.state = ObservedState::dead;
     } else {
-      outcome.state = row->leased_at(now) ? ObservedState::leased : ObservedState::ready;
+      outcome.state = row->leased_at(now)    ? ObservedState::leased
+                      : waits_for(*row, now) ? ObservedState::waiting
+                                             : ObservedState::ready;
     }
     outcome.hash_mismatch = hash_differs(row->record.hash, observation.hash);
     row->record.history.last_seen_at = now;
@@ -340,7 +334,7 @@ std::vector<ClaimedMessage> NaiveQueue::claim(const ClaimRequest& request, TimeP
     ++record.history.deliveries;
     row->leased_version = record.history.content_version;
     record.lease = MessageLease{request.owner, DeliveryNumber{}, now + request.lease};
-    claimed.push_back({.message = *row->visible().message,
+    claimed.push_back({.message = *visible(*row, now).message,
                        .history = record.history,
                        .owner = request.owner,
                        .delivery = {},

@@ -16,7 +16,8 @@ namespace oncebox::conformance {
 
 /// One key as the model knows it: what a caller can see, and what only the queue needs to remember.
 struct NaiveRow {
-  /// Everything visible but `eligible_at`, which follows from `ready_at`.
+  /// Everything visible but what follows from the rest, the time and the other rows: `eligible_at`,
+  /// `state` and `waiting_for`.
   MessageRecord record;
   /// The place of its first enqueue among all of them; 0 if it was never enqueued.
   std::uint64_t enqueue_order = 0;
@@ -35,8 +36,6 @@ struct NaiveRow {
   /// Since when it waits, if its lease lapsed: the end of the lease, or a due time that came
   /// meanwhile.
   [[nodiscard]] TimePoint ready_after_lapse() const;
-  /// The record as a caller sees it.
-  [[nodiscard]] MessageRecord visible() const;
   /// Brings a dead one back.
   void revive(const ReviveOptions& options, TimePoint now);
 };
@@ -67,10 +66,11 @@ class NaiveQueue {
   std::vector<ExtendOutcome> extend(std::span<const LeaseExtension> extensions, TimePoint now);
   /// Without a limit: everything that is due.
   ReapResult reap(TimePoint now);
-  [[nodiscard]] std::optional<MessageRecord> find(const MessageKey& key) const;
+  [[nodiscard]] std::optional<MessageRecord> find(const MessageKey& key, TimePoint now) const;
 
   /// All that match, in list order, with payloads.
-  [[nodiscard]] std::vector<MessageRecord> list(const MessageFilter& filter, ListOrder order) const;
+  [[nodiscard]] std::vector<MessageRecord> list(const MessageFilter& filter, ListOrder order,
+                                                TimePoint now) const;
   [[nodiscard]] std::vector<TopicStats> stats(TimePoint now) const;
   ReviveOutcome revive(const MessageKey& key, const ReviveOptions& options, TimePoint now);
   ReviveOutcome revive_edited(const EditedMessage& edit, const ReviveOptions& options,
@@ -79,7 +79,7 @@ class NaiveQueue {
   std::size_t revive_matching(const MessageFilter& filter, const ReviveOptions& options,
                               std::size_t limit, TimePoint now);
   PurgeOutcome purge(const MessageKey& key);
-  std::size_t purge_matching(const MessageFilter& filter, std::size_t limit);
+  std::size_t purge_matching(const MessageFilter& filter, std::size_t limit, TimePoint now);
   /// Without a limit: everything that is past its retention.
   CleanupResult cleanup(const CleanupRequest& request, TimePoint now);
 
@@ -108,6 +108,9 @@ class NaiveQueue {
   void accept(NaiveRow& row, const Message& message, TimePoint now);
   [[nodiscard]] NaiveRow* holder(const Delivery& delivery);
   SettleOutcome settle_one(const Settlement& settlement, TimePoint now);
+  /// The record as a caller sees it.
+  [[nodiscard]] MessageRecord visible(const NaiveRow& row, TimePoint now) const;
+  [[nodiscard]] std::optional<WaitingFor> waits_for(const NaiveRow& row, TimePoint now) const;
   [[nodiscard]] bool is_head(const NaiveRow& row) const;
   [[nodiscard]] bool partition_has_owner(const NaiveRow& row) const;
   [[nodiscard]] bool claimable(const NaiveRow& row, const TopicSelection& topics,

@@ -13,9 +13,17 @@ bool in_range(const TimeRange& range, TimePoint time) {
 
 bool filter_matches(const MessageFilter& filter, const MessageRecord& record) {
   const auto& statuses = filter.statuses;
+  const auto& states = filter.states;
+  const auto& reasons = filter.waiting_for;
+  const bool is_waiting = record.state == State::waiting;
   const bool has_message = record.message.has_value();
   const auto& error = record.history.last_error;
   if (!statuses.empty() && std::ranges::count(statuses, record.status) == 0) return false;
+  if (!states.empty() && std::ranges::count(states, record.state) == 0) return false;
+  if (states.empty() && !reasons.empty() && !is_waiting) return false;
+  if (is_waiting && !reasons.empty() && std::ranges::count(reasons, *record.waiting_for) == 0) {
+    return false;
+  }
   if (filter.topic && !has_message) return false;
   if (filter.topic && !topic_matches(*filter.topic, record.message->topic.str())) return false;
   if (filter.source && *filter.source != record.key.source) return false;
@@ -33,17 +41,48 @@ bool filter_matches(const MessageFilter& filter, const MessageRecord& record) {
 
 }  // namespace
 
-std::optional<MessageRecord> NaiveQueue::find(const MessageKey& key) const {
+/// Nothing: it does not wait. There are no pauses in the model.
+std::optional<WaitingFor> NaiveQueue::waits_for(const NaiveRow& row, TimePoint now) const {
+  if (row.record.status != Status::processing || row.leased_at(now)) return std::nullopt;
+  if (!row.record.message) return WaitingFor::content;
+  if (row.lapsed_at(now)) {
+    return row.ready_after_lapse() > now ? std::optional(WaitingFor::due) : std::nullopt;
+  }
+  if (!is_head(row) || partition_has_owner(row)) return WaitingFor::partition;
+  if (row.ready_at <= now) return std::nullopt;
+  return row.backoff_until == row.ready_at ? WaitingFor::backoff : WaitingFor::due;
+}
+
+MessageRecord NaiveQueue::visible(const NaiveRow& row, TimePoint now) const {
+  MessageRecord seen = row.record;
+  if (seen.message) seen.message->hash = seen.hash;
+  const bool is_unleased = seen.status == Status::processing && seen.message && !seen.lease;
+  if (is_unleased) seen.eligible_at = row.ready_at;
+  seen.waiting_for = waits_for(row, now);
+  if (seen.status == Status::seen) seen.state = State::seen;
+  if (seen.status == Status::done) seen.state = State::done;
+  if (seen.status == Status::dead) seen.state = State::dead;
+  if (seen.status == Status::processing) {
+    seen.state = row.leased_at(now) ? State::leased
+                 : seen.waiting_for ? State::waiting
+                                    : State::ready;
+  }
+  return seen;
+}
+
+std::optional<MessageRecord> NaiveQueue::find(const MessageKey& key, TimePoint now) const {
   for (const NaiveRow& row : rows_) {
-    if (row.record.key == key) return row.visible();
+    if (row.record.key == key) return visible(row, now);
   }
   return std::nullopt;
 }
 
-std::vector<MessageRecord> NaiveQueue::list(const MessageFilter& filter, ListOrder order) const {
+std::vector<MessageRecord> NaiveQueue::list(const MessageFilter& filter, ListOrder order,
+                                            TimePoint now) const {
   std::vector<MessageRecord> records;
   for (const NaiveRow& row : rows_) {
-    if (filter_matches(filter, row.record)) records.push_back(row.visible());
+    const MessageRecord record = visible(row, now);
+    if (filter_matches(filter, record)) records.push_back(record);
   }
   if (order == ListOrder::newest_first) std::ranges::reverse(records);
   return records;
@@ -73,13 +112,10 @@ std::vector<TopicStats> NaiveQueue::stats(TimePoint now) const {
       if (record.status != Status::processing) continue;
       if (row.leased_at(now)) {
         ++stats.leased;
-      } else if (row.lapsed_at(now) && row.ready_after_lapse() <= now) {
-        ready_times.push_back(row.ready_after_lapse());
-      } else if (record.message && !record.lease && row.ready_at <= now && is_head(row) &&
-                 !partition_has_owner(row)) {
-        ready_times.push_back(row.ready_at);
+      } else if (const std::optional<WaitingFor> what = waits_for(row, now)) {
+        ++stats.waiting.of(*what);
       } else {
-        ++stats.waiting;
+        ready_times.push_back(row.lapsed_at(now) ? row.ready_after_lapse() : row.ready_at);
       }
     }
     stats.ready = ready_times.size();
@@ -133,7 +169,7 @@ std::vector<PastContent> NaiveQueue::past_contents(const MessageKey& key) const 
 std::size_t NaiveQueue::revive_matching(const MessageFilter& filter, const ReviveOptions& options,
                                         std::size_t limit, TimePoint now) {
   std::size_t revived = 0;
-  for (const MessageRecord& record : list(filter, ListOrder::oldest_first)) {
+  for (const MessageRecord& record : list(filter, ListOrder::oldest_first, now)) {
     if (revived == limit) break;
     if (revive(record.key, options, now) == ReviveOutcome::revived) ++revived;
   }
@@ -148,9 +184,10 @@ PurgeOutcome NaiveQueue::purge(const MessageKey& key) {
   return PurgeOutcome::purged;
 }
 
-std::size_t NaiveQueue::purge_matching(const MessageFilter& filter, std::size_t limit) {
+std::size_t NaiveQueue::purge_matching(const MessageFilter& filter, std::size_t limit,
+                                       TimePoint now) {
   std::size_t purged = 0;
-  for (const MessageRecord& record : list(filter, ListOrder::oldest_first)) {
+  for (const MessageRecord& record : list(filter, ListOrder::oldest_first, now)) {
     if (purged == limit) break;
     if (purge(record.key) == PurgeOutcome::purged) ++purged;
   }

@@ -42,12 +42,12 @@ TEST_P(ObserveConformance, KnownKeyMovesLastSeenAndNothingElse) {
 }
 
 TEST_P(ObserveConformance, AnswersTheStateThatWasKnown) {
-  proves("IBX-002", "IBX-003", "IBX-005", "R-02", "R-04", "R-16");
+  proves("IBX-002", "IBX-003", "IBX-005", "R-02", "R-04", "R-16", "R-34");
   put_every_situation();
   EXPECT_EQ(observe("seen").state, ObservedState::seen);
-  EXPECT_EQ(observe("marked_processing").state, ObservedState::ready);
+  EXPECT_EQ(observe("marked_processing").state, ObservedState::waiting);
   EXPECT_EQ(observe("ready").state, ObservedState::ready);
-  EXPECT_EQ(observe("waiting").state, ObservedState::ready);
+  EXPECT_EQ(observe("waiting").state, ObservedState::waiting);
   EXPECT_EQ(observe("leased").state, ObservedState::leased);
   EXPECT_EQ(observe("lapsed").state, ObservedState::ready);
   EXPECT_EQ(observe("done").state, ObservedState::done);

@@ -36,6 +36,7 @@ TEST_P(OperatorEditConformance, EditedMessageIsHandedOutWithItsNewPayloadAndItsO
   MessageRecord expected = record("a");
   EXPECT_EQ(edit("a", "amount: 1", {.reason = "the sign was wrong"}), ReviveOutcome::revived);
   expected.status = Status::processing;
+  expected.state = State::ready;
   expected.message->payload = "amount: 1";
   expected.message->hash = ContentHash::sha256_of("amount: 1");
   expected.hash = expected.message->hash;

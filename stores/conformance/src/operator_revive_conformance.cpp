@@ -34,6 +34,7 @@ TEST_P(OperatorReviveConformance, RevivedMessageBeginsAnewAndRemembersItsError) 
   advance(1h);
   EXPECT_EQ(revive("a", {.reason = "the route is back"}), ReviveOutcome::revived);
   expected.status = Status::processing;
+  expected.state = State::ready;
   expected.history.attempt = 0;
   expected.history.deliveries = 0;
   expected.history.lapses = 0;

@@ -36,9 +36,12 @@ TEST_P(OperatorStatsConformance, EveryMessageCountsOnceWhereItStands) {
   proves("R-30", "R-02", "R-16");
   const TimePoint start = now();
   put_every_situation();  // the lapsed lease ended one second after the start, which is now
-  const TopicStats without_topic{.topic = std::nullopt, .seen = 1, .waiting = 1};
-  const TopicStats created{
-      .topic = "order.created", .ready = 1, .waiting = 1, .leased = 1, .oldest_ready_at = start};
+  const TopicStats without_topic{.topic = std::nullopt, .seen = 1, .waiting = {.content = 1}};
+  const TopicStats created{.topic = "order.created",
+                           .waiting = {.due = 1},
+                           .ready = 1,
+                           .leased = 1,
+                           .oldest_ready_at = start};
   const TopicStats paid{.topic = "order.paid",
                         .ready = 1,
                         .done = 1,
@@ -52,8 +55,8 @@ TEST_P(OperatorStatsConformance, EveryMessageCountsOnceWhereItStands) {
   EXPECT_NE(std::find(all.begin(), all.end(), without_topic), all.end())
       << testing::PrintToString(all);
   const TopicStats sum{.seen = 1,
+                       .waiting = {.content = 1, .due = 1},
                        .ready = 2,
-                       .waiting = 2,
                        .leased = 1,
                        .done = 1,
                        .dead = 1,
@@ -93,7 +96,7 @@ TEST_P(OperatorStatsConformance, AbandonedMessageWaitsAndIsThenReadySinceItsBack
   proves("R-30", "IBX-056");
   enqueue(message("a"));
   settle(claim_one(), Abandon{.delay = 10s});
-  EXPECT_EQ(stats_of("order.created").waiting, 1U);
+  EXPECT_EQ(stats_of("order.created").waiting, WaitingCounts{.backoff = 1});
   EXPECT_EQ(stats_of("order.created").ready, 0U);
   const TimePoint backoff_end = now() + 10s;
   advance(10s);
@@ -141,21 +144,24 @@ TEST_P(OperatorStatsConformance, OnlyTheHeadOfAPartitionIsReady) {
   }
   const TimePoint start = now() - 3s;
   const TopicStats one_ready{
-      .topic = "order.created", .ready = 1, .waiting = 2, .oldest_ready_at = start};
+      .topic = "order.created", .waiting = {.partition = 2}, .ready = 1, .oldest_ready_at = start};
   EXPECT_EQ(stats_of("order.created"), one_ready);
 
   const ClaimedMessage head = claim_one(alice, 10s);
-  const TopicStats one_leased{.topic = "order.created", .waiting = 2, .leased = 1};
+  const TopicStats one_leased{.topic = "order.created", .waiting = {.partition = 2}, .leased = 1};
   EXPECT_EQ(stats_of("order.created"), one_leased);
 
   advance(10s);
   const TopicStats head_lapsed{
-      .topic = "order.created", .ready = 1, .waiting = 2, .oldest_ready_at = now()};
+      .topic = "order.created", .waiting = {.partition = 2}, .ready = 1, .oldest_ready_at = now()};
   EXPECT_EQ(stats_of("order.created"), head_lapsed);
 
   settle(head);
-  const TopicStats next_ready{
-      .topic = "order.created", .ready = 1, .waiting = 1, .done = 1, .oldest_ready_at = start + 1s};
+  const TopicStats next_ready{.topic = "order.created",
+                              .waiting = {.partition = 1},
+                              .ready = 1,
+                              .done = 1,
+                              .oldest_ready_at = start + 1s};
   EXPECT_EQ(stats_of("order.created"), next_ready);
 }
 
@@ -175,7 +181,7 @@ TEST_P(OperatorStatsConformance, StatesWithoutContentCountWithoutATopic) {
   queue().mark({.key = key("dead"), .as = MarkAs::dead});
   const std::vector<TopicStats> expected{{.topic = std::nullopt,
                                           .seen = 1,
-                                          .waiting = 1,
+                                          .waiting = {.content = 1},
                                           .done = 1,
                                           .dead = 1,
                                           .oldest_dead_at = now()}};

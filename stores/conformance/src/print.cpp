@@ -163,8 +163,11 @@ void PrintTo(const AuditRecord& record, std::ostream* out) {
 }
 
 void PrintTo(const MessageRecord& record, std::ostream* out) {
-  *out << "\n  {" << record.key << ' ' << to_string(record.status) << ", message "
-       << printed(record.message) << ", hash " << printed(record.hash) << ", history ";
+  *out << "\n  {" << record.key << ' ' << to_string(record.status) << ", state "
+       << to_string(record.state);
+  if (record.waiting_for) *out << " for " << to_string(*record.waiting_for);
+  *out << ", message " << printed(record.message) << ", hash " << printed(record.hash)
+       << ", history ";
   PrintTo(record.history, out);
   if (record.lease) {
     *out << ", lease of " << record.lease->owner.to_string() << ' ';
@@ -222,8 +225,10 @@ void PrintTo(const CleanupResult& result, std::ostream* out) {
 
 void PrintTo(const TopicStats& stats, std::ostream* out) {
   *out << "\n  {topic " << printed(stats.topic) << ": seen " << stats.seen << ", ready "
-       << stats.ready << ", waiting " << stats.waiting << ", leased " << stats.leased << ", done "
-       << stats.done << ", dead " << stats.dead << ", oldest ready "
+       << stats.ready << ", waiting for content " << stats.waiting.content << ", partition "
+       << stats.waiting.partition << ", due " << stats.waiting.due << ", backoff "
+       << stats.waiting.backoff << ", pause " << stats.waiting.pause << ", leased " << stats.leased
+       << ", done " << stats.done << ", dead " << stats.dead << ", oldest ready "
        << shown_time(stats.oldest_ready_at) << ", oldest dead " << shown_time(stats.oldest_dead_at)
        << '}';
 }

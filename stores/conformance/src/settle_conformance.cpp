@@ -28,6 +28,7 @@ TEST_P(SettleConformance, AckMakesTheMessageDone) {
   MessageRecord expected = record("a");
   EXPECT_EQ(settle(claimed, Ack{}), SettleStatus::settled);
   expected.status = Status::done;
+  expected.state = State::done;
   expected.lease.reset();
   expected.finished_at = now();
   EXPECT_EQ(record("a"), expected);
@@ -43,6 +44,8 @@ TEST_P(SettleConformance, AbandonCountsAnAttemptAndSchedulesTheNext) {
   advance(5s);
   MessageRecord expected = record("a");
   EXPECT_EQ(settle(claimed, Abandon{.error = "no route", .delay = 7s}), SettleStatus::settled);
+  expected.state = State::waiting;
+  expected.waiting_for = WaitingFor::backoff;
   expected.lease.reset();
   expected.history.attempt = 1;
   expected.history.last_error = "no route";
@@ -105,6 +108,7 @@ TEST_P(SettleConformance, FailMakesTheMessageDeadWithItsError) {
   MessageRecord expected = record("a");
   EXPECT_EQ(settle(claimed, Fail{.error = "schema invalid"}), SettleStatus::settled);
   expected.status = Status::dead;
+  expected.state = State::dead;
   expected.lease.reset();
   expected.history.attempt = 1;
   expected.history.last_error = "schema invalid";
@@ -181,6 +185,7 @@ TEST_P(SettleConformance, SupersededVerdictEndsTheLeaseAndNothingElse) {
     MessageRecord expected = record(id);
     advance(1s);
     EXPECT_EQ(settle(claimed, verdict), SettleStatus::superseded);
+    expected.state = State::ready;
     expected.lease.reset();
     expected.eligible_at = now();
     EXPECT_EQ(record(id), expected);

@@ -97,6 +97,15 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   void revive_rows(std::span<Row* const> rows, const ReviveOptions& options, TimePoint now)
       ONCEBOX_REQUIRES(mutex_);
   void replace_content(Row& row, PreparedEdit edit) noexcept ONCEBOX_REQUIRES(mutex_);
+  [[nodiscard]] ShownState shown_state_of(const Row& row, TimePoint now) const
+      ONCEBOX_REQUIRES(mutex_);
+  [[nodiscard]] MessageFilter::Subject subject_of(const Row& row, TimePoint now) const
+      ONCEBOX_REQUIRES(mutex_);
+  [[nodiscard]] MessageRecord to_record(const Row& row, ListPayloads payloads, TimePoint now) const
+      ONCEBOX_REQUIRES(mutex_);
+  template <class Iterator>
+  [[nodiscard]] MessagePage collect(Iterator row, const Iterator& end,
+                                    const ListRequest& request) const ONCEBOX_REQUIRES(mutex_);
   [[nodiscard]] std::vector<Row*> dead_matching(const MessageFilter& filter, std::size_t limit)
       ONCEBOX_REQUIRES(mutex_);
 
@@ -113,7 +122,5 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
 [[nodiscard]] std::size_t bytes_of(const MessageKey& key) noexcept;
 [[nodiscard]] std::size_t bytes_of(const Content& content) noexcept;
 [[nodiscard]] std::size_t bytes_of(const ReplacedContent& replaced) noexcept;
-
-[[nodiscard]] MessageRecord to_record(const Row& row, ListPayloads payloads);
 
 }  // namespace oncebox::memory

@@ -89,7 +89,7 @@ class MemoryQueue::IntakeBatch {
     return outcome;
   }
 
-  ObserveOutcome observe(const Observation& observation) {
+  ObserveOutcome observe(const Observation& observation, std::span<const TopicPattern> paused) {
     Row* const known = index().find(observation.key);
     if (known == nullptr) {
       std::optional<ContentHash> hash = observation.hash;
@@ -102,7 +102,9 @@ class MemoryQueue::IntakeBatch {
     } else {
       touch(*known, 0);
     }
-    return {.state = observed_state(known->state, now_),
+    ShownState shown = known->shown_at(now_);
+    if (is_paused(paused, *known->state.lane->topic)) shown = while_paused(shown);
+    return {.state = observed_state(shown.state),
             .hash_mismatch = hashes_differ(known->state.hash, observation.hash)};
   }
 
@@ -352,7 +354,7 @@ std::vector<ObserveOutcome> MemoryQueue::do_observe(std::span<const Observation>
   const TimePoint now = clock_.now();
   IntakeBatch batch(rows_, now, observations.size());
   for (const Observation& observation : observations) {
-    outcomes.push_back(batch.observe(observation));
+    outcomes.push_back(batch.observe(observation, policies_.paused()));
   }
   batch.commit();
   return outcomes;

@@ -8,12 +8,12 @@
 
 namespace oncebox::memory {
 
-namespace {
-
-MessageFilter::Subject subject_of(const Row& row) {
+MessageFilter::Subject MemoryQueue::subject_of(const Row& row, TimePoint now) const {
   const std::optional<PartitionKey>& partition_key = row.state.partition_key;
+  const ShownState shown = shown_state_of(row, now);
   return {.key = row.key,
-          .status = row.state.status,
+          .state = shown.state,
+          .waiting_for = shown.waiting_for,
           .topic = row.content != nullptr ? &row.content->topic : nullptr,
           .partition_key = partition_key ? &*partition_key : nullptr,
           .history = row.state.history,
@@ -22,22 +22,22 @@ MessageFilter::Subject subject_of(const Row& row) {
 
 // Fills the page from rows that come in the order of the list.
 template <class Iterator>
-MessagePage collect(Iterator row, const Iterator& end, const ListRequest& request) {
+MessagePage MemoryQueue::collect(Iterator row, const Iterator& end,
+                                 const ListRequest& request) const {
+  const TimePoint now = clock_.now();
   MessagePage page;
   const Row* last = nullptr;
   for (; row != end; ++row) {
-    if (!request.filter.matches(subject_of(*row))) continue;
+    if (!request.filter.matches(subject_of(*row, now))) continue;
     if (page.records.size() == request.limit) {
       page.next = list_cursor(last->row_id, request.order);
       break;
     }
-    page.records.push_back(to_record(*row, request.payloads));
+    page.records.push_back(to_record(*row, request.payloads, now));
     last = &*row;
   }
   return page;
 }
-
-}  // namespace
 
 MessagePage MemoryQueue::do_list(const ListRequest& request) {
   std::optional<std::uint64_t> after;
@@ -54,16 +54,21 @@ MessagePage MemoryQueue::do_list(const ListRequest& request) {
 
 std::size_t MemoryQueue::do_count(const MessageFilter& filter) {
   const detail::Lock lock(mutex_);
-  const RowsById& rows = rows_.index.rows_by_id();
-  return static_cast<std::size_t>(std::count_if(
-      rows.begin(), rows.end(), [&](const Row& row) { return filter.matches(subject_of(row)); }));
+  const TimePoint now = clock_.now();
+  std::size_t count = 0;
+  for (const Row& row : rows_.index.rows_by_id()) {
+    if (filter.matches(subject_of(row, now))) ++count;
+  }
+  return count;
 }
 
 QueueStats MemoryQueue::do_stats() {
   const detail::Lock lock(mutex_);
   const TimePoint now = clock_.now();
   rows_.index.promote(now);
-  return rows_.index.stats(now);
+  QueueStats stats = rows_.index.stats(now);
+  count_pauses(stats, policies_.paused());
+  return stats;
 }
 
 std::vector<ReviveOutcome> MemoryQueue::do_revive(std::span<const MessageKey> keys,
@@ -138,10 +143,11 @@ void MemoryQueue::revive_rows(std::span<Row* const> rows, const ReviveOptions& o
 }
 
 std::vector<Row*> MemoryQueue::dead_matching(const MessageFilter& filter, std::size_t limit) {
+  const TimePoint now = clock_.now();
   std::vector<Row*> rows;
   for (auto& [topic, lane] : rows_.index.lanes()) {
     for (Row& row : lane.dead) {
-      if (filter.matches(subject_of(row))) rows.push_back(&row);
+      if (filter.matches(subject_of(row, now))) rows.push_back(&row);
     }
   }
   const auto older = [](const Row* a, const Row* b) { return a->row_id < b->row_id; };

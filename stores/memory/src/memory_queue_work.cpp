@@ -36,10 +36,20 @@ void keep_within(std::vector<Row*>& rows, std::size_t max_bytes) {
 
 }  // namespace
 
-MessageRecord to_record(const Row& row, ListPayloads payloads) {
+ShownState MemoryQueue::shown_state_of(const Row& row, TimePoint now) const {
+  const ShownState shown = row.shown_at(now);
+  const bool can_be_paused = shown.state == State::ready;
+  if (!can_be_paused || !is_paused(policies_.paused(), *row.state.lane->topic)) return shown;
+  return while_paused(shown);
+}
+
+MessageRecord MemoryQueue::to_record(const Row& row, ListPayloads payloads, TimePoint now) const {
   const RowState& state = row.state;
+  const ShownState shown = shown_state_of(row, now);
   MessageRecord record{.key = row.key,
                        .status = state.status,
+                       .state = shown.state,
+                       .waiting_for = shown.waiting_for,
                        .message = std::nullopt,
                        .hash = state.hash,
                        .history = state.history,
@@ -336,10 +346,11 @@ std::vector<std::optional<MessageRecord>> MemoryQueue::do_find(std::span<const M
   std::vector<std::optional<MessageRecord>> records;
   records.reserve(keys.size());
   const detail::Lock lock(mutex_);
+  const TimePoint now = clock_.now();
   for (const MessageKey& key : keys) {
     const Row* const row = rows_.index.find(key);
     records.emplace_back();
-    if (row != nullptr) records.back() = to_record(*row, ListPayloads::include);
+    if (row != nullptr) records.back() = to_record(*row, ListPayloads::include, now);
   }
   return records;
 }

@@ -128,7 +128,8 @@ Phase QueueIndex::phase_at(const Row& row, TimePoint now) noexcept {
       (partition->in_flight != nullptr || &*partition->rows.begin() != &row)) {
     return Phase::blocked;
   }
-  return row.state.eligible_at <= now ? Phase::ready : Phase::waiting;
+  if (row.state.eligible_at <= now) return Phase::ready;
+  return row.state.backoff_until >= row.state.eligible_at ? Phase::backing_off : Phase::waiting;
 }
 
 void QueueIndex::enter(Row& row, Phase phase) noexcept {
@@ -139,6 +140,7 @@ void QueueIndex::enter(Row& row, Phase phase) noexcept {
     case Phase::blocked:
       break;
     case Phase::waiting:
+    case Phase::backing_off:
       waiting_.insert(row);
       break;
     case Phase::ready:
@@ -154,7 +156,8 @@ void QueueIndex::enter(Row& row, Phase phase) noexcept {
       row.state.lane->dead.insert(row);
       break;
   }
-  const bool unleased = phase == Phase::blocked || phase == Phase::waiting || phase == Phase::ready;
+  const bool unleased = phase == Phase::blocked || phase == Phase::waiting ||
+                        phase == Phase::backing_off || phase == Phase::ready;
   if (unleased && row.content != nullptr && row.state.expires_at) expiring_.insert(row);
 }
 
@@ -165,6 +168,7 @@ void QueueIndex::leave(Row& row) noexcept {
     case Phase::blocked:
       break;
     case Phase::waiting:
+    case Phase::backing_off:
       erase_from(waiting_, row);
       break;
     case Phase::ready:
@@ -316,7 +320,11 @@ QueueStats QueueIndex::stats(TimePoint now) const {
     if (!topic.empty()) topic_stats.topic = Topic(topic);
     topic_stats.seen = lane.rows_in[place(Phase::seen)];
     topic_stats.ready = lane.rows_in[place(Phase::ready)];
-    topic_stats.waiting = lane.rows_in[place(Phase::waiting)] + lane.rows_in[place(Phase::blocked)];
+    // Without content there is no topic, and whatever has one is blocked by its partition.
+    const std::size_t blocked = lane.rows_in[place(Phase::blocked)];
+    (topic.empty() ? topic_stats.waiting.content : topic_stats.waiting.partition) = blocked;
+    topic_stats.waiting.due = lane.rows_in[place(Phase::waiting)];
+    topic_stats.waiting.backoff = lane.rows_in[place(Phase::backing_off)];
     topic_stats.leased = lane.rows_in[place(Phase::leased)];
     topic_stats.done = lane.rows_in[place(Phase::done)];
     topic_stats.dead = lane.rows_in[place(Phase::dead)];
@@ -329,7 +337,7 @@ QueueStats QueueIndex::stats(TimePoint now) const {
     --topic_stats.leased;
     const TimePoint eligible_at = row->state.not_before(row->state.lease->locked_until);
     if (eligible_at > now) {
-      ++topic_stats.waiting;
+      ++topic_stats.waiting.due;
       continue;
     }
     ++topic_stats.ready;

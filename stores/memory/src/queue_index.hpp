@@ -84,6 +84,7 @@ class QueueIndex {
   [[nodiscard]] Row* first_lapsed(TimePoint now) noexcept;
   [[nodiscard]] Row* first_expired(TimePoint now) noexcept;
 
+  /// Without pauses. What has become eligible must have been promoted.
   [[nodiscard]] QueueStats stats(TimePoint now) const;
 
   /// For lists, retention and dead letters.

@@ -22,9 +22,10 @@ namespace bi = boost::intrusive;
 struct Lane;
 struct Partition;
 
-/// Where a row stands. Each phase but `seen` and `blocked` has an index of its own.
-enum class Phase { seen, blocked, waiting, ready, leased, done, dead };
-inline constexpr std::size_t kPhases = 7;
+/// Where a row stands. Each phase but `seen` and `blocked` has an index; those that wait for their
+/// due time and those that back off share one.
+enum class Phase { seen, blocked, waiting, backing_off, ready, leased, done, dead };
+inline constexpr std::size_t kPhases = 8;
 
 /// What the sender gave, apart from what can change without new content.
 struct Content {
@@ -66,6 +67,12 @@ struct Row {
   IndexHook phase_hook;
   IndexHook expiry_hook;
   IndexHook partition_hook;
+
+  /// What it is doing, unless its topic is paused.
+  [[nodiscard]] ShownState shown_at(TimePoint now) const noexcept {
+    const bool is_blocked = phase == Phase::blocked;
+    return shown_state(state, is_blocked ? PartitionPlace::blocked : PartitionPlace::free, now);
+  }
 };
 
 /// Claim order: higher priority, then eligible for longer, then enqueued earlier.

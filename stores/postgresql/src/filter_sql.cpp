@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "oncebox/sql/state_sql.hpp"
 #include "oncebox/sql/storage_key.hpp"
+#include "selection.hpp"
 
 namespace oncebox::postgresql {
 
@@ -24,12 +28,13 @@ std::string_view stages_of(Status status) {
 
 }  // namespace
 
-FilterSql::FilterSql(const MessageFilter& filter) {
+FilterSql::FilterSql(const MessageFilter& filter, const FilterMoment& moment) : moment_(moment) {
   if (filter.source && filter.message_id) {
     require_value("m.key = ?::uuid",
                   sql::storage_key(MessageKey{*filter.source, *filter.message_id}));
   }
-  require_statuses(filter.statuses);
+  require_statuses(sql::wanted_statuses(filter));
+  if (sql::asks_for_states(filter)) require_states(filter);
   if (filter.topic) {
     require_value(filter.topic->is_exact() ? "m.topic = ?::text" : "starts_with(m.topic, ?::text)",
                   filter.topic->stem());
@@ -55,10 +60,37 @@ void FilterSql::require(std::string_view condition) {
 
 template <class Value>
 void FilterSql::require_value(std::string_view condition, const Value& value) {
-  parameters_.add(value);
   std::string numbered(condition);
-  numbered.replace(numbered.find('?'), 1, fmt::format("${}", parameters_.values().size()));
+  numbered.replace(numbered.find('?'), 1, parameter(value));
   require(numbered);
+}
+
+template <class Value>
+std::string FilterSql::parameter(Value&& value) {
+  parameters_.add(std::forward<Value>(value));
+  return fmt::format("${}", parameters_.values().size());
+}
+
+// As in other reports: the time at which the transaction began.
+const std::string& FilterSql::now() {
+  if (now_.empty()) {
+    now_ = fmt::format("coalesce({}::timestamptz, date_trunc('milliseconds', now()))",
+                       parameter(moment_.now));
+  }
+  return now_;
+}
+
+void FilterSql::require_states(const MessageFilter& filter) {
+  std::string paused = "FALSE";
+  if (!moment_.paused.empty()) {
+    const std::string names = parameter(exact_names(moment_.paused));
+    const std::string stems = parameter(stems_of(moment_.paused));
+    paused = fmt::format(
+        "(m.topic = ANY({}::text[]) OR EXISTS "
+        "(SELECT FROM unnest({}::text[]) p(stem) WHERE starts_with(m.topic, p.stem)))",
+        names, stems);
+  }
+  require(sql::state_condition(filter, {.now = now(), .due_at = "m.due_at", .paused = paused}));
 }
 
 void FilterSql::require(std::string_view condition, std::int64_t value) {

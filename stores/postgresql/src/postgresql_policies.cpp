@@ -67,7 +67,7 @@ KnownPolicies::Snapshot KnownPolicies::read() {
       run_alone(pool_, select_, Parameters().add(to_string(queue_)), Exchange::changes_nothing));
 }
 
-KnownPolicies::Snapshot KnownPolicies::read_in(Transaction& transaction) {
+KnownPolicies::Snapshot KnownPolicies::read(Transaction& transaction) {
   return know(transaction.run(select_, Parameters().add(to_string(queue_))));
 }
 

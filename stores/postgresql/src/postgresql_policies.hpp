@@ -33,7 +33,8 @@ class KnownPolicies {
   [[nodiscard]] Snapshot last();
   /// What holds now.
   [[nodiscard]] Snapshot read();
-  [[nodiscard]] Snapshot read_in(Transaction& transaction);
+  /// The same in a transaction.
+  [[nodiscard]] Snapshot read(Transaction& transaction);
 
   /// As `ClaimAllowance::next_due`, at the database's time or a test's.
   [[nodiscard]] std::optional<TimePoint> next_due(const TopicSelection& topics,

@@ -287,14 +287,19 @@ std::vector<EnqueueOutcome> PostgresqlQueue::do_enqueue(std::span<const Message>
 std::vector<ObserveOutcome> PostgresqlQueue::do_observe(std::span<const Observation> observations) {
   std::vector<MessageKey> keys;
   for (const Observation& observation : observations) keys.push_back(observation.key);
-  return in_rows({}, [&](RowBatch& rows, Transaction&) {
+  return in_rows({}, [&](RowBatch& rows, Transaction& transaction) {
     rows.load(keys, RowBatch::Payloads::omit, RowBatch::NewRows::possible);
     sql::Intake intake(rows, rows.now());
+    KnownPolicies::Snapshot rules;
+    const auto paused = [&] {
+      if (!rules) rules = policies_.read(transaction);
+      return std::span(rules->policies.paused());
+    };
     std::vector<ObserveOutcome> outcomes;
     outcomes.reserve(observations.size());
     for (std::size_t i = 0; i < observations.size(); ++i) {
       rows.at_item(i);
-      outcomes.push_back(intake.observe(observations[i]));
+      outcomes.push_back(intake.observe(observations[i], paused));
     }
     rows.commit(std::nullopt);
     return outcomes;

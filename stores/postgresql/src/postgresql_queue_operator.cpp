@@ -5,6 +5,7 @@
 
 #include "filter_sql.hpp"
 #include "oncebox/driver/list_cursor.hpp"
+#include "oncebox/sql/state_sql.hpp"
 #include "oncebox/sql/storage_key.hpp"
 #include "postgresql_queue.hpp"
 #include "queue_report.hpp"
@@ -16,9 +17,12 @@ namespace {
 bool names_one_message(const MessageFilter& filter) { return filter.source && filter.message_id; }
 
 bool wants(const MessageFilter& filter, Status status) {
-  const std::vector<Status>& statuses = filter.statuses;
+  const std::vector<Status> statuses = sql::wanted_statuses(filter);
   return statuses.empty() || std::find(statuses.begin(), statuses.end(), status) != statuses.end();
 }
+
+/// The columns before those of a row: the time.
+constexpr int kTimeHead = 1;
 
 std::string look_up_each_state() {
   return fmt::format("CROSS JOIN LATERAL ({}) s", state_of_message());
@@ -37,11 +41,15 @@ std::vector<std::optional<MessageRecord>> PostgresqlQueue::do_find(
     std::span<const MessageKey> keys) {
   ArrayValue array(SqlType::uuid);
   for (const MessageKey& key : keys) array.add(sql::storage_key(key));
-  const Result rows = run_alone(parts_.pool, sql_.read_keys_whole,
-                                Parameters().add(std::move(array)), Exchange::changes_nothing);
+  Parameters parameters;
+  parameters.add(std::move(array)).add(test_time());
+  const Result rows = run_alone(parts_.pool, sql_.find, parameters, Exchange::changes_nothing);
+  if (rows.rows() == 0) return std::vector<std::optional<MessageRecord>>(keys.size());
+  const KnownPolicies::Snapshot rules = policies_.read();
   std::unordered_map<MessageKey, MessageRecord> found;
   for (int row = 0; row < rows.rows(); ++row) {
-    MessageRecord record = sql::to_record(read_row(rows, row, kReadHead));
+    MessageRecord record =
+        sql::to_record(read_row(rows, row, kTimeHead), rules->policies.paused(), rows.time(row, 0));
     MessageKey key = record.key;
     found.insert_or_assign(std::move(key), std::move(record));
   }
@@ -56,7 +64,9 @@ std::vector<std::optional<MessageRecord>> PostgresqlQueue::do_find(
 
 MessagePage PostgresqlQueue::do_list(const ListRequest& request) {
   const bool oldest_first = request.order == ListOrder::oldest_first;
-  FilterSql filter(request.filter);
+  const KnownPolicies::Snapshot rules = policies_.read();
+  const std::span<const TopicPattern> paused = rules->policies.paused();
+  FilterSql filter(request.filter, {test_time(), paused});
   if (request.after) {
     filter.require(oldest_first ? "m.id > ?::bigint" : "m.id < ?::bigint",
                    static_cast<std::int64_t>(number_of(*request.after, request.order)));
@@ -66,14 +76,14 @@ MessagePage PostgresqlQueue::do_list(const ListRequest& request) {
   // may be far behind millions that are.
   const bool each = names_one_message(request.filter) || wants(request.filter, Status::done);
   const std::string sql = fmt::format(
-      "SELECT {} FROM {{message}} m {} {} ORDER BY m.id {} LIMIT {}", row_columns(request.payloads),
-      each ? look_up_each_state() : std::string(kJoinAllStates), filter.where(),
-      oldest_first ? "ASC" : "DESC", request.limit + 1);
+      "SELECT {}, {} FROM {{message}} m {} {} ORDER BY m.id {} LIMIT {}", filter.now(),
+      row_columns(request.payloads), each ? look_up_each_state() : std::string(kJoinAllStates),
+      filter.where(), oldest_first ? "ASC" : "DESC", request.limit + 1);
   const Result rows = run_report(parts_.pool, parts_.names.fill(sql, name_), filter.parameters());
   MessagePage page;
   for (int row = 0; row < rows.rows(); ++row) {
-    const StoredMessage message = read_row(rows, row);
-    page.records.push_back(sql::to_record(message));
+    const StoredMessage message = read_row(rows, row, kTimeHead);
+    page.records.push_back(sql::to_record(message, paused, rows.time(row, 0)));
     if (page.records.size() < request.limit || row + 1 == rows.rows()) continue;
     page.next = list_cursor(static_cast<std::uint64_t>(message.id), request.order);
     break;
@@ -82,7 +92,8 @@ MessagePage PostgresqlQueue::do_list(const ListRequest& request) {
 }
 
 std::size_t PostgresqlQueue::do_count(const MessageFilter& filter) {
-  const FilterSql conditions(filter);
+  const KnownPolicies::Snapshot rules = policies_.read();
+  const FilterSql conditions(filter, {test_time(), rules->policies.paused()});
   const std::string sql =
       fmt::format("SELECT count(*) FROM {{message}} m {} {}",
                   names_one_message(filter) ? look_up_each_state() : std::string(kJoinAllStates),
@@ -93,7 +104,10 @@ std::size_t PostgresqlQueue::do_count(const MessageFilter& filter) {
 }
 
 QueueStats PostgresqlQueue::do_stats() {
-  return read_stats(parts_.pool, parts_.names, name_, test_time());
+  const KnownPolicies::Snapshot rules = policies_.read();
+  QueueStats stats = read_stats(parts_.pool, parts_.names, name_, test_time());
+  count_pauses(stats, rules->policies.paused());
+  return stats;
 }
 
 std::vector<ReviveOutcome> PostgresqlQueue::do_revive(std::span<const MessageKey> keys,
@@ -148,7 +162,7 @@ std::vector<std::int64_t> PostgresqlQueue::dead_matching(const MessageFilter& fi
   if (!wants(filter, Status::dead)) return {};
   MessageFilter only_dead = filter;
   only_dead.statuses = {Status::dead};
-  const FilterSql conditions(only_dead);
+  const FilterSql conditions(only_dead, {});
   const std::string sql = fmt::format(
       "SELECT m.id FROM {{message}} m JOIN {{work}} s ON s.id = m.id {} ORDER BY m.id LIMIT {}",
       conditions.where(), limit);

@@ -250,7 +250,7 @@ class PostgresqlQueue::Settling {
     }
     std::sort(rest.begin(), rest.end());
     if (rest.empty()) return;
-    if (std::ranges::any_of(settlements_, &fails)) rules_ = queue_.policies_.read_in(transaction);
+    if (std::ranges::any_of(settlements_, &fails)) rules_ = queue_.policies_.read(transaction);
     settle_each(rows, rest);
   }
 

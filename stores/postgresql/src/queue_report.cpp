@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "oncebox/sql/state_sql.hpp"
 #include "queue_sql.hpp"
 #include "selection.hpp"
 #include "transaction.hpp"
@@ -21,38 +22,38 @@ SELECT set_config('plan_cache_mode', 'auto', true), set_config('enable_seqscan',
        set_config('enable_mergejoin', 'on', true), set_config('enable_sort', 'on', true),
        set_config('join_collapse_limit', '8', true))sql"};
 
-// One row for each topic and thing that its messages may be doing; see the columns of `Doing`. A
-// lapsed lease counts as what it will be when it is reaped.
-constexpr std::string_view kStats = R"sql(
+// One row for each topic and state, as the numbers of state_sql.hpp. A lapsed lease counts as what
+// it will be when it is reaped.
+std::string stats_sql() {
+  const std::string state =
+      sql::state_number({.now = "moment.now", .due_at = "s.due_at", .paused = "FALSE"});
+  return fmt::format(R"sql(
 WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, date_trunc('milliseconds', now())) AS now),
 unfinished AS (
-  SELECT w.topic, w.finished_at, 1 AS messages,
-         CASE WHEN w.stage = 3 AND w.locked_until <= moment.now
-              THEN greatest(w.locked_until, w.due_at) ELSE w.eligible_at END AS eligible_at,
-         CASE WHEN w.stage = 0 THEN 0
-              WHEN w.stage = 5 THEN 4
-              WHEN w.stage = 3 AND w.locked_until > moment.now THEN 3
-              WHEN w.stage = 3 AND greatest(w.locked_until, w.due_at) <= moment.now THEN 1
-              WHEN w.stage IN (1, 7) AND w.eligible_at <= moment.now THEN 1
-              ELSE 2 END AS doing
-    FROM {work} w CROSS JOIN moment
+  SELECT s.topic, s.finished_at, 1 AS messages,
+         CASE WHEN s.stage = 3 AND s.locked_until <= moment.now
+              THEN greatest(s.locked_until, s.due_at) ELSE s.eligible_at END AS eligible_at,
+         {state} AS state
+    FROM {{work}} s CROSS JOIN moment
   UNION ALL
   SELECT r.topic, NULL, r.last_id - r.first_id + 1,
          CASE WHEN r.stage = 3 THEN r.locked_until ELSE r.seen_at END,
-         CASE WHEN r.stage = 3 AND r.locked_until > moment.now THEN 3
-              WHEN r.stage = 3 OR r.seen_at <= moment.now THEN 1
-              ELSE 2 END
-    FROM {run} r CROSS JOIN moment)
-SELECT topic, doing, sum(messages)::bigint,
-       min(CASE WHEN doing = 4 THEN finished_at ELSE eligible_at END)
-  FROM unfinished GROUP BY topic, doing
+         CASE WHEN r.stage = 3 AND r.locked_until > moment.now THEN {leased}
+              WHEN r.stage = 3 OR r.seen_at <= moment.now THEN {ready}
+              ELSE {due} END
+    FROM {{run}} r CROSS JOIN moment)
+SELECT topic, state, sum(messages)::bigint,
+       min(CASE WHEN state = {dead} THEN finished_at ELSE eligible_at END)
+  FROM unfinished GROUP BY topic, state
 UNION ALL
-SELECT topic, 5, sum(count)::bigint, NULL
-  FROM {done_count} GROUP BY topic HAVING sum(count) > 0)sql";
-
-namespace doing {
-enum Doing : int { seen, ready, waiting, leased, dead, done };
+SELECT topic, {done}, sum(count)::bigint, NULL
+  FROM {{done_count}} GROUP BY topic HAVING sum(count) > 0)sql",
+                     fmt::arg("state", state), fmt::arg("leased", sql::number_of({State::leased})),
+                     fmt::arg("ready", sql::number_of({State::ready})),
+                     fmt::arg("due", sql::number_of({State::waiting, WaitingFor::due})),
+                     fmt::arg("dead", sql::number_of({State::dead})),
+                     fmt::arg("done", sql::number_of({State::done})));
 }
 
 // The next message to become eligible of each priority, and the next lease to lapse. One that has
@@ -102,31 +103,32 @@ Result run_report(ConnectionPool& pool, const std::string& sql, const Parameters
 
 QueueStats read_stats(ConnectionPool& pool, const Names& names, std::string_view queue,
                       std::optional<TimePoint> now) {
-  const Result rows = run_report(pool, names.fill(kStats, queue), Parameters().add(now));
+  const Result rows = run_report(pool, names.fill(stats_sql(), queue), Parameters().add(now));
   // Nothing sorts first, as the topic of those that were never enqueued does.
   std::map<std::optional<std::string>, TopicStats> topics;
   for (int row = 0; row < rows.rows(); ++row) {
     TopicStats& stats = topics[rows.optional_text(row, 0)];
     const auto count = static_cast<std::size_t>(rows.int64(row, 2));
-    switch (static_cast<doing::Doing>(rows.int32(row, 1))) {
-      case doing::seen:
+    const ShownState shown = sql::shown_state_of(rows.int32(row, 1));
+    switch (shown.state) {
+      case State::seen:
         stats.seen = count;
         break;
-      case doing::ready:
+      case State::waiting:
+        stats.waiting.of(*shown.waiting_for) = count;
+        break;
+      case State::ready:
         stats.ready = count;
         stats.oldest_ready_at = rows.time(row, 3);
         break;
-      case doing::waiting:
-        stats.waiting = count;
-        break;
-      case doing::leased:
+      case State::leased:
         stats.leased = count;
         break;
-      case doing::dead:
+      case State::dead:
         stats.dead = count;
         stats.oldest_dead_at = rows.time(row, 3);
         break;
-      case doing::done:
+      case State::done:
         stats.done = count;
         break;
     }

@@ -16,7 +16,7 @@ namespace oncebox::postgresql {
                                 const Parameters& parameters);
 
 /// `now` is what a test says; otherwise the database's time counts. No lease that ended until
-/// `lapsed` is left.
+/// `lapsed` is left. Statistics leave pauses out.
 [[nodiscard]] QueueStats read_stats(ConnectionPool& pool, const Names& names,
                                     std::string_view queue, std::optional<TimePoint> now);
 [[nodiscard]] std::optional<TimePoint> read_next_due(ConnectionPool& pool, const Names& names,

@@ -21,6 +21,11 @@ std::string read_sql(std::string_view rows, ListPayloads payloads) {
       row_columns(payloads), rows, state_of_message());
 }
 
+std::string find_sql(std::string_view rows) {
+  return fmt::format("SELECT {}, {} FROM {} CROSS JOIN LATERAL ({}) s", now_sql("$2"),
+                     row_columns(ListPayloads::include), rows, state_of_message());
+}
+
 constexpr std::string_view kRowsByKey =
     "unnest($1::uuid[]) u(key) JOIN {message} m ON m.key = u.key";
 constexpr std::string_view kRowsById = "unnest($1::bigint[]) u(id) JOIN {message} m ON m.id = u.id";
@@ -303,6 +308,7 @@ UPDATE {topic_policy} SET spent_until = $4::bigint
   prepare(lock_ids, "lock_ids", kLockIds);
   prepare(read_keys, "read_keys", read_sql(kRowsByKey, ListPayloads::omit));
   prepare(read_keys_whole, "read_keys_whole", read_sql(kRowsByKey, ListPayloads::include));
+  prepare(find, "find", find_sql(kRowsByKey));
   prepare(read_ids, "read_ids", read_sql(kRowsById, ListPayloads::omit));
   prepare(read_time, "read_time", kReadTime);
   prepare(read_time_and_number, "read_time_and_number", kReadTimeAndNumber);

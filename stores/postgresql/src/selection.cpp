@@ -20,11 +20,19 @@ ArrayValue patterns_of(std::span<const TopicPattern> patterns, Kind kind) {
 
 }  // namespace
 
+ArrayValue exact_names(std::span<const TopicPattern> patterns) {
+  return patterns_of(patterns, Kind::exact);
+}
+
+ArrayValue stems_of(std::span<const TopicPattern> patterns) {
+  return patterns_of(patterns, Kind::stem);
+}
+
 void add_selection(Parameters& parameters, const TopicSelection& topics) {
-  parameters.add(patterns_of(topics.only, Kind::exact))
-      .add(patterns_of(topics.only, Kind::stem))
-      .add(patterns_of(topics.except, Kind::exact))
-      .add(patterns_of(topics.except, Kind::stem))
+  parameters.add(exact_names(topics.only))
+      .add(stems_of(topics.only))
+      .add(exact_names(topics.except))
+      .add(stems_of(topics.except))
       .add(topics.only.empty());
 }
 

@@ -164,7 +164,7 @@ TEST_F(RunsTest, VerdictsOfAllKindsInOneCall) {
   }
   const TopicStats total = stats();
   EXPECT_EQ(total.done, 7U);
-  EXPECT_EQ(total.waiting, 1U);
+  EXPECT_EQ(total.waiting, WaitingCounts{.backoff = 1});
   EXPECT_EQ(total.dead, 1U);
   EXPECT_EQ(total.ready, 1U);
   expect_sound();

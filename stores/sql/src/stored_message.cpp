@@ -19,10 +19,21 @@ Message to_message(const StoredMessage& stored) {
           .expires_at = state.expires_at};
 }
 
-MessageRecord to_record(const StoredMessage& stored) {
+ShownState shown_state(const StoredMessage& stored, std::span<const TopicPattern> paused,
+                       TimePoint now) {
+  const ShownState shown = oncebox::shown_state(stored.state, stored.place, now);
+  if (shown.state != State::ready || !is_paused(paused, stored.content->topic.str())) return shown;
+  return while_paused(shown);
+}
+
+MessageRecord to_record(const StoredMessage& stored, std::span<const TopicPattern> paused,
+                        TimePoint now) {
   const MessageState& state = stored.state;
+  const ShownState shown = shown_state(stored, paused, now);
   MessageRecord record{.key = stored.key,
                        .status = state.status,
+                       .state = shown.state,
+                       .waiting_for = shown.waiting_for,
                        .hash = state.hash,
                        .history = state.history,
                        .lease = state.lease,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "key_index.hpp"
+#include "oncebox/sql/state_sql.hpp"
 #include "oncebox/sql/storage_key.hpp"
 
 namespace oncebox::sqlite {
@@ -33,13 +34,15 @@ std::int64_t milliseconds_of(TimePoint time) { return time.time_since_epoch().co
 
 }  // namespace
 
-FilterSql::FilterSql(const MessageFilter& filter, std::string_view queue) {
+FilterSql::FilterSql(const MessageFilter& filter, std::string_view queue,
+                     const FilterMoment& moment) {
   if (filter.source && filter.message_id) {
     const sql::StorageKey key = sql::storage_key(MessageKey{*filter.source, *filter.message_id});
     require(fmt::format("m.id IN ({})", ids_of_key(queue, "?")),
             Value(std::vector<std::uint8_t>(key.begin(), key.end())));
   }
   require_statuses(filter, queue);
+  if (sql::asks_for_states(filter)) require_states(filter, moment);
   if (filter.topic) require_topic(*filter.topic);
   if (filter.source) require("m.source = ?", Value(filter.source->str()));
   if (filter.message_id) require("m.message_id = ?", Value(filter.message_id->str()));
@@ -57,10 +60,14 @@ void FilterSql::require(std::string_view condition) {
 }
 
 void FilterSql::require(std::string_view condition, Value value) {
-  values_.push_back(std::move(value));
   std::string numbered(condition);
-  numbered.replace(numbered.find('?'), 1, fmt::format("?{}", values_.size()));
+  numbered.replace(numbered.find('?'), 1, parameter(std::move(value)));
   require(numbered);
+}
+
+std::string FilterSql::parameter(Value value) {
+  values_.push_back(std::move(value));
+  return fmt::format("?{}", values_.size());
 }
 
 void FilterSql::require(std::string_view condition, std::int64_t value) {
@@ -70,24 +77,40 @@ void FilterSql::require(std::string_view condition, std::int64_t value) {
 // A union of what the partial indexes hold, so that what is done is not looked at unless it is
 // asked for; nor what was finished at other times than those asked for.
 void FilterSql::require_statuses(const MessageFilter& filter, std::string_view queue) {
-  if (filter.statuses.empty()) return;
+  const std::vector<Status> statuses = sql::wanted_statuses(filter);
+  if (statuses.empty()) return;
   std::string finished;
   if (filter.finished.from) {
-    values_.emplace_back(milliseconds_of(*filter.finished.from));
-    finished += fmt::format(" AND finished_at >= ?{}", values_.size());
+    finished += " AND finished_at >= " + parameter(milliseconds_of(*filter.finished.from));
   }
   if (filter.finished.until) {
-    values_.emplace_back(milliseconds_of(*filter.finished.until));
-    finished += fmt::format(" AND finished_at < ?{}", values_.size());
+    finished += " AND finished_at < " + parameter(milliseconds_of(*filter.finished.until));
   }
   std::string ids;
-  for (const Status status : filter.statuses) {
+  for (const Status status : statuses) {
     for (const std::string_view stage : stages_of(status)) {
       ids += ids.empty() ? "" : " UNION ALL ";
       ids += fmt::format("SELECT id FROM oncebox_{}_state WHERE {}{}", queue, stage, finished);
     }
   }
   require(fmt::format("s.id IN ({})", ids));
+}
+
+void FilterSql::require_states(const MessageFilter& filter, const FilterMoment& moment) {
+  const std::string now = parameter(milliseconds_of(moment.now));
+  const std::string paused = is_paused(moment.paused);
+  require(sql::state_condition(filter, {.now = now, .due_at = "s.due_at", .paused = paused}));
+}
+
+std::string FilterSql::is_paused(std::span<const TopicPattern> paused) {
+  if (paused.empty()) return "FALSE";
+  std::string names;
+  for (const TopicPattern& pattern : paused) {
+    if (!names.empty()) names += " OR ";
+    names += fmt::format(fmt::runtime(pattern.is_exact() ? "name = {}" : "instr(name, {}) = 1"),
+                         parameter(std::string(pattern.stem())));
+  }
+  return fmt::format("s.topic IN (SELECT id FROM oncebox_topic WHERE {})", names);
 }
 
 void FilterSql::require_topic(const TopicPattern& pattern) {

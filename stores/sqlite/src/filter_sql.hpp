@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -10,12 +12,18 @@
 
 namespace oncebox::sqlite {
 
+/// When a filter is asked, and which topics are paused then. Borrowed.
+struct FilterMoment {
+  TimePoint now{};
+  std::span<const TopicPattern> paused = {};
+};
+
 /// A filter as conditions on the tables m (message) and s (state), with the values that go into its
 /// parameters.
 class FilterSql {
  public:
   /// `queue` is "inbox" or "outbox".
-  FilterSql(const MessageFilter& filter, std::string_view queue);
+  FilterSql(const MessageFilter& filter, std::string_view queue, const FilterMoment& moment);
 
   /// Adds a condition in which the text `?` stands for `value`.
   void require(std::string_view condition, std::int64_t value);
@@ -29,7 +37,11 @@ class FilterSql {
 
   void require(std::string_view condition);
   void require(std::string_view condition, Value value);
+  /// Adds a value and answers its parameter.
+  [[nodiscard]] std::string parameter(Value value);
   void require_statuses(const MessageFilter& filter, std::string_view queue);
+  void require_states(const MessageFilter& filter, const FilterMoment& moment);
+  [[nodiscard]] std::string is_paused(std::span<const TopicPattern> paused);
   void require_topic(const TopicPattern& pattern);
   void require_range(std::string_view column, const TimeRange& range);
 

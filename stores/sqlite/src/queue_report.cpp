@@ -50,15 +50,18 @@ SELECT t.name, count(*), min(s.finished_at)
 void count_exposed(Connection& reader, std::string_view queue, TimePoint now, ByTopic& topics) {
   Statement counts = prepare(reader, queue, R"sql(
 SELECT t.name, count(*) FILTER (WHERE s.eligible_at <= ?1),
-       count(*) FILTER (WHERE s.eligible_at > ?1), min(s.eligible_at)
+       count(*) FILTER (WHERE s.eligible_at > ?1 AND s.backoff_until >= s.eligible_at),
+       count(*), min(s.eligible_at)
   FROM oncebox_{queue}_state s JOIN oncebox_topic t ON t.id = s.topic
  WHERE s.stage = 1 GROUP BY s.topic)sql");
   counts.bind(1, now);
   while (counts.step()) {
     TopicStats& stats = topics[counts.optional_text(0)];
     stats.ready = static_cast<std::size_t>(counts.int64(1));
-    stats.waiting = static_cast<std::size_t>(counts.int64(2));
-    if (stats.ready > 0) stats.oldest_ready_at = counts.time(3);
+    stats.waiting.backoff = static_cast<std::size_t>(counts.int64(2));
+    stats.waiting.due =
+        static_cast<std::size_t>(counts.int64(3)) - stats.ready - stats.waiting.backoff;
+    if (stats.ready > 0) stats.oldest_ready_at = counts.time(4);
   }
 }
 
@@ -75,7 +78,7 @@ SELECT t.name, s.locked_until, s.due_at
     if (rows.time(1) > now) {
       ++stats.leased;
     } else if (eligible_at > now) {
-      ++stats.waiting;
+      ++stats.waiting.due;
     } else {
       ++stats.ready;
       take_earlier(stats.oldest_ready_at, eligible_at);
@@ -91,8 +94,10 @@ SELECT t.name, s.stage, count(*)
   while (counts.step()) {
     TopicStats& stats = topics[counts.optional_text(0)];
     const auto count = static_cast<std::size_t>(counts.int64(2));
-    const bool only_seen = static_cast<sql::Stage>(counts.int32(1)) == sql::Stage::seen;
-    (only_seen ? stats.seen : stats.waiting) += count;
+    const auto stage = static_cast<sql::Stage>(counts.int32(1));
+    if (stage == sql::Stage::seen) stats.seen = count;
+    if (stage == sql::Stage::blocked) stats.waiting.partition = count;
+    if (stage == sql::Stage::without_content) stats.waiting.content = count;
   }
 }
 

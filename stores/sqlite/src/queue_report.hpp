@@ -13,7 +13,7 @@ namespace oncebox::sqlite {
 [[nodiscard]] std::optional<TimePoint> read_next_due(Connection& reader, std::string_view queue,
                                                      const TopicSelection& topics, TimePoint now);
 
-/// See `QueueOperator::stats`.
+/// See `QueueOperator::stats`; pauses are left out.
 [[nodiscard]] QueueStats read_stats(Connection& reader, std::string_view queue, TimePoint now);
 
 }  // namespace oncebox::sqlite

@@ -84,6 +84,9 @@ class SqliteQueue final : public QueueStore, public QueueOperator, public Transa
                                 const PurgeOptions& options) override;
   CleanupResult do_cleanup(const CleanupRequest& request) override;
 
+  /// For calls that read.
+  [[nodiscard]] std::vector<TopicPattern> paused_topics();
+
   /// Runs `work(now)` in a transaction. The clock is read there, so that times are in the order of
   /// the transactions.
   template <class Work>

@@ -21,10 +21,11 @@ std::vector<EnqueueOutcome> SqliteQueue::do_enqueue(std::span<const Message> mes
 std::vector<ObserveOutcome> SqliteQueue::do_observe(std::span<const Observation> observations) {
   return write(Flush::required, [&](TimePoint now) {
     sql::Intake intake(table_, now);
+    const auto paused = [&] { return std::span(parts_.policies.current(kind_).paused()); };
     std::vector<ObserveOutcome> outcomes;
     outcomes.reserve(observations.size());
     for (const Observation& observation : observations) {
-      outcomes.push_back(intake.observe(observation));
+      outcomes.push_back(intake.observe(observation, paused));
     }
     return outcomes;
   });

@@ -12,7 +12,9 @@ namespace oncebox::sqlite {
 
 MessagePage SqliteQueue::do_list(const ListRequest& request) {
   const bool oldest_first = request.order == ListOrder::oldest_first;
-  FilterSql filter(request.filter, name_);
+  const std::vector<TopicPattern> paused = paused_topics();
+  const TimePoint now = parts_.clock.now();
+  FilterSql filter(request.filter, name_, {now, paused});
   if (request.after) {
     filter.require(oldest_first ? "m.id > ?" : "m.id < ?",
                    static_cast<std::int64_t>(number_of(*request.after, request.order)));
@@ -33,14 +35,15 @@ MessagePage SqliteQueue::do_list(const ListRequest& request) {
       }
       const QueueRow row = read_row(rows, topics);
       last = row.id;
-      page.records.push_back(to_record(row));
+      page.records.push_back(to_record(row, paused, now));
     }
     return page;
   });
 }
 
 std::size_t SqliteQueue::do_count(const MessageFilter& filter) {
-  const FilterSql conditions(filter, name_);
+  const std::vector<TopicPattern> paused = paused_topics();
+  const FilterSql conditions(filter, name_, {parts_.clock.now(), paused});
   const std::string sql = fmt::format(
       "SELECT count(*) FROM oncebox_{0}_message m JOIN oncebox_{0}_state s ON s.id = m.id {1}",
       name_, conditions.where());
@@ -52,8 +55,16 @@ std::size_t SqliteQueue::do_count(const MessageFilter& filter) {
 }
 
 QueueStats SqliteQueue::do_stats() {
+  const std::vector<TopicPattern> paused = paused_topics();
   const TimePoint now = parts_.clock.now();
-  return parts_.readers.run([&](Connection& reader) { return read_stats(reader, name_, now); });
+  QueueStats stats =
+      parts_.readers.run([&](Connection& reader) { return read_stats(reader, name_, now); });
+  count_pauses(stats, paused);
+  return stats;
+}
+
+std::vector<TopicPattern> SqliteQueue::paused_topics() {
+  return parts_.policies.policies(kind_).paused();
 }
 
 void SqliteQueue::revive_row(QueueRow& row, const ReviveOptions& options, TimePoint now) {
@@ -91,7 +102,7 @@ std::vector<std::int64_t> SqliteQueue::dead_matching(const MessageFilter& filter
   if (!wants_dead) return {};
   MessageFilter only_dead = filter;
   only_dead.statuses = {Status::dead};
-  const FilterSql conditions(only_dead, name_);
+  const FilterSql conditions(only_dead, name_, {});
   Statement found = parts_.connection.prepare(fmt::format(
       "SELECT m.id FROM oncebox_{0}_message m JOIN oncebox_{0}_state s ON s.id = m.id {1} "
       "ORDER BY m.id LIMIT {2}",

@@ -262,6 +262,8 @@ void SqliteQueue::do_listen(std::weak_ptr<WorkListener> listener) {
 }
 
 std::vector<std::optional<MessageRecord>> SqliteQueue::do_find(std::span<const MessageKey> keys) {
+  const std::vector<TopicPattern> paused = paused_topics();
+  const TimePoint now = parts_.clock.now();
   return parts_.readers.run([&](Connection& reader) {
     Statement find = reader.prepare(select_rows(
         name_, ListPayloads::include, fmt::format("WHERE m.id IN ({})", ids_of_key(name_, "?1"))));
@@ -273,7 +275,7 @@ std::vector<std::optional<MessageRecord>> SqliteQueue::do_find(std::span<const M
       const sql::StorageKey storage_key = sql::storage_key(key);
       const ResetLater reset(find);
       if (!find.bind_blob(1, storage_key).step()) continue;
-      record = to_record(read_row(find, topics));
+      record = to_record(read_row(find, topics), paused, now);
       if (record->key != key) record.reset();
     }
     return records;

@@ -128,7 +128,7 @@ TEST_F(SqliteStoreTest, ClaimsGoByAnIndex) {
                 .find("INDEX oncebox_inbox_partition"),
             std::string::npos);
   for (const Status status : {Status::seen, Status::processing, Status::done, Status::dead}) {
-    const FilterSql filter({.statuses = {status}}, "inbox");
+    const FilterSql filter({.statuses = {status}}, "inbox", {});
     const std::string text = plan("SELECT s.id FROM oncebox_inbox_state s " + filter.where());
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {

@@ -45,7 +45,7 @@ void show_message(Console& console, const OpenStore& store, const MessageChoice&
   if (options.json) {
     console.out.line(wire::write_record(record));
   } else {
-    print_message(console.out, record, SystemClock::current());
+    print_message(console.out, record);
   }
 }
 
@@ -56,14 +56,13 @@ void list_messages(Console& console, const ListOptions& options) {
                       .payloads = options.payloads,
                       .limit = options.limit};
   if (options.after) request.after = Cursor(*options.after);
-  const TimePoint now = SystemClock::current();
   if (!options.all) {
     const MessagePage page = store.queue_operator().list(request);
     if (options.store.json) {
       console.out.line(wire::write_page(page, options.payloads));
       return;
     }
-    print_messages(console.out, page.records, now);
+    print_messages(console.out, page.records);
     console.out.flush();
     if (page.next) {
       console.err.line(fmt::format("more: --after {} or --all", page.next->str()));
@@ -83,7 +82,7 @@ void list_messages(Console& console, const ListOptions& options) {
     std::move(page.records.begin(), page.records.end(), std::back_inserter(records));
     // Tables of a whole queue are printed in parts, so that memory stays bounded.
     if (records.size() >= kRowsOfOneTable || !request.after) {
-      print_messages(console.out, std::exchange(records, {}), now);
+      print_messages(console.out, std::exchange(records, {}));
     }
   } while (request.after);
 }
@@ -170,8 +169,9 @@ Command list_command() {
               "Messages that match every condition, the oldest first, a page at a time. "
               "Times are in UTC.",
           .options = list_options(*options, StatusOption::offered),
-          .examples = {{"oncebox list --status processing --topic 'order.*'",
-                        "What is under way with orders"},
+          .examples = {{"oncebox list --state ready --state leased --topic 'order.*'",
+                        "Which orders can be handled now, or are"},
+                       {"oncebox list --waiting-for backoff", "What failed and is tried again"},
                        {"oncebox list --all --json | wc -l", "One line of JSON for each message"}},
           .run = [options](Console& console) {
             list_messages(console, *options);

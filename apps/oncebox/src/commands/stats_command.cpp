@@ -51,8 +51,9 @@ Command stats_command() {
   return {.name = "stats",
           .summary = "Count messages by topic and by what they are doing",
           .text =
-              "READY could be handed out now; WAITING are not yet due, or stand behind another "
-              "of their partition; LEASED are being handled.",
+              "READY can be handed out now; WAITING cannot yet, and the column FOR says what they "
+              "wait for: content (marked as processing, but never enqueued), their partition, "
+              "their due time, a backoff, or the end of a pause; LEASED are being handled.",
           .options = joined({{.names = "-w,--watch",
                               .text = "show it again and again, until interrupted",
                               .take = into(options->watch)},

@@ -41,9 +41,29 @@ struct MessageState {
   }
 };
 
-// Intake ----------------------------------------------------------------------------------------
+// States ----------------------------------------------------------------------------------------
 
-[[nodiscard]] ObservedState observed_state(const MessageState& state, TimePoint now) noexcept;
+/// What a message is doing, and what it waits for while it is waiting.
+struct ShownState {
+  State state = State::seen;
+  std::optional<WaitingFor> waiting_for = {};
+
+  friend bool operator==(const ShownState&, const ShownState&) = default;
+};
+
+/// Whether a message that is not leased stands behind another one of its partition.
+enum class PartitionPlace { free, blocked };
+
+/// What a message is doing at `now`, unless its topic is paused.
+[[nodiscard]] ShownState shown_state(const MessageState& state, PartitionPlace place,
+                                     TimePoint now) noexcept;
+
+/// The same while its topic is paused.
+[[nodiscard]] ShownState while_paused(ShownState shown) noexcept;
+
+[[nodiscard]] ObservedState observed_state(State state) noexcept;
+
+// Intake ----------------------------------------------------------------------------------------
 
 /// Both hashes are there, of one algorithm, and differ.
 [[nodiscard]] bool hashes_differ(const std::optional<ContentHash>& stored,

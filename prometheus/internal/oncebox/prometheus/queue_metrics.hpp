@@ -83,7 +83,7 @@ class QueueMetrics final : public Observer {
 
  private:
   static constexpr std::size_t kEnqueueStatuses = 9;
-  static constexpr std::size_t kObservedStates = 6;
+  static constexpr std::size_t kObservedStates = 7;
   static constexpr std::size_t kSettleOutcomes = 3;
   static constexpr std::size_t kDepthStates = 6;
 

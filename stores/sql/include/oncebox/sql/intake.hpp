@@ -41,14 +41,18 @@ class Intake {
     return outcome;
   }
 
-  ObserveOutcome observe(const Observation& observation) {
+  /// `paused()` answers the patterns of the paused topics; it is asked when that matters.
+  template <class Paused>
+  ObserveOutcome observe(const Observation& observation, Paused paused) {
     auto known = rows_.find(observation.key);
     if (!known) {
       rows_.add_seen(observation.key, observation.hash, now_);
       return {};
     }
+    ShownState shown = oncebox::shown_state(known->state, known->place, now_);
+    if (shown.state == State::ready) shown = sql::shown_state(*known, paused(), now_);
     const ObserveOutcome outcome{
-        .state = observed_state(known->state, now_),
+        .state = observed_state(shown.state),
         .hash_mismatch = hashes_differ(known->state.hash, observation.hash)};
     if (observation.hash && !known->state.hash) {
       known->state.hash = observation.hash;

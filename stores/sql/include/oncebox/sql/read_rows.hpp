@@ -79,6 +79,7 @@ StoredMessage read_message(const Row& row, Stage stage, Priority priority,
   StoredMessage message{.id = row.int64(Column::id),
                         .key = {row.text(Column::source), row.text(Column::message_id)},
                         .state = read_state<Column>(row, stage, priority)};
+  if (stage == Stage::blocked) message.place = PartitionPlace::blocked;
   if (!topic) return message;
   message.content =
       Content{.topic = std::move(*topic), .payload = row.blob(Column::payload), .headers = {}};

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "oncebox/driver/message_state.hpp"
 #include "oncebox/queue_operator.hpp"
@@ -20,12 +21,17 @@ struct StoredMessage {
   std::int64_t id = 0;
   MessageKey key;
   MessageState state;
-  std::optional<Content> content = {};  ///< absent: never enqueued
+  std::optional<Content> content = {};          ///< absent: never enqueued
+  PartitionPlace place = PartitionPlace::free;  ///< when it was read
 };
 
 /// The message with everything that is known of it. It must have content.
 [[nodiscard]] Message to_message(const StoredMessage& stored);
-[[nodiscard]] MessageRecord to_record(const StoredMessage& stored);
+/// `paused` are the patterns of the topics that are.
+[[nodiscard]] ShownState shown_state(const StoredMessage& stored,
+                                     std::span<const TopicPattern> paused, TimePoint now);
+[[nodiscard]] MessageRecord to_record(const StoredMessage& stored,
+                                      std::span<const TopicPattern> paused, TimePoint now);
 /// Moves a leased message out.
 [[nodiscard]] ClaimedMessage take_claimed(StoredMessage& stored);
 
