@@ -130,8 +130,8 @@ bool is_held_by(const MessageState& state, const Delivery& delivery) noexcept {
   return !delivery.number || *delivery.number == state.lease->delivery;
 }
 
-void hand_out(MessageState& state, const MessageLease& lease) noexcept {
-  state.lease = lease;
+void hand_out(MessageState& state, MessageLease lease) noexcept {
+  state.lease = std::move(lease);
   state.claimed_version = state.history.content_version;
   ++state.history.deliveries;
 }

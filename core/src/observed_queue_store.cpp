@@ -147,8 +147,12 @@ void ObservedQueueStore::observe_claim(std::span<const ClaimedMessage> claimed,
   for (const ClaimedMessage& message : claimed) {
     observer_.on_delivery(message, now - message.eligible_at);
   }
+  if (!logger_.enabled(LogLevel::debug)) return;
   logger_.log(LogLevel::debug, "messages claimed",
-              {{"store", store_name_}, {"owner", request.owner}, {"count", claimed.size()}});
+              {{"store", store_name_},
+               {"worker", worker_of(request)},
+               {"owner", request.owner},
+               {"count", claimed.size()}});
 }
 
 std::vector<SettleOutcome> ObservedQueueStore::do_settle(std::span<const Settlement> settlements) {

@@ -156,6 +156,12 @@ std::size_t QueueOperator::count(const MessageFilter& filter) {
 
 QueueStats QueueOperator::stats() { return do_stats(); }
 
+std::vector<WorkerRecord> QueueOperator::workers() {
+  std::vector<WorkerRecord> workers = do_workers();
+  std::ranges::sort(workers, {}, &WorkerRecord::name);
+  return workers;
+}
+
 std::vector<ReviveOutcome> QueueOperator::revive(std::span<const MessageKey> keys,
                                                  const ReviveOptions& options) {
   require_in_range("number of items in one call", keys.size(), 0, limits::kMaxBatchItems);

@@ -111,6 +111,10 @@ void ReapResult::add(ReapResult more) {
   buried += more.buried;
 }
 
+WorkerName worker_of(const ClaimRequest& request) {
+  return request.worker ? *request.worker : this_process();
+}
+
 std::string_view to_string(PolicyOrigin origin) noexcept {
   switch (origin) {
     case PolicyOrigin::worker:

@@ -124,10 +124,10 @@ TEST_F(ObservedQueueStoreTest, LogsClaimsAtDebugWithTheirNumber) {
   RecordProperty("requirement", "IBX-109");
   queue_.enqueue(message_);
   clock_.advance(seconds{3});
-  const auto claimed = queue_.claim({.owner = owner_, .limit = 7});
+  const auto claimed = queue_.claim({.owner = owner_, .limit = 7, .worker = "shop-3:8124"});
   ASSERT_EQ(claimed.size(), 1U);
-  EXPECT_TRUE(
-      logged("debug messages claimed store=tenant-a owner=" + owner_.to_string() + " count=1"));
+  EXPECT_TRUE(logged("debug messages claimed store=tenant-a worker=shop-3:8124 owner=" +
+                     owner_.to_string() + " count=1"));
   EXPECT_EQ(observer_.last_claim, (std::pair<std::size_t, std::size_t>{1, 7}));
   EXPECT_EQ(observer_.waited, seconds{3});
 }

@@ -124,7 +124,8 @@ ClaimRequest ClaimLoop::request_for(const ClaimPlan& plan, const ClaimGate::Room
           .lease = settings_.lease,
           .limit = std::min(plan.limit, room.messages),
           .max_bytes = room.bytes,
-          .topics = plan.topics};
+          .topics = plan.topics,
+          .worker = settings_.worker};
 }
 
 ClaimLoop::ClaimCycle::Claimed ClaimLoop::claim(const std::optional<ClaimPlan>& plan) {

@@ -40,6 +40,7 @@ class ClaimLoop {
 
   struct Settings {
     OwnerToken owner;
+    WorkerName worker;
     Duration lease;
     Duration poll_interval;
     Duration max_poll_interval;

@@ -129,10 +129,10 @@ Dispatcher::Impl::Impl(QueueStore& store, const Handlers& handlers,
           {store_, table_, ready_, workers_, counters_, logger_, observer_, clock_, options_.name},
           {options_.lease, options_.reap_interval}),
       admission_({routes_, gate_, ready_, workers_, calls_, clock_}),
-      claim_loop_(
-          {store_, routes_, gate_, table_, origin_, admission_, counters_, logger_, clock_,
-           options_.name},
-          {*options_.owner, options_.lease, options_.poll_interval, options_.max_poll_interval}) {
+      claim_loop_({store_, routes_, gate_, table_, origin_, admission_, counters_, logger_, clock_,
+                   options_.name},
+                  {*options_.owner, *options_.worker_name, options_.lease, options_.poll_interval,
+                   options_.max_poll_interval}) {
   if (origin_.transactions == nullptr) refuse_transactional(handlers);
 }
 
@@ -156,7 +156,10 @@ void Dispatcher::Impl::start() {
     std::rethrow_exception(failure);
   }
   logger_.log(LogLevel::info, "dispatcher started",
-              {{"store", options_.name}, {"owner", owner()}, {"workers", options_.workers}});
+              {{"store", options_.name},
+               {"worker", *options_.worker_name},
+               {"owner", owner()},
+               {"workers", options_.workers}});
 }
 
 void Dispatcher::Impl::start_threads() {

@@ -32,6 +32,7 @@ DispatcherOptions effective(DispatcherOptions options) {
   options.validate();
   if (options.name.empty()) options.name = "inbox";
   if (!options.owner) options.owner = OwnerToken::generate();
+  if (!options.worker_name) options.worker_name = this_process();
   if (!options.max_buffered) {
     options.max_buffered = std::min(2 * options.batch_size, 2 * limits::kMaxBatchItems);
   }

@@ -124,7 +124,8 @@ void SetDispatcher::Impl::start() {
   }
   scheduler_->start({workers_, admission_}, stores_);
   logger_.log(LogLevel::info, "dispatcher of many stores started",
-              {{"owner", *options_.dispatcher.owner},
+              {{"worker", *options_.dispatcher.worker_name},
+               {"owner", *options_.dispatcher.owner},
                {"workers", options_.dispatcher.workers},
                {"calls_per_server", options_.calls_per_server}});
 }

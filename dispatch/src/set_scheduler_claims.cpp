@@ -201,7 +201,8 @@ void SetScheduler::claim(StoreLane& lane, const ClaimPlan& plan, Found& found) {
                              .lease = options.lease,
                              .limit = limit,
                              .max_bytes = lane.state.bytes,
-                             .topics = plan.topics};
+                             .topics = plan.topics,
+                             .worker = options.worker_name};
   const TimePoint lease_until = parts_.clock.now() + options.lease;
   ClaimResult claimed = lane.store().claim(request);
   parts_.counters.note(claimed.reaped);

@@ -11,8 +11,9 @@ namespace oncebox::wire {
 namespace {
 
 constexpr std::array<std::string_view, 3> kStatusFields = {"status", "state", "waitingFor"};
-constexpr std::array<std::string_view, 6> kRecordStateFields = {
-    "owner", "delivery", "lockedUntil", "eligibleAt", "finishedAt", "revivals",
+constexpr std::array<std::string_view, 8> kRecordStateFields = {
+    "worker",      "owner",      "delivery",   "leasedAt",
+    "lockedUntil", "eligibleAt", "finishedAt", "revivals",
 };
 constexpr auto kRecordFields =
     joined(kMessageFields, kHistoryFields, kStatusFields, kRecordStateFields);
@@ -71,7 +72,9 @@ std::optional<MessageLease> read_lease(const ObjectReader& fields) {
   if (!owner) return std::nullopt;
   return MessageLease{.owner = *owner,
                       .delivery = DeliveryNumber{fields.require_as<std::uint64_t>("delivery")},
-                      .locked_until = fields.require_as<TimePoint>("lockedUntil")};
+                      .locked_until = fields.require_as<TimePoint>("lockedUntil"),
+                      .leased_at = fields.get<TimePoint>("leasedAt"),
+                      .worker = fields.get<WorkerName>("worker")};
 }
 
 std::optional<WaitingFor> read_waiting_for(const ObjectReader& fields) {
@@ -177,8 +180,10 @@ void write_record(JsonWriter& writer, const MessageRecord& record, ListPayloads 
   if (record.waiting_for) writer.field("waitingFor", word_of(*record.waiting_for));
   write_history(writer, record.history);
   if (record.lease) {
-    writer.field("owner", record.lease->owner)
+    writer.field("worker", record.lease->worker)
+        .field("owner", record.lease->owner)
         .field("delivery", static_cast<std::uint64_t>(record.lease->delivery))
+        .field("leasedAt", record.lease->leased_at)
         .field("lockedUntil", record.lease->locked_until);
   }
   writer.field("eligibleAt", record.eligible_at).field("finishedAt", record.finished_at);

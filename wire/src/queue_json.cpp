@@ -15,8 +15,8 @@ constexpr auto kObservationFields = joined(kKeyFields, std::array<std::string_vi
 constexpr std::array<std::string_view, 2> kObservedFields = {"state", "hashMismatch"};
 constexpr auto kMarkFields = joined(kKeyFields, std::array<std::string_view, 2>{"as", "error"});
 constexpr std::array<std::string_view, 1> kKeysField = {"keys"};
-constexpr std::array<std::string_view, 6> kClaimFields = {
-    "owner", "leaseSeconds", "limit", "maxBytes", "topics", "waitSeconds",
+constexpr std::array<std::string_view, 7> kClaimFields = {
+    "owner", "worker", "leaseSeconds", "limit", "maxBytes", "topics", "waitSeconds",
 };
 constexpr std::array<std::string_view, 3> kClaimedFields = {"owner", "messages", "reaped"};
 constexpr auto kClaimedMessageFields =
@@ -320,6 +320,7 @@ ClaimCall read_claim(std::string_view json) {
     request.limit = fields.get_or("limit", request.limit);
     request.max_bytes = fields.get_or("maxBytes", request.max_bytes);
     request.topics = read_topics_of(fields);
+    request.worker = fields.get<WorkerName>("worker");
     const Duration wait = fields.get_or("waitSeconds", Duration{0});
     reading_at(Place(fields.place(), "waitSeconds"),
                [wait] { require_in_range("wait", wait, Duration{0}, ClaimCall::kMaxWait); });
@@ -332,6 +333,7 @@ std::string write_claim(const ClaimCall& call) {
   JsonWriter writer;
   writer.begin_object()
       .field("owner", request.owner)
+      .field("worker", request.worker)
       .field("leaseSeconds", request.lease)
       .field("limit", request.limit)
       .field("maxBytes", request.max_bytes);

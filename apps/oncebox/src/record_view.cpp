@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "printable.hpp"
 #include "table.hpp"
@@ -43,6 +44,11 @@ void add_time(Details& details, std::string_view name, const std::optional<TimeP
   if (time) details.add(name, format_rfc3339(*time));
 }
 
+// An owner token says who only where no name was kept.
+std::string worker_text(const MessageLease& lease) {
+  return lease.worker ? lease.worker->str() : lease.owner.to_string();
+}
+
 void add_history(Details& details, const MessageRecord& record) {
   const MessageHistory& history = record.history;
   add_time(details, "first seen", history.first_seen_at);
@@ -50,10 +56,12 @@ void add_history(Details& details, const MessageRecord& record) {
   add_time(details, "claimable", record.eligible_at);
   add_time(details, "finished", record.finished_at);
   if (record.lease) {
-    details.add("leased by",
-                fmt::format("{}, delivery {}, until {}", record.lease->owner.to_string(),
-                            static_cast<std::uint64_t>(record.lease->delivery),
-                            format_rfc3339(record.lease->locked_until)));
+    const MessageLease& lease = *record.lease;
+    details.add("leased by", worker_text(lease));
+    add_time(details, "leased at", lease.leased_at);
+    add_time(details, "leased until", lease.locked_until);
+    details.add("delivery", fmt::format("{}, owner {}", static_cast<std::uint64_t>(lease.delivery),
+                                        lease.owner.to_string()));
   }
   details.add("failed attempts", fmt::format("{}", history.attempt));
   details.add("deliveries",
@@ -102,21 +110,27 @@ std::string grouped(std::size_t number) {
 }
 
 void print_messages(Output& out, std::span<const MessageRecord> records) {
-  Table table({{.title = "STATE"},
-               {.title = "TOPIC", .shrinks = Shrinks::yes},
-               {.title = "SOURCE", .shrinks = Shrinks::yes},
-               {.title = "ID", .shrinks = Shrinks::yes},
-               {.title = "FAILED", .align = Align::right},
-               {.title = "FIRST SEEN"},
-               {.title = "LAST ERROR", .shrinks = Shrinks::yes}});
+  const auto is_leased = [](const MessageRecord& record) { return record.lease.has_value(); };
+  const bool has_leased = std::ranges::any_of(records, is_leased);
+  std::vector<Column> columns{{.title = "STATE"},
+                              {.title = "TOPIC", .shrinks = Shrinks::yes},
+                              {.title = "SOURCE", .shrinks = Shrinks::yes},
+                              {.title = "ID", .shrinks = Shrinks::yes},
+                              {.title = "FAILED", .align = Align::right},
+                              {.title = "FIRST SEEN"},
+                              {.title = "LAST ERROR", .shrinks = Shrinks::yes}};
+  if (has_leased) columns.push_back({.title = "LEASED BY", .shrinks = Shrinks::yes});
+  Table table(std::move(columns));
   for (const MessageRecord& record : records) {
-    table.add({state_of(record),
-               {record.message ? record.message->topic.str() : "-"},
-               {record.key.source.str()},
-               {record.key.message_id.str()},
-               {fmt::format("{}", record.history.attempt)},
-               {short_time(record.history.first_seen_at)},
-               {first_line(record.history.last_error.value_or(""))}});
+    std::vector<Cell> row{state_of(record),
+                          {record.message ? record.message->topic.str() : "-"},
+                          {record.key.source.str()},
+                          {record.key.message_id.str()},
+                          {fmt::format("{}", record.history.attempt)},
+                          {short_time(record.history.first_seen_at)},
+                          {first_line(record.history.last_error.value_or(""))}};
+    if (has_leased) row.push_back({record.lease ? worker_text(*record.lease) : ""});
+    table.add(std::move(row));
   }
   table.print(out);
 }
@@ -186,6 +200,20 @@ void print_stats(Output& out, const QueueStats& stats, TimePoint now) {
   };
   for (const TopicStats& row : stats.topics) add(row.topic ? row.topic->str() : "(none)", row);
   add("all topics", stats.total());
+  table.print(out);
+}
+
+void print_workers(Output& out, std::span<const WorkerRecord> workers, TimePoint now) {
+  Table table({{.title = "WORKER", .shrinks = Shrinks::yes},
+               {.title = "LEASES", .align = Align::right},
+               {.title = "SINCE"},
+               {.title = "LAST SEEN", .align = Align::right}});
+  for (const WorkerRecord& worker : workers) {
+    table.add({{worker.name.str()},
+               {grouped(worker.leases)},
+               {short_time(worker.since)},
+               {age(worker.last_seen_at, now) + " ago"}});
+  }
   table.print(out);
 }
 

@@ -21,6 +21,9 @@ void print_message(Output& out, const MessageRecord& record);
 /// One line for each topic, and one for all of them.
 void print_stats(Output& out, const QueueStats& stats, TimePoint now);
 
+/// One line for each worker.
+void print_workers(Output& out, std::span<const WorkerRecord> workers, TimePoint now);
+
 void print_key(Output& out, const KeyRecord& record, TimePoint now);
 
 /// "2026-01-31 08:15:30", in UTC.

@@ -45,6 +45,7 @@ TEST(View, AListShowsWhatEachMessageIsDoing) {
   records.push_back(record("1", State::ready));
   records.push_back(record("22", State::leased));
   records.back().lease = {OwnerToken::parse("0190d3c2-4b1e-7c3a-9f00-3d2a1b4c5d6e"), {}, kNow + 1s};
+  records.back().lease->worker = "shop-3:8124";
   records.push_back(record("later", State::waiting));
   records.back().waiting_for = WaitingFor::backoff;
   records.push_back(record("done", State::done));
@@ -54,9 +55,11 @@ TEST(View, AListShowsWhatEachMessageIsDoing) {
   records.push_back({.key = {"shop", "seen"}, .history = {.first_seen_at = kNow}});
   EXPECT_EQ(
       printed([&](Output& out) { print_messages(out, records); }),
-      "STATE             TOPIC          SOURCE  ID     FAILED  FIRST SEEN           LAST ERROR\n"
+      "STATE             TOPIC          SOURCE  ID     FAILED  FIRST SEEN           LAST ERROR  "
+      "LEASED BY\n"
       "ready             order.created  shop    1           0  2026-01-31 11:00:00\n"
-      "leased            order.created  shop    22          0  2026-01-31 11:00:00\n"
+      "leased            order.created  shop    22          0  2026-01-31 11:00:00              "
+      "shop-3:8124\n"
       "waiting: backoff  order.created  shop    later       0  2026-01-31 11:00:00\n"
       "done              order.created  shop    done        0  2026-01-31 11:00:00\n"
       "dead              order.created  shop    dead       10  2026-01-31 11:00:00  no luck\n"

@@ -134,6 +134,10 @@ struct MessageLease {
   OwnerToken owner;
   DeliveryNumber delivery{};
   TimePoint locked_until{};
+  /// When the message was handed out, and to which worker. Nothing when a version of the
+  /// library did it that kept neither.
+  std::optional<TimePoint> leased_at = {};
+  std::optional<WorkerName> worker = {};
 
   /// A lease that ends now has ended.
   [[nodiscard]] bool live_at(TimePoint now) const noexcept { return locked_until > now; }

@@ -42,6 +42,7 @@ class Name {
 
 inline constexpr std::size_t kMaxNameCodePoints = 255;
 inline constexpr std::size_t kMaxIdempotencyKeyCodePoints = 1024;
+inline constexpr std::size_t kMaxWorkerNameCodePoints = 100;
 
 struct SourceTag {
   static constexpr std::string_view kWhat = "source";
@@ -63,6 +64,10 @@ struct IdempotencyKeyTag {
   static constexpr std::string_view kWhat = "idempotency key";
   static constexpr std::size_t kMaxCodePoints = kMaxIdempotencyKeyCodePoints;
 };
+struct WorkerNameTag {
+  static constexpr std::string_view kWhat = "worker's name";
+  static constexpr std::size_t kMaxCodePoints = kMaxWorkerNameCodePoints;
+};
 
 /// The system that a message comes from, for example "stripe".
 using Source = Name<SourceTag>;
@@ -74,6 +79,8 @@ using Topic = Name<TopicTag>;
 using PartitionKey = Name<PartitionKeyTag>;
 /// The key of one operation that must take effect once.
 using IdempotencyKey = Name<IdempotencyKeyTag>;
+/// Who works, in words for people: "shop-3:8124". Several claims, and several owners, share one.
+using WorkerName = Name<WorkerNameTag>;
 
 /// What identifies a message: the pair, everywhere. Two sources may use the same id.
 struct MessageKey {

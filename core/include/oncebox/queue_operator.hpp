@@ -13,6 +13,7 @@
 #include "oncebox/message.hpp"
 #include "oncebox/past_content.hpp"
 #include "oncebox/topic_pattern.hpp"
+#include "oncebox/worker.hpp"
 
 namespace oncebox {
 
@@ -186,6 +187,10 @@ class QueueOperator {
 
   [[nodiscard]] QueueStats stats();
 
+  /// Who claims from this queue, by name: those that hold messages or were seen within
+  /// `kWorkerRetention`; of very many those that were seen last.
+  [[nodiscard]] std::vector<WorkerRecord> workers();
+
   /// Brings dead messages back: attempts, deliveries and lapses begin at 0 again, an expiry that
   /// has passed is dropped, the last error is kept. A message of a partition is the head of its key
   /// again. One that was never enqueued becomes seen.
@@ -224,6 +229,7 @@ class QueueOperator {
   virtual MessagePage do_list(const ListRequest& request) = 0;
   virtual std::size_t do_count(const MessageFilter& filter) = 0;
   virtual QueueStats do_stats() = 0;
+  virtual std::vector<WorkerRecord> do_workers() = 0;
   virtual std::vector<ReviveOutcome> do_revive(std::span<const MessageKey> keys,
                                                const ReviveOptions& options) = 0;
   virtual std::size_t do_revive_matching(const MessageFilter& filter, const ReviveOptions& options,

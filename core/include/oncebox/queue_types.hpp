@@ -14,6 +14,7 @@
 #include "oncebox/message.hpp"
 #include "oncebox/retry_policy.hpp"
 #include "oncebox/topic_pattern.hpp"
+#include "oncebox/worker.hpp"
 
 /// What goes into the calls of a `QueueStore` and what comes out of them.
 namespace oncebox {
@@ -155,7 +156,12 @@ struct ClaimRequest {
   /// is handed out whatever its size. So a backlog of large messages does not fill the memory.
   std::size_t max_bytes = limits::kMaxClaimBytes;
   TopicSelection topics = {};
+  /// Who asks, for people: leases and attempts are shown with it. Nothing: `this_process()`.
+  std::optional<WorkerName> worker = {};
 };
+
+/// The name under which this claim is made.
+[[nodiscard]] WorkerName worker_of(const ClaimRequest& request);
 
 /// The messages that were handed out, as which it can be used; and what the claim had to clear away
 /// first, as `reap` answers it.

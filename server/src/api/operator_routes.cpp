@@ -16,6 +16,7 @@
 #include "oncebox/wire/message_json.hpp"
 #include "oncebox/wire/operator_json.hpp"
 #include "oncebox/wire/policy_json.hpp"
+#include "oncebox/wire/worker_json.hpp"
 
 /// What an operator does with queues: look, bring back, remove, pause.
 namespace oncebox::server {
@@ -233,6 +234,9 @@ class OperatorRoutes {
     add_plain({.method = Method::post, .path = "/messages/count", .limits = HeldLimits::all},
               count_matching);
     add_plain({.path = "/stats", .limits = HeldLimits::all}, stats_of);
+    add_plain({.path = "/workers"}, [](const QueueCall& call) {
+      return wire::write_workers(call.queue->operations.workers());
+    });
   }
 
   void add_changes() {

@@ -6,6 +6,7 @@
 #include "api/call_limits.hpp"
 #include "api/large_bodies.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
 #include "oncebox/wire/message_json.hpp"
 #include "oncebox/wire/queue_json.hpp"
 
@@ -42,6 +43,15 @@ const std::vector<Item>& allowed(const QueueCall& call, const std::vector<Item>&
 
 constexpr auto kKeyOfDelivery = [](const auto& item) { return item.delivery.key; };
 constexpr auto kKeyOfItem = [](const auto& item) { return item.key; };
+
+// A worker that gives no name is known by the caller's: this process is not who works.
+wire::ClaimCall read_claim(const Request& request) {
+  wire::ClaimCall call = wire::read_claim(body_or_empty_object(request));
+  if (!call.request.worker) {
+    call.request.worker = clip_text(request.principal.name, kMaxWorkerNameCodePoints);
+  }
+  return call;
+}
 
 std::string settle(const QueueCall& call) {
   const auto items = wire::read_settlements(call.request().body);
@@ -99,21 +109,20 @@ void add_work_routes(Router& router, const ApiContext& context) {
                     {.method = Method::post, .path = path, .scope = scope, .limits = limits},
                     queue_answer(make));
   };
-  add_queue_route(
-      router, context,
-      {.method = Method::post,
-       .path = "/messages/claim",
-       .scope = Scope::consume,
-       .limits = HeldLimits::all},
-      [](const QueueCall& call) {
-        require_no_query(call.request());
-        call_with_body(
-            call.queue->calls, call.exchange, [exchange = call.exchange, queue = call.queue] {
-              wire::ClaimCall claim = wire::read_claim(body_or_empty_object(exchange->request()));
-              CallLimits(exchange->request()).narrow(claim.request.topics);
-              queue->claims->claim(exchange, std::move(claim));
-            });
-      });
+  add_queue_route(router, context,
+                  {.method = Method::post,
+                   .path = "/messages/claim",
+                   .scope = Scope::consume,
+                   .limits = HeldLimits::all},
+                  [](const QueueCall& call) {
+                    require_no_query(call.request());
+                    call_with_body(call.queue->calls, call.exchange,
+                                   [exchange = call.exchange, queue = call.queue] {
+                                     wire::ClaimCall claim = read_claim(exchange->request());
+                                     CallLimits(exchange->request()).narrow(claim.request.topics);
+                                     queue->claims->claim(exchange, std::move(claim));
+                                   });
+                  });
   post("/messages/settle", Scope::consume, settle);
   post("/messages/extend", Scope::consume, extend);
   post("/messages/observe", Scope::produce, observe);

@@ -359,6 +359,11 @@ def operator_calls():
     ).answers("Count", {"count": 7})
     yield get("/v1/stats", "getStats", "Operation", "read", "Count by topic and state").answers(
         "QueueStats", {"total": COUNTS, "topics": [{"topic": "order.paid", **COUNTS}]})
+    yield get(
+        "/v1/workers", "listWorkers", "Operation", "read", "List who claims messages",
+        "Those that hold messages or have claimed within the last hour, by name.",
+    ).answers("Workers", {"workers": [
+        {"name": "shop-3:8124", "leases": 12, "since": TIME, "lastSeen": TIME}]})
     yield get("/v1/dead", "listDead", "Dead letters", "read", "List dead messages").with_parameters(
         LIST_PARAMETERS).answers("MessagePage", {"messages": [dead]})
     yield get(

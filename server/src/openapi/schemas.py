@@ -275,12 +275,22 @@ QUEUE_SCHEMAS = {
         state=words(*STATE_WORDS, description="What it is doing."),
         waitingFor=words(*WAITING_WORDS, description="While it is waiting."),
         **HISTORY,
-        owner=uuid("Who holds it, or held it last."),
+        worker=text("The name of the worker that holds it, or held it last."),
+        owner=uuid("The token of its holder."),
         delivery=count(),
+        leasedAt=time("When the lease began."),
         lockedUntil=time("When the lease ends."),
         eligibleAt=time("When it can be, or could be, claimed."),
         finishedAt=time("When it became done or dead."),
         revivals=answer(["count"], count=count(), lastAt=time(), lastReason=text())),
+    "Workers": answer(
+        ["workers"],
+        workers=array(answer(
+            ["name", "leases", "since", "lastSeen"],
+            name=text(), leases=count("Messages that it holds now."),
+            since=time("Its first claim."),
+            lastSeen=time("Its last claim: exact to ten seconds, of an idle worker to five "
+                          "minutes.")))),
     "MessagePage": answer(
         ["messages"],
         messages=array(ref("MessageRecord")),
@@ -288,6 +298,9 @@ QUEUE_SCHEMAS = {
     "Claim": request(
         [],
         owner=uuid("Keep one for a worker's whole life; left out: a new one."),
+        worker=text(
+            "What people call this worker, such as shop-3:8124: leases and attempts are shown with "
+            "it; left out: the name of the token.", minLength=1, maxLength=100),
         leaseSeconds=seconds("How long they are yours.", exclusiveMinimum=0, maximum=86400,
                              default=30),
         limit=integer("At most so many messages.", minimum=1, maximum=10000, default=50),

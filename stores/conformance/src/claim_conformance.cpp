@@ -34,7 +34,11 @@ TEST_P(ClaimConformance, MessageComesWholeWithItsLease) {
   EXPECT_EQ(claimed.history, expected);
 
   const MessageRecord leased = record("a");
-  const MessageLease lease{.owner = bob, .delivery = claimed.delivery, .locked_until = now() + 45s};
+  const MessageLease lease{.owner = bob,
+                           .delivery = claimed.delivery,
+                           .locked_until = now() + 45s,
+                           .leased_at = now(),
+                           .worker = this_process()};
   EXPECT_EQ(leased.status, Status::processing);
   EXPECT_EQ(leased.lease, lease);
   EXPECT_EQ(leased.history, expected);

@@ -226,7 +226,8 @@ void QueueRun::run(const Call& call, const ClaimStep& step) {
                              .lease = step.lease,
                              .limit = step.limit,
                              .max_bytes = step.max_bytes,
-                             .topics = vocabulary::topic_selection(step.topics)};
+                             .topics = vocabulary::topic_selection(step.topics),
+                             .worker = vocabulary::worker(step.owner)};
   ReapResult due = NaiveQueue(call.side.model).reap(call.now);
   const ClaimResult claimed = call.store.claim(request);
   const std::vector<ClaimedMessage> expected = call.side.model.claim(request, call.now);

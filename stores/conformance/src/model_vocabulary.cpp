@@ -70,6 +70,8 @@ OwnerToken owner(std::size_t place) {
   return OwnerToken(Uuid(bytes));
 }
 
+WorkerName worker(std::size_t place) { return "worker " + std::to_string(place); }
+
 std::string error(std::size_t place) {
   switch (place) {
     case 0:

@@ -47,6 +47,8 @@ inline constexpr std::size_t kHashChoices = 5;
 /// The first is none.
 [[nodiscard]] std::optional<PartitionKey> partition(std::size_t place);
 [[nodiscard]] OwnerToken owner(std::size_t place);
+/// The name of the worker to which the owner of this place belongs.
+[[nodiscard]] WorkerName worker(std::size_t place);
 /// The first is empty; the last has to be cut and cleaned.
 [[nodiscard]] std::string error(std::size_t place);
 [[nodiscard]] std::string reason(std::size_t place);

@@ -333,7 +333,11 @@ std::vector<ClaimedMessage> NaiveQueue::claim(const ClaimRequest& request, TimeP
     if (!claimed.empty() && bytes > request.max_bytes) break;
     ++record.history.deliveries;
     row->leased_version = record.history.content_version;
-    record.lease = MessageLease{request.owner, DeliveryNumber{}, now + request.lease};
+    record.lease = MessageLease{.owner = request.owner,
+                                .delivery = DeliveryNumber{},
+                                .locked_until = now + request.lease,
+                                .leased_at = now,
+                                .worker = worker_of(request)};
     claimed.push_back({.message = *visible(*row, now).message,
                        .history = record.history,
                        .owner = request.owner,

@@ -171,6 +171,8 @@ void PrintTo(const MessageRecord& record, std::ostream* out) {
   PrintTo(record.history, out);
   if (record.lease) {
     *out << ", lease of " << record.lease->owner.to_string() << ' ';
+    if (record.lease->worker) *out << '(' << *record.lease->worker << ") ";
+    if (record.lease->leased_at) *out << "from " << format_rfc3339(*record.lease->leased_at) << ' ';
     PrintTo(record.lease->delivery, out);
     *out << " until " << format_rfc3339(record.lease->locked_until);
   }

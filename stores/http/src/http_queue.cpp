@@ -9,6 +9,7 @@
 #include "oncebox/wire/message_json.hpp"
 #include "oncebox/wire/operator_json.hpp"
 #include "oncebox/wire/queue_json.hpp"
+#include "oncebox/wire/worker_json.hpp"
 
 namespace oncebox::http {
 
@@ -72,7 +73,9 @@ std::vector<MarkOutcome> HttpQueue::do_mark(std::span<const Mark> marks) {
 }
 
 ClaimResult HttpQueue::do_claim(const ClaimRequest& request) {
-  const ApiCall call = post("/claim", wire::write_claim({.request = request}), Effect::changes);
+  wire::ClaimCall claim{.request = request};
+  claim.request.worker = worker_of(request);
+  const ApiCall call = post("/claim", wire::write_claim(claim), Effect::changes);
   return client_.call(call, wire::read_claimed);
 }
 
@@ -126,6 +129,11 @@ std::size_t HttpQueueOperator::do_count(const MessageFilter& filter) {
 QueueStats HttpQueueOperator::do_stats() {
   const ApiCall call{.method = Method::get, .path = prefix_ + "/stats", .effect = Effect::reads};
   return client_.call(call, wire::read_stats);
+}
+
+std::vector<WorkerRecord> HttpQueueOperator::do_workers() {
+  const ApiCall call{.method = Method::get, .path = prefix_ + "/workers", .effect = Effect::reads};
+  return client_.call(call, wire::read_workers);
 }
 
 std::vector<ReviveOutcome> HttpQueueOperator::do_revive(std::span<const MessageKey> keys,

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -52,6 +53,7 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   MessagePage do_list(const ListRequest& request) override;
   std::size_t do_count(const MessageFilter& filter) override;
   QueueStats do_stats() override;
+  std::vector<WorkerRecord> do_workers() override;
   std::vector<ReviveOutcome> do_revive(std::span<const MessageKey> keys,
                                        const ReviveOptions& options) override;
   std::size_t do_revive_matching(const MessageFilter& filter, const ReviveOptions& options,
@@ -80,6 +82,18 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   };
   struct PreparedEdit;
 
+  /// A worker without its leases, which the rows tell.
+  struct WorkerTimes {
+    TimePoint since{};
+    TimePoint last_seen_at{};
+  };
+
+  /// The messages that each worker holds now.
+  [[nodiscard]] std::map<WorkerName, std::size_t> leases_by_worker(TimePoint now)
+      ONCEBOX_REQUIRES(mutex_);
+  void note_worker(const WorkerName& name, TimePoint now) ONCEBOX_REQUIRES(mutex_);
+  void forget_workers(TimePoint now) ONCEBOX_REQUIRES(mutex_);
+
   void require_payload_size(const Payload& payload) const;
   [[nodiscard]] static PreparedEdit prepare(Row& row, const Payload& payload,
                                             const ReviveOptions& options, TimePoint now);
@@ -87,7 +101,8 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   [[nodiscard]] std::int64_t spent_until_ns(const TopicPattern& pattern) const noexcept
       ONCEBOX_REQUIRES(mutex_);
   void note_spent(std::span<const LimitUse> uses) noexcept ONCEBOX_REQUIRES(mutex_);
-  [[nodiscard]] std::vector<ClaimedMessage> claim_ready(const ClaimRequest& request, TimePoint now)
+  [[nodiscard]] std::vector<ClaimedMessage> claim_ready(const ClaimRequest& request,
+                                                        const WorkerName& worker, TimePoint now)
       ONCEBOX_REQUIRES(mutex_);
   [[nodiscard]] Row* find_delivery(const Delivery& delivery) noexcept ONCEBOX_REQUIRES(mutex_);
   SettleOutcome settle_one(Row* row, const Verdict& verdict, std::string error,
@@ -115,6 +130,7 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   const Clock& clock_;
   const Options options_;
   Rows rows_ ONCEBOX_GUARDED_BY(mutex_){options_};
+  std::map<WorkerName, WorkerTimes> workers_ ONCEBOX_GUARDED_BY(mutex_);
   WorkListeners listeners_;  ///< told without the lock
 };
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <unordered_set>
 #include <utility>
 
@@ -69,6 +70,47 @@ QueueStats MemoryQueue::do_stats() {
   QueueStats stats = rows_.index.stats(now);
   count_pauses(stats, policies_.paused());
   return stats;
+}
+
+std::map<WorkerName, std::size_t> MemoryQueue::leases_by_worker(TimePoint now) {
+  std::map<WorkerName, std::size_t> leases;
+  for (const Row& row : rows_.index.leased()) {
+    const MessageLease& lease = *row.state.lease;
+    if (lease.worker && lease.live_at(now)) ++leases[*lease.worker];
+  }
+  return leases;
+}
+
+void MemoryQueue::note_worker(const WorkerName& name, TimePoint now) {
+  workers_.try_emplace(name, WorkerTimes{.since = now}).first->second.last_seen_at = now;
+}
+
+void MemoryQueue::forget_workers(TimePoint now) {
+  const std::map<WorkerName, std::size_t> leases = leases_by_worker(now);
+  std::erase_if(workers_, [&](const auto& worker) {
+    return worker.second.last_seen_at <= now - kWorkerRetention && !leases.contains(worker.first);
+  });
+}
+
+std::vector<WorkerRecord> MemoryQueue::do_workers() {
+  const detail::Lock lock(mutex_);
+  const TimePoint now = clock_.now();
+  forget_workers(now);
+  const std::map<WorkerName, std::size_t> leases = leases_by_worker(now);
+  std::vector<WorkerRecord> workers;
+  workers.reserve(workers_.size());
+  for (const auto& [name, times] : workers_) {
+    const auto held = leases.find(name);
+    workers.push_back({.name = name,
+                       .leases = held == leases.end() ? 0 : held->second,
+                       .since = times.since,
+                       .last_seen_at = times.last_seen_at});
+  }
+  std::ranges::sort(workers, std::ranges::greater(), &WorkerRecord::last_seen_at);
+  if (workers.size() > limits::kMaxListItems) {
+    workers.erase(workers.begin() + limits::kMaxListItems, workers.end());
+  }
+  return workers;
 }
 
 std::vector<ReviveOutcome> MemoryQueue::do_revive(std::span<const MessageKey> keys,
@@ -210,6 +252,7 @@ CleanupResult MemoryQueue::do_cleanup(const CleanupRequest& request) {
     result.dead_removed = rows.size() - result.done_removed;
   }
   for (Row* row : rows) rows_.remove(*row);
+  forget_workers(now);
   return result;
 }
 

@@ -169,10 +169,12 @@ ClaimResult MemoryQueue::do_claim(const ClaimRequest& request) {
   // A large backlog is reaped in steps that let others in between; what is left belongs to the
   // claim.
   constexpr std::size_t kReapStep = 1'000;
+  const WorkerName worker = worker_of(request);
   ReapResult reaped_before;
   for (;;) {
     const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
+    note_worker(worker, now);
     ReapBatch reaped(rows_.index, policies_, now);
     ReapResult result = reaped.reap(kReapStep);
     const bool is_backlog = result.total() == kReapStep;
@@ -181,14 +183,15 @@ ClaimResult MemoryQueue::do_claim(const ClaimRequest& request) {
       reaped.commit();
       continue;
     }
-    std::vector<ClaimedMessage> claimed = claim_ready(request, now);
+    std::vector<ClaimedMessage> claimed = claim_ready(request, worker, now);
     reaped.commit();
     return {std::move(claimed), std::move(reaped_before)};
   }
 }
 
 // Everything is copied before the first row changes, so that running out of memory changes nothing.
-std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request, TimePoint now) {
+std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request,
+                                                     const WorkerName& worker, TimePoint now) {
   rows_.index.promote(now);
   ClaimAllowance allowance(policies_, limit_uses(), now);
   const std::optional<TopicSelection> topics = allowance.among(request.topics);
@@ -198,6 +201,8 @@ std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request
   keep_within(rows, request.max_bytes);
   std::vector<ClaimedMessage> claimed;
   claimed.reserve(rows.size());
+  std::vector<MessageLease> leases;
+  leases.reserve(rows.size());
   for (const Row* row : rows) {
     claimed.push_back({.message = to_message(*row, ListPayloads::include),
                        .history = row->state.history,
@@ -206,14 +211,17 @@ std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request
                        .locked_until = now + request.lease,
                        .eligible_at = row->state.eligible_at});
     ++claimed.back().history.deliveries;
+    leases.push_back({.owner = request.owner,
+                      .delivery = claimed.back().delivery,
+                      .locked_until = claimed.back().locked_until,
+                      .leased_at = now,
+                      .worker = worker});
   }
   for (const Row* row : rows) (void)allowance.take(*row->state.lane->topic);
   note_spent(allowance.uses());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     RowState& state = rows[i]->state;
-    rows_.index.edit(*rows[i], now, [&]() noexcept {
-      hand_out(state, {request.owner, claimed[i].delivery, claimed[i].locked_until});
-    });
+    rows_.index.edit(*rows[i], now, [&]() noexcept { hand_out(state, std::move(leases[i])); });
   }
   return claimed;
 }

@@ -90,6 +90,7 @@ class QueueIndex {
   /// For lists, retention and dead letters.
   [[nodiscard]] RowsById& rows_by_id() noexcept { return by_id_; }
   [[nodiscard]] FinishedRows& done() noexcept { return done_; }
+  [[nodiscard]] const LeasedRows& leased() const noexcept { return leased_; }
   using Lanes = std::map<std::string, Lane, std::less<>>;
   [[nodiscard]] Lanes& lanes() noexcept { return lanes_; }
 

@@ -12,14 +12,16 @@ constexpr std::size_t kMaxHandouts = 100'000;
 
 }  // namespace
 
-HeldRun::HeldRun(const sql::StoredMessage& first, std::int64_t last)
+HeldRun::HeldRun(const sql::StoredMessage& first, std::int64_t last, std::int32_t leased_to)
     : first_id(first.id),
       last_id(last),
       delivery(static_cast<std::int64_t>(first.state.lease.value().delivery)),
       seen_at(first.state.history.last_seen_at),
       locked_until(first.state.lease->locked_until),
       priority(first.state.priority.value()),
-      topic(first.content.value().topic.str()) {}
+      topic(first.content.value().topic.str()),
+      leased_at(first.state.lease->leased_at.value()),
+      worker(leased_to) {}
 
 HeldRun HeldRun::part(std::int64_t first, std::int64_t last) const {
   HeldRun result = *this;

@@ -24,8 +24,8 @@ struct IdRange {
 
 /// Messages with consecutive ids that were claimed together and of which none has been settled.
 struct HeldRun {
-  /// From the first message, which is leased, up to the last.
-  HeldRun(const sql::StoredMessage& first, std::int64_t last);
+  /// From the first message, which is leased to the worker with this number, up to the last.
+  HeldRun(const sql::StoredMessage& first, std::int64_t last, std::int32_t leased_to);
 
   std::int64_t first_id = 0;
   std::int64_t last_id = 0;
@@ -34,6 +34,8 @@ struct HeldRun {
   TimePoint locked_until{};
   int priority = 0;
   std::string topic;
+  TimePoint leased_at{};
+  std::int32_t worker = 0;
 
   /// A part of it.
   [[nodiscard]] HeldRun part(std::int64_t first, std::int64_t last) const;

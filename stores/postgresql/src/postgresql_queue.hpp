@@ -18,6 +18,7 @@
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_store.hpp"
+#include "oncebox/sql/worker_sightings.hpp"
 #include "postgresql_policies.hpp"
 #include "queue_sql.hpp"
 #include "row_batch.hpp"
@@ -78,6 +79,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   MessagePage do_list(const ListRequest& request) override;
   std::size_t do_count(const MessageFilter& filter) override;
   QueueStats do_stats() override;
+  std::vector<WorkerRecord> do_workers() override;
   std::vector<ReviveOutcome> do_revive(std::span<const MessageKey> keys,
                                        const ReviveOptions& options) override;
   std::size_t do_revive_matching(const MessageFilter& filter, const ReviveOptions& options,
@@ -143,15 +145,18 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   [[nodiscard]] static ClaimWindow whole_window(const ClaimRequest& request) noexcept {
     return {request.limit, request.limit, request.max_bytes};
   }
-  /// A claim of topics that were chosen by these rules.
+  /// A claim of topics that were chosen by these rules, for the worker with this number.
   struct RuledClaim {
     const ClaimRequest& request;
     const VersionedPolicies& rules;
+    std::int32_t worker = 0;
   };
+  /// The number of the worker's row, which says, now and then, when the worker was last seen.
+  [[nodiscard]] std::int32_t worker_number(const WorkerName& name);
   [[nodiscard]] Command claim_command(const RuledClaim& claim, const ClaimWindow& window,
                                       const ClaimFloors::Floors& floors,
                                       Parameters& parameters) const;
-  [[nodiscard]] static ClaimAnswer read_claim(const Result& result);
+  [[nodiscard]] static ClaimAnswer read_claim(const Result& result, std::int32_t worker);
   /// The order in which messages are handed out.
   [[nodiscard]] static bool comes_first(const StoredMessage& a, const StoredMessage& b) noexcept;
   [[nodiscard]] ClaimAnswer claim_once(const RuledClaim& claim, const ClaimWindow& window,
@@ -212,6 +217,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   KnownPolicies policies_;
   detail::Mutex splitting_;  ///< guards nothing: of several threads one splits a run
   Handouts handouts_;
+  sql::WorkerSightings workers_;
   ClaimFloors floors_;
   WorkListeners listeners_;
   ClaimOffers offers_;

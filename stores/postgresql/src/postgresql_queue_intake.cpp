@@ -161,7 +161,9 @@ class PostgresqlQueue::Enqueueing {
     const bool is_single = messages_.size() == 1;
     Parameters values = is_single ? single_values() : leased_arrays();
     values.add(queue_.test_time()).add(request.owner.uuid().bytes());
-    values.add(std::int64_t{request.lease.count()}).add(policy_version);
+    const WorkerName worker_name = worker_of(request);
+    const std::int32_t worker = queue_.worker_number(worker_name);
+    values.add(std::int64_t{request.lease.count()}).add(worker).add(policy_version);
     std::vector<StoredMessage> stored = stored_messages();  // before it cannot be undone any more
     std::vector<HeldRun> runs;
     try {
@@ -170,7 +172,8 @@ class PostgresqlQueue::Enqueueing {
           insert_alone(is_single ? sql.arrive_alone_leased : sql.arrive_leased, values, {});
       if (leased.empty()) return false;
       for (int row = 0; row < leased.rows(); ++row) {
-        runs.push_back(note_lease(leased, row, request.owner, stored));
+        const std::size_t first = note_lease(leased, row, request.owner, stored);
+        runs.emplace_back(stored[first], stored[end_of_run(first) - 1].id, worker);
       }
     } catch (const LostAgainstAnother&) {
       return false;
@@ -180,6 +183,7 @@ class PostgresqlQueue::Enqueueing {
       return std::tuple(-a.state.priority.value(), a.id) <
              std::tuple(-b.state.priority.value(), b.id);
     });
+    queue_.workers_.was_given_work(worker_name);
     offer.answer(queue_.hand_out(stored, runs));
     is_handed_over_ = true;
     return true;
@@ -231,9 +235,10 @@ class PostgresqlQueue::Enqueueing {
     return stored;
   }
 
-  // Notes what a row of the answer says of the messages of a run.
-  [[nodiscard]] HeldRun note_lease(const Result& leased, int row, const OwnerToken& owner,
-                                   std::span<StoredMessage> stored) const {
+  // Notes what a row of the answer says of the messages of a run, and answers the place of the
+  // first of them.
+  [[nodiscard]] std::size_t note_lease(const Result& leased, int row, const OwnerToken& owner,
+                                       std::span<StoredMessage> stored) const {
     const std::int64_t first_id = leased.int64(row, 0);
     const TimePoint now = leased.time(row, 2);
     const auto first = static_cast<std::size_t>(first_id % kIdsPerNumber);
@@ -247,9 +252,12 @@ class PostgresqlQueue::Enqueueing {
       state.history.first_seen_at = now;
       state.history.last_seen_at = now;
       const auto delivery = static_cast<std::uint64_t>(leased.int64(row, 1) + offset);
-      state.lease = MessageLease{owner, DeliveryNumber{delivery}, leased.time(row, 3)};
+      state.lease = MessageLease{.owner = owner,
+                                 .delivery = DeliveryNumber{delivery},
+                                 .locked_until = leased.time(row, 3),
+                                 .leased_at = now};
     }
-    return {stored[first], stored[end - 1].id};
+    return first;
   }
 
   bool enqueue_in(RowBatch& rows, Transaction& transaction) {

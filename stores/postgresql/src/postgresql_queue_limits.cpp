@@ -90,10 +90,10 @@ class PostgresqlQueue::LimitedClaim {
     for (;;) {
       Parameters parameters;
       const Parameters nothing;
-      const std::array commands{
-          Command{&queue_.sql_.savepoint, &nothing},
-          queue_.claim_command({request, claim_.rules}, window, floors_, parameters)};
-      ClaimAnswer answer = read_claim(transaction_.run_all(commands).back());
+      const std::array commands{Command{&queue_.sql_.savepoint, &nothing},
+                                queue_.claim_command({request, claim_.rules, claim_.worker}, window,
+                                                     floors_, parameters)};
+      ClaimAnswer answer = read_claim(transaction_.run_all(commands).back(), claim_.worker);
       std::vector<std::string_view> taken_topics;
       for (const StoredMessage& message : answer.messages) {
         taken_topics.push_back(message.content->topic.str());

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "filter_sql.hpp"
@@ -108,6 +109,10 @@ QueueStats PostgresqlQueue::do_stats() {
   QueueStats stats = read_stats(parts_.pool, parts_.names, name_, test_time());
   count_pauses(stats, rules->policies.paused());
   return stats;
+}
+
+std::vector<WorkerRecord> PostgresqlQueue::do_workers() {
+  return read_workers(parts_.pool, parts_.names, name_, test_time());
 }
 
 std::vector<ReviveOutcome> PostgresqlQueue::do_revive(std::span<const MessageKey> keys,
@@ -230,8 +235,11 @@ CleanupResult PostgresqlQueue::do_cleanup(const CleanupRequest& request) {
                                    request.limit - result.done_removed, transaction);
     }
     const Parameters none;
-    const Command add_up{&sql_.add_up_done, &none};
-    transaction.commit({&add_up, 1});
+    const Parameters retention =
+        Parameters().add(test_time()).add(std::int64_t{Duration(kWorkerRetention).count()});
+    const std::array last{Command{&sql_.add_up_done, &none},
+                          Command{&sql_.forget_workers, &retention}};
+    transaction.commit(last);
     return result;
   });
 }

@@ -61,7 +61,9 @@ Parameters to_parameters(const RunAcknowledgements& acknowledgements, const Owne
           .put(part.seen_at)
           .put(part.locked_until)
           .put(static_cast<std::int16_t>(part.priority))
-          .put(std::string_view(part.topic));
+          .put(std::string_view(part.topic))
+          .put(part.leased_at)
+          .put(part.worker);
     }
     for (const IdRange& range : acknowledgement.done()) {
       done.put(range.first).put(range.last).put(run.seen_at).put(std::string_view(run.topic));

@@ -95,13 +95,15 @@ Command PostgresqlQueue::claim_command(const RuledClaim& claim, const ClaimWindo
       .add(std::move(numbers))
       .add(static_cast<std::int32_t>(window.candidates))
       .add(window.takes_one_at_least)
-      .add(claim.rules.version);
+      .add(claim.rules.version)
+      .add(claim.worker);
   const bool every_topic = request.topics.only.empty() && request.topics.except.empty();
   if (!every_topic) add_selection(parameters, request.topics);
   return {every_topic ? &sql_.claim : &sql_.claim_topics, &parameters};
 }
 
-PostgresqlQueue::ClaimAnswer PostgresqlQueue::read_claim(const Result& result) {
+PostgresqlQueue::ClaimAnswer PostgresqlQueue::read_claim(const Result& result,
+                                                         std::int32_t worker) {
   constexpr int kHead = 10;
   ClaimAnswer answer{.is_clean = result.boolean(0, 0),
                      .now = result.time(0, 1),
@@ -118,7 +120,7 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::read_claim(const Result& result) {
   for (int row = 0; row < result.rows(); ++row) {
     const StoredMessage& message = answer.messages.emplace_back(read_row(result, row, kHead));
     const bool begins_run = !result.is_null(row, 8) && result.int64(row, 8) == message.id;
-    if (begins_run) answer.runs.emplace_back(message, result.int64(row, 9));
+    if (begins_run) answer.runs.emplace_back(message, result.int64(row, 9), worker);
   }
   std::sort(answer.messages.begin(), answer.messages.end(), comes_first);
   return answer;
@@ -129,7 +131,8 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_once(const RuledClaim& claim
                                                          const ClaimFloors::Floors& floors) {
   Parameters parameters;
   const Command command = claim_command(claim, window, floors, parameters);
-  return read_claim(run_alone(parts_.pool, *command.statement, parameters, Exchange::commits));
+  return read_claim(run_alone(parts_.pool, *command.statement, parameters, Exchange::commits),
+                    claim.worker);
 }
 
 // Another process that is claiming from the run may take only a part of it. This call does not wait
@@ -146,7 +149,8 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_behind_others(const RuledCla
   try {
     return repeating([&] {
       const ConnectionPool::Lease connection = parts_.pool.acquire(deadline);
-      return read_claim(connection->run_all(commands, Exchange::commits, deadline).back());
+      return read_claim(connection->run_all(commands, Exchange::commits, deadline).back(),
+                        claim.worker);
     });
   } catch (const LockTimeout&) {
     return {};
@@ -168,7 +172,7 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_after_reaping(
     Parameters parameters;
     const Command command =
         claim_command(claim, whole_window(claim.request), without_check, parameters);
-    return read_claim(commit(rows, reaped.total() > 0, {&command, 1}).front());
+    return read_claim(commit(rows, reaped.total() > 0, {&command, 1}).front(), claim.worker);
   });
   answer.reaped = std::move(backlog);
   answer.reaped.add(std::move(reaped));
@@ -242,16 +246,31 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_by(const RuledClaim& claim) 
   const TopicPolicies& policies = claim.rules.policies;
   if (!policies.limits().empty()) return claim_within_limits(claim);
   if (policies.paused().empty()) return claim_from_floors(claim);
-  return claim_from_floors({unpaused(claim.request, policies.paused()), claim.rules});
+  return claim_from_floors({unpaused(claim.request, policies.paused()), claim.rules, claim.worker});
+}
+
+std::int32_t PostgresqlQueue::worker_number(const WorkerName& name) {
+  const std::optional<TimePoint> test_now = test_time();
+  const TimePoint now = test_now.value_or(SystemClock::current());
+  if (const std::optional<std::int64_t> known = workers_.number_of(name, now)) {
+    return static_cast<std::int32_t>(*known);
+  }
+  const Parameters values = Parameters().add(std::string_view(name.str())).add(test_now);
+  const Result seen = run_alone(parts_.pool, sql_.see_worker, values, Exchange::changes_nothing);
+  workers_.written(name, seen.int32(0, 0), now);
+  return seen.int32(0, 0);
 }
 
 ClaimResult PostgresqlQueue::do_claim(const ClaimRequest& request) {
+  const WorkerName worker_name = worker_of(request);
+  const std::int32_t worker = worker_number(worker_name);
   KnownPolicies::Snapshot rules = policies_.last();
   ReapResult reaped;
   for (;;) {
-    ClaimAnswer answer = claim_by({request, *rules});
+    ClaimAnswer answer = claim_by({request, *rules, worker});
     reaped.add(std::move(answer.reaped));
     if (answer.policies == rules->version) {
+      if (!answer.messages.empty()) workers_.was_given_work(worker_name);
       return {hand_out(answer.messages, answer.runs), std::move(reaped)};
     }
     rules = policies_.read();

@@ -14,7 +14,7 @@ namespace {
 // $7 priorities   $8 times   $9 numbers: from where on each priority is to be looked at
 // $10 how many candidates to look at, at least the limit
 // $11 whether the first is taken though it has more bytes; $12 the version of the rules for topics
-// by which the topics are chosen; from $13 on the topics
+// by which the topics are chosen; $13 the worker's number; from $14 on the topics
 //
 // First it is seen whether something has lapsed or expired: then nothing is claimed, and the caller
 // reaps before it asks again; with a time in the future as $6 this is left out. Nor is anything
@@ -132,14 +132,15 @@ lease AS MATERIALIZED (
 claimed AS (
   UPDATE {{work}} w
      SET stage = 3, owner = $2::uuid, delivery = nextval('{{deliveries}}'),
-         locked_until = (SELECT until FROM lease),
-         deliveries = w.deliveries + 1, claimed_version = w.content_version
+         locked_until = (SELECT until FROM lease), leased_at = (SELECT now FROM moment),
+         worker = $13::integer, deliveries = w.deliveries + 1, claimed_version = w.content_version
    WHERE w.ctid = ANY(ARRAY(SELECT place FROM taken WHERE place IS NOT NULL))
   RETURNING w.*),
 whole AS (
   UPDATE {{run}} w
      SET stage = 3, owner = $2, delivery = nextval('{{deliveries}}'),
-         locked_until = (SELECT until FROM lease)
+         locked_until = (SELECT until FROM lease), leased_at = (SELECT now FROM moment),
+         worker = $13
    WHERE w.first_id = ANY(ARRAY(SELECT first_id FROM part WHERE high = last_id))
   RETURNING w.*),
 cut AS (
@@ -153,9 +154,9 @@ cut AS (
   RETURNING p.first_id, p.high AS last_id, w.seen_at, w.priority, w.topic),
 begun AS (
   INSERT INTO {{run}} (first_id, last_id, seen_at, stage, priority, topic, owner, delivery,
-                     locked_until)
+                     locked_until, leased_at, worker)
   SELECT first_id, last_id, seen_at, 3, priority, topic, $2, nextval('{{deliveries}}'),
-         (SELECT until FROM lease)
+         (SELECT until FROM lease), (SELECT now FROM moment), $13
     FROM cut
   RETURNING *)
 SELECT h.yes, h.now, h.candidates, h.has_more, h.chosen, h.missed, h.missed_end, h.policies,
@@ -185,7 +186,8 @@ SELECT h.yes, h.now, h.candidates, h.has_more, h.chosen, h.missed, h.missed_end,
               NULL::timestamptz AS finished_at, NULL::timestamptz AS backoff_until, 0 AS attempt,
               1 AS deliveries, 0 AS lapses, 1 AS content_version, 1 AS claimed_version,
               0 AS duplicates, 0 AS revivals, NULL::timestamptz AS revived_at,
-              NULL::text AS revival_reason, NULL::text AS last_error) s) held ON true)sql";
+              NULL::text AS revival_reason, NULL::text AS last_error, r.leased_at) s) held
+    ON true)sql";
 
 }  // namespace
 
@@ -197,7 +199,7 @@ std::string claim_sql(const Names& names, std::string_view queue, std::string_vi
       fmt::runtime(kClaim), fmt::arg("topics", topics),
       fmt::arg("runs", "least($10, 32 + $10 / 8)"),
       fmt::arg("unflushed", flush_claims ? "" : ", set_config('synchronous_commit', 'off', true)"),
-      fmt::arg("columns", row_columns(ListPayloads::include)));
+      fmt::arg("columns", claimed_columns()));
   return names.fill(sql, queue);
 }
 

@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include "oncebox/limits.hpp"
+#include "oncebox/sql/read_rows.hpp"
 #include "oncebox/sql/state_sql.hpp"
 #include "queue_sql.hpp"
 #include "selection.hpp"
@@ -88,6 +90,23 @@ SELECT least(
       AND w.locked_until > coalesce($2::timestamptz, '-infinity')
       AND w.due_at > (SELECT now FROM moment))))sql";
 
+constexpr std::string_view kWorkerReport = R"sql(
+WITH moment AS MATERIALIZED (
+  SELECT coalesce($1::timestamptz, date_trunc('milliseconds', now())) AS now),
+lease AS MATERIALIZED (
+  SELECT worker, sum(messages)::bigint AS messages
+    FROM (SELECT worker, count(*) AS messages FROM {work}
+           WHERE stage = 3 AND locked_until > (SELECT now FROM moment) GROUP BY worker
+          UNION ALL
+          SELECT worker, sum(last_id - first_id + 1) FROM {run}
+           WHERE stage = 3 AND locked_until > (SELECT now FROM moment) GROUP BY worker) held
+   GROUP BY worker)
+SELECT w.name, coalesce(l.messages, 0)::bigint, w.since, w.last_seen_at
+  FROM {worker} w LEFT JOIN lease l ON l.worker = w.id
+ WHERE l.worker IS NOT NULL
+    OR w.last_seen_at > (SELECT now FROM moment) - $2::bigint * interval '1 millisecond'
+ ORDER BY w.last_seen_at DESC LIMIT $3::integer)sql";
+
 }  // namespace
 
 Result run_report(ConnectionPool& pool, const std::string& sql, const Parameters& parameters) {
@@ -139,6 +158,20 @@ QueueStats read_stats(ConnectionPool& pool, const Names& names, std::string_view
     result.topics.push_back(std::move(stats));
   }
   return result;
+}
+
+std::vector<WorkerRecord> read_workers(ConnectionPool& pool, const Names& names,
+                                       std::string_view queue, std::optional<TimePoint> now) {
+  const Parameters values = Parameters()
+                                .add(now)
+                                .add(std::int64_t{Duration(kWorkerRetention).count()})
+                                .add(static_cast<std::int32_t>(limits::kMaxListItems));
+  const Result rows = run_report(pool, names.fill(kWorkerReport, queue), values);
+  std::vector<WorkerRecord> workers;
+  for (int row = 0; row < rows.rows(); ++row) {
+    workers.push_back(sql::read_worker(ResultRow(rows, row)));
+  }
+  return workers;
 }
 
 std::optional<TimePoint> read_next_due(ConnectionPool& pool, const Names& names,

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "connection_pool.hpp"
 #include "names.hpp"
@@ -19,6 +20,9 @@ namespace oncebox::postgresql {
 /// `lapsed` is left. Statistics leave pauses out.
 [[nodiscard]] QueueStats read_stats(ConnectionPool& pool, const Names& names,
                                     std::string_view queue, std::optional<TimePoint> now);
+[[nodiscard]] std::vector<WorkerRecord> read_workers(ConnectionPool& pool, const Names& names,
+                                                     std::string_view queue,
+                                                     std::optional<TimePoint> now);
 [[nodiscard]] std::optional<TimePoint> read_next_due(ConnectionPool& pool, const Names& names,
                                                      std::string_view queue,
                                                      const TopicSelection& topics,

@@ -44,6 +44,8 @@ enum Column : int {
   revived_at,
   revival_reason,
   last_error,
+  leased_at,
+  worker,
   payload,
 };
 }  // namespace column
@@ -53,7 +55,11 @@ m.id, m.source, m.message_id, m.first_seen_at, m.due_at, m.expires_at, m.priorit
 m.headers, m.hash_algorithm, m.hash, m.partition_key, s.stage, s.enqueue_order, s.eligible_at,
 s.last_seen_at, s.owner, s.delivery, s.locked_until, s.finished_at, s.backoff_until, s.attempt,
 s.deliveries, s.lapses, s.content_version, s.claimed_version, s.duplicates, s.revivals,
-s.revived_at, s.revival_reason, s.last_error, {})sql";
+s.revived_at, s.revival_reason, s.last_error, s.leased_at, {}, {})sql";
+
+// Only of one that is leased: elsewhere the number is of an earlier lease.
+constexpr std::string_view kWorkerName =
+    "CASE s.stage WHEN 3 THEN (SELECT name FROM {worker} WHERE id = s.worker) END";
 
 std::optional<std::string_view> view_of(const std::optional<std::string>& text) {
   if (!text) return std::nullopt;
@@ -63,8 +69,12 @@ std::optional<std::string_view> view_of(const std::optional<std::string>& text) 
 }  // namespace
 
 std::string row_columns(ListPayloads payloads) {
-  return fmt::format(fmt::runtime(kColumns),
+  return fmt::format(fmt::runtime(kColumns), kWorkerName,
                      payloads == ListPayloads::include ? "m.payload" : "NULL::bytea");
+}
+
+std::string claimed_columns() {
+  return fmt::format(fmt::runtime(kColumns), "NULL::text", "m.payload");
 }
 
 StoredMessage read_row(const Result& result, int number, int first) {

@@ -27,13 +27,17 @@ std::optional<std::string_view> text_of(const std::optional<Name>& name) {
 /// The columns that `read_row` reads, of the aliases m (the message) and s (its state).
 [[nodiscard]] std::string row_columns(ListPayloads payloads);
 
+/// The same without the worker, whom a claim knows.
+[[nodiscard]] std::string claimed_columns();
+
 /// A row of a statement that answers `row_columns` from column `first` on.
 [[nodiscard]] StoredMessage read_row(const Result& result, int row, int first = 0);
 
 /// Where a row of the work table belongs now.
 [[nodiscard]] Stage stage_of(const MessageState& state, TimePoint now) noexcept;
 
-/// The columns of the work table, and a row of them.
+/// The columns of the work table, and a row of them. When and to whom a message was leased is not
+/// among them: claims write that, and it stays.
 inline constexpr std::array kWorkColumns{
     Column{"id", SqlType::bigint},
     Column{"enqueue_order", SqlType::bigint},

@@ -267,6 +267,32 @@ SELECT topic, sum(messages)::bigint
          WHERE stage = 3 AND locked_until IS NOT NULL) leased
  GROUP BY topic)sql";
 
+// Losing it in a crash of the server would do no harm, so nobody waits for the disk. A worker that
+// is known takes no number of the sequence.
+const std::string kSeeWorker = fmt::format(R"sql(
+WITH moment AS MATERIALIZED (
+  SELECT {now} AS now, set_config('synchronous_commit', 'off', true)),
+known AS (
+  UPDATE {{worker}} SET last_seen_at = (SELECT now FROM moment) WHERE name = $1::text
+  RETURNING id),
+fresh AS (
+  INSERT INTO {{worker}} (name, since, last_seen_at)
+  SELECT $1, now, now FROM moment WHERE NOT EXISTS (SELECT FROM known)
+  ON CONFLICT (name) DO UPDATE SET last_seen_at = excluded.last_seen_at
+  RETURNING id)
+SELECT id FROM known UNION ALL SELECT id FROM fresh)sql",
+                                           fmt::arg("now", now_sql("$2")));
+
+const std::string kForgetWorkers = fmt::format(R"sql(
+DELETE FROM {{worker}}
+ WHERE last_seen_at <= {now} - $2::bigint * interval '1 millisecond'
+   AND NOT EXISTS (SELECT FROM {{work}}
+                    WHERE stage = 3 AND locked_until IS NOT NULL AND worker = {{worker}}.id OFFSET 0)
+   AND NOT EXISTS (SELECT FROM {{run}}
+                    WHERE stage = 3 AND locked_until IS NOT NULL AND worker = {{worker}}.id
+                   OFFSET 0))sql",
+                                               fmt::arg("now", now_sql("$1")));
+
 constexpr std::string_view kAddUpDone = R"sql(
 WITH several AS MATERIALIZED (
   SELECT ctid FROM {done_count} LIMIT 100000 FOR UPDATE SKIP LOCKED),
@@ -289,7 +315,7 @@ QueueSql::QueueSql(const Names& names, std::string_view queue, bool flush_claims
   prepare(know_priorities, "know_priorities",
           "INSERT INTO {priority} (priority) SELECT unnest($1::smallint[]) ON CONFLICT DO NOTHING");
   claim = {fmt::format("{}_claim", queue), claim_sql(names, queue, "", flush_claims)};
-  constexpr int kSelection = 13;
+  constexpr int kSelection = 14;
   claim_topics = {fmt::format("{}_claim_topics", queue),
                   claim_sql(names, queue, selection_sql("w.topic", kSelection), flush_claims)};
   prepare(lock_limits, "lock_limits", kLockLimits);
@@ -329,6 +355,8 @@ UPDATE {topic_policy} SET spent_until = $4::bigint
   prepare(clean_up_done, "clean_up_done", kCleanUpDone);
   prepare(clean_up_dead, "clean_up_dead", kCleanUpDead);
   prepare(add_up_done, "add_up_done", kAddUpDone);
+  prepare(see_worker, "see_worker", kSeeWorker);
+  prepare(forget_workers, "forget_workers", kForgetWorkers);
 }
 
 }  // namespace oncebox::postgresql

@@ -132,6 +132,8 @@ struct QueueSql {
   Statement clean_up_done;  ///< until, limit -> how many
   Statement clean_up_dead;  ///< until, limit -> how many
   Statement add_up_done;
+  Statement see_worker;      ///< its name, now -> its number
+  Statement forget_workers;  ///< now, milliseconds: those that hold nothing and were not seen since
 };
 
 /// The claims among them.

@@ -60,17 +60,17 @@ std::string arrive_leased_sql() {
   constexpr std::size_t kRuns = 1 + kArrivalColumns.size();
   constexpr std::size_t kNowPlace = kRuns + kArrivingRunColumns.size();
   const std::string now = now_sql(fmt::format("${}", kNowPlace));
-  return arrived_sql(now, " AND " + by_rules(kNowPlace + 3)) +
+  return arrived_sql(now, " AND " + by_rules(kNowPlace + 4)) +
          fmt::format(R"sql(
 INSERT INTO {{run}} (first_id, last_id, seen_at, stage, priority, topic, payload_bytes, owner,
-                   delivery, locked_until)
+                   delivery, locked_until, leased_at, worker)
 SELECT n.first + u.first_place, n.first + u.last_place, {now}, 3, u.priority, u.topic,
        u.payload_bytes, ${owner}::uuid, nextval('{{deliveries}}'),
-       {now} + ${lease}::bigint * interval '1 millisecond'
+       {now} + ${lease}::bigint * interval '1 millisecond', {now}, ${worker}::integer
   FROM number n CROSS JOIN {runs}
 RETURNING first_id, delivery, seen_at, locked_until)sql",
                      fmt::arg("now", now), fmt::arg("owner", kNowPlace + 1),
-                     fmt::arg("lease", kNowPlace + 2),
+                     fmt::arg("lease", kNowPlace + 2), fmt::arg("worker", kNowPlace + 3),
                      fmt::arg("runs", RowArrays::source(kArrivingRunColumns, kRuns)));
 }
 
@@ -87,13 +87,14 @@ WITH fresh AS (
   ON CONFLICT (key) DO NOTHING
   RETURNING id, first_seen_at, topic, priority, octet_length(payload) AS payload_bytes)
 INSERT INTO {{run}} (first_id, last_id, seen_at, stage, priority, topic, payload_bytes, owner,
-                   delivery, locked_until)
+                   delivery, locked_until, leased_at, worker)
 SELECT id, id, first_seen_at, 3, priority, topic, payload_bytes, $11::uuid,
-       nextval('{{deliveries}}'), first_seen_at + $12::bigint * interval '1 millisecond'
+       nextval('{{deliveries}}'), first_seen_at + $12::bigint * interval '1 millisecond',
+       first_seen_at, $13::integer
   FROM fresh
 RETURNING first_id, delivery, seen_at, locked_until)sql",
                      fmt::arg("ids", kIdsPerNumber), fmt::arg("now", now_sql("$10")),
-                     fmt::arg("rules", by_rules(13)));
+                     fmt::arg("rules", by_rules(14)));
 }
 
 // The run, if any, in which a message stands is the last that begins at it or before it, and not
@@ -110,10 +111,11 @@ std::string run_before(std::string_view table, std::string_view id) {
 constexpr std::string_view kIntoWork = R"sql(
 INSERT INTO {work} (id, enqueue_order, eligible_at, last_seen_at, locked_until, delivery, owner,
                     payload_bytes, attempt, deliveries, lapses, content_version, claimed_version,
-                    duplicates, revivals, stage, priority, topic)
+                    duplicates, revivals, stage, priority, topic, leased_at, worker)
 SELECT i.id, i.id, i.seen_at, i.seen_at, i.locked_until, i.delivery + (i.id - i.first_id), i.owner,
        i.own_bytes, 0, i.stage / 3, 0, 1, i.stage / 3,
-       0, 0, CASE i.stage WHEN 1 THEN 7 ELSE i.stage END, i.priority, i.topic
+       0, 0, CASE i.stage WHEN 1 THEN 7 ELSE i.stage END, i.priority, i.topic, i.leased_at,
+       i.worker
   FROM inside i)sql";
 
 constexpr std::string_view kIntoDone = R"sql(
@@ -151,12 +153,14 @@ rest AS (
    WHERE p.low <= p.high))sql";
 
 std::string take_out_sql() {
-  return fmt::format(
-             fmt::runtime(kTakeOut), fmt::arg("RUN", "{run}"), fmt::arg("message", "{message}"),
-             fmt::arg("RUN_BEFORE", run_before("run", "n.id")),
-             fmt::arg("COLUMNS", "stage, priority, owner, locked_until, delivery, payload_bytes"),
-             fmt::arg("VALUES", R"sql(p.stage, p.priority, p.owner, p.locked_until,
-         p.delivery + (p.low - p.first_id),
+  return fmt::format(fmt::runtime(kTakeOut), fmt::arg("RUN", "{run}"),
+                     fmt::arg("message", "{message}"),
+                     fmt::arg("RUN_BEFORE", run_before("run", "n.id")),
+                     fmt::arg("COLUMNS",
+                              "stage, priority, owner, locked_until, leased_at, worker, delivery, "
+                              "payload_bytes"),
+                     fmt::arg("VALUES", R"sql(p.stage, p.priority, p.owner, p.locked_until,
+         p.leased_at, p.worker, p.delivery + (p.low - p.first_id),
          (SELECT coalesce(sum(octet_length(payload)), 0) FROM {message}
            WHERE id BETWEEN p.low AND p.high))sql")) +
          std::string(kIntoWork);
@@ -307,21 +311,23 @@ SELECT count(*) FROM removed)sql",
 constexpr std::string_view kStateOfMessage = R"sql(
   SELECT false AS in_run, stage, enqueue_order, eligible_at, last_seen_at, owner, delivery,
          locked_until, finished_at, backoff_until, attempt, deliveries, lapses, content_version,
-         claimed_version, duplicates, revivals, revived_at, revival_reason, last_error
+         claimed_version, duplicates, revivals, revived_at, revival_reason, last_error, leased_at,
+         worker
     FROM {work} WHERE id = m.id
   UNION ALL
   SELECT false, 4::smallint, enqueue_order, finished_at, last_seen_at, NULL, NULL, NULL,
          finished_at, NULL, attempt, deliveries, lapses, content_version, 0,
-         duplicates, revivals, revived_at, revival_reason, last_error
+         duplicates, revivals, revived_at, revival_reason, last_error, NULL, NULL
     FROM {done} WHERE id = m.id
   UNION ALL
   SELECT true, r.stage, m.id, r.seen_at, r.seen_at, r.owner, r.delivery + (m.id - r.first_id),
-         r.locked_until, NULL, NULL, 0, r.stage / 3, 0, 1, r.stage / 3, 0, 0, NULL, NULL, NULL
+         r.locked_until, NULL, NULL, 0, r.stage / 3, 0, 1, r.stage / 3, 0, 0, NULL, NULL, NULL,
+         r.leased_at, r.worker
     FROM {RUN_BEFORE} r
    WHERE r.last_id >= m.id
   UNION ALL
   SELECT true, 4::smallint, m.id, r.finished_at, r.seen_at, NULL, NULL, NULL,
-         r.finished_at, NULL, 0, 1, 0, 1, 0, 0, 0, NULL, NULL, NULL
+         r.finished_at, NULL, 0, 1, 0, 1, 0, 0, 0, NULL, NULL, NULL, NULL, NULL
     FROM {DONE_RUN_BEFORE} r
    WHERE r.last_id >= m.id)sql";
 

@@ -54,6 +54,8 @@ inline constexpr std::array kLeasedRangeColumns{
     Column{"locked_until", SqlType::timestamptz},
     Column{"priority", SqlType::smallint},
     Column{"topic", SqlType::text},
+    Column{"leased_at", SqlType::timestamptz},
+    Column{"worker", SqlType::integer},
 };
 /// What of them is done.
 inline constexpr std::array kDoneRangeColumns{
@@ -73,12 +75,13 @@ struct RunSql {
   /// kArrivalColumns, kArrivingRunColumns, kArrivingSingleColumns, now -> a row. Does nothing, and
   /// answers none, unless all messages are new.
   Statement arrive;
-  /// kArrivalColumns, kArrivingRunColumns, now, the owner, milliseconds, the version of the rules
-  /// for topics -> for each run the first id, its delivery, now, and the end of the lease. The same
-  /// for messages that are leased at once; does nothing, either, when the rules have changed.
+  /// kArrivalColumns, kArrivingRunColumns, now, the owner, milliseconds, the worker, the version of
+  /// the rules for topics -> for each run the first id, its delivery, now, and the end of the lease.
+  /// The same for messages that are leased at once; does nothing, either, when the rules have
+  /// changed.
   Statement arrive_leased;
   /// The same for one message: key, source, id, topic, payload, headers, hash algorithm, hash,
-  /// priority, now, the owner, milliseconds, the version.
+  /// priority, now, the owner, milliseconds, the worker, the version.
   Statement arrive_alone_leased;
   /// uuid[]: gives these messages rows of their own in work or done, if they stand in runs.
   Statement take_out;

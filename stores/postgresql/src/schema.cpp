@@ -234,6 +234,40 @@ CREATE TABLE {topic_policy} (
     R"sql(INSERT INTO {policy_version} (version) VALUES (1))sql",
 };
 
+// A lease has the number of its worker and when it began; in `work` both are of no meaning where
+// there is no lease, so that only claims write them.
+constexpr std::array kWorkerTables{
+    R"sql(ALTER TABLE {work} ADD COLUMN leased_at timestamptz, ADD COLUMN worker integer)sql",
+    R"sql(ALTER TABLE {run} ADD COLUMN leased_at timestamptz, ADD COLUMN worker integer)sql",
+    R"sql(
+CREATE TABLE {worker} (
+  id           integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  since        timestamptz NOT NULL,
+  last_seen_at timestamptz NOT NULL,
+  name         text COLLATE "C" NOT NULL UNIQUE
+) WITH (fillfactor = 50))sql",
+    R"sql(
+CREATE OR REPLACE VIEW {state} AS
+SELECT id, stage, enqueue_order, eligible_at, last_seen_at, owner, delivery, locked_until,
+       finished_at, backoff_until, attempt, deliveries, lapses, content_version, claimed_version,
+       duplicates, revivals, revived_at, revival_reason, last_error, leased_at, worker
+  FROM {work}
+UNION ALL
+SELECT id, 4::smallint, enqueue_order, finished_at, last_seen_at, NULL, NULL, NULL,
+       finished_at, NULL, attempt, deliveries, lapses, content_version, 0,
+       duplicates, revivals, revived_at, revival_reason, last_error, NULL, NULL
+  FROM {done}
+UNION ALL
+SELECT g.id, r.stage, g.id, r.seen_at, r.seen_at, r.owner, r.delivery + (g.id - r.first_id),
+       r.locked_until, NULL, NULL, 0, r.stage / 3, 0, 1, r.stage / 3, 0, 0, NULL, NULL, NULL,
+       r.leased_at, r.worker
+  FROM {run} r CROSS JOIN LATERAL generate_series(r.first_id, r.last_id) g(id)
+UNION ALL
+SELECT g.id, 4::smallint, g.id, r.finished_at, r.seen_at, NULL, NULL, NULL,
+       r.finished_at, NULL, 0, 1, 0, 1, 0, 0, 0, NULL, NULL, NULL, NULL, NULL
+  FROM {done_run} r CROSS JOIN LATERAL generate_series(r.first_id, r.last_id) g(id))sql",
+};
+
 // All statements that lead from a version to the next one.
 std::vector<std::string> steps_to_version_1(const Names& names) {
   std::vector<std::string> steps;
@@ -260,9 +294,18 @@ std::vector<std::string> steps_to_version_4(const Names& names) {
   return steps;
 }
 
+std::vector<std::string> steps_to_version_5(const Names& names) {
+  std::vector<std::string> steps;
+  for (const char* const queue : {"inbox", "outbox"}) {
+    for (const char* const sql : kWorkerTables) steps.push_back(names.fill(sql, queue));
+  }
+  return steps;
+}
+
 // The n-th leads from version n to n + 1.
 constexpr std::array<std::vector<std::string> (*)(const Names&), kSchemaVersion> kMigrations{
-    steps_to_version_1, steps_to_version_2, steps_to_version_3, steps_to_version_4};
+    steps_to_version_1, steps_to_version_2, steps_to_version_3, steps_to_version_4,
+    steps_to_version_5};
 
 void run_each(Transaction& transaction, const std::vector<std::string>& steps) {
   static const Parameters kNone;

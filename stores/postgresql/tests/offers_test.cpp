@@ -91,7 +91,11 @@ TEST_F(OffersTest, NewMessageIsAcceptedAndLeasedToTheOneWhoOffers) {
   EXPECT_EQ(got.locked_until, clock_.now() + 30s);
   const MessageRecord record = find("a");
   EXPECT_EQ(record.status, Status::processing);
-  EXPECT_EQ(record.lease, (MessageLease{owner_, got.delivery, got.locked_until}));
+  EXPECT_EQ(record.lease, (MessageLease{.owner = owner_,
+                                        .delivery = got.delivery,
+                                        .locked_until = got.locked_until,
+                                        .leased_at = clock_.now(),
+                                        .worker = this_process()}));
   EXPECT_TRUE(queue().claim(request()).empty());
   EXPECT_EQ(listener->told, told) << "nobody has anything to claim";
   EXPECT_EQ(settle(got), SettleStatus::settled);

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "oncebox/error.hpp"
 #include "queue_table.hpp"
 
 namespace oncebox::sqlite {
@@ -148,15 +149,20 @@ void QueueTable::count_leased(std::span<LimitUse> uses, const TopicPolicies& pol
   }
 }
 
-void QueueTable::lease(std::span<QueueRow> rows, const OwnerToken& owner, TimePoint locked_until) {
+void QueueTable::lease(std::span<QueueRow> rows, const ClaimRequest& request,
+                       const WorkerName& worker, TimePoint now) {
   if (rows.empty()) return;
+  const std::int64_t worker_id = worker_number(worker, now);
+  workers_.was_given_work(worker);
+  const TimePoint locked_until = now + request.lease;
   Counters& numbers = counters();
   numbers.changed = true;
   const std::int64_t first = numbers.last_delivery + 1;
   std::string list = "[";
   for (QueueRow& row : rows) {
     const DeliveryNumber delivery{static_cast<std::uint64_t>(++numbers.last_delivery)};
-    hand_out(row.state, {.owner = owner, .delivery = delivery, .locked_until = locked_until});
+    hand_out(row.state,
+             {.owner = request.owner, .delivery = delivery, .locked_until = locked_until});
     row.stage = Stage::leased;
     remember(row);
     fmt::format_to(std::back_inserter(list), "{}{}", list.size() > 1 ? "," : "", row.id);
@@ -164,10 +170,30 @@ void QueueTable::lease(std::span<QueueRow> rows, const OwnerToken& owner, TimePo
   list += "]";
   const ResetLater reset(sql_.lease);
   sql_.lease.bind(1, std::string_view(list))
-      .bind_blob(2, bytes_of(owner.uuid()))
+      .bind_blob(2, bytes_of(request.owner.uuid()))
       .bind(3, first)
       .bind(4, locked_until)
+      .bind(5, now)
+      .bind(6, worker_id)
       .run();
+}
+
+std::int64_t QueueTable::worker_number(const WorkerName& name, TimePoint now) {
+  if (const std::optional<std::int64_t> known = workers_.number_of(name, now)) return *known;
+  const auto see = [&](Statement& statement) {
+    const ResetLater reset(statement);
+    if (!statement.bind(1, std::string_view(name.str())).bind(2, now).step()) return false;
+    workers_.written(name, statement.int64(0), now);
+    return true;
+  };
+  if (!see(sql_.see_worker) && !see(sql_.add_worker)) {
+    throw Error(ErrorCode::internal, "a worker's row was not written");
+  }
+  return *workers_.number_of(name, now);
+}
+
+void QueueTable::forget_workers(TimePoint now) {
+  sql_.forget_workers.bind(1, now - kWorkerRetention).run();
 }
 
 void QueueTable::remember(const QueueRow& row) {

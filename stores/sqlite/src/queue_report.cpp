@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include "oncebox/limits.hpp"
+#include "oncebox/sql/read_rows.hpp"
 #include "oncebox/sql/stage.hpp"
 #include "queue_lanes.hpp"
 #include "topic_names.hpp"
@@ -123,6 +125,20 @@ SELECT min(max(locked_until, coalesce(due_at, 0))) FROM oncebox_{queue}_state
   leased.bind(1, now);
   if (leased.step() && !leased.is_null(0)) take_earlier(earliest, leased.time(0));
   return earliest;
+}
+
+std::vector<WorkerRecord> read_workers(Connection& reader, std::string_view queue, TimePoint now) {
+  Statement rows = prepare(reader, queue, R"sql(
+SELECT w.name, coalesce(l.leases, 0), w.since, w.last_seen_at
+  FROM oncebox_{queue}_worker w
+  LEFT JOIN (SELECT worker, count(*) AS leases FROM oncebox_{queue}_state
+              WHERE stage = 3 AND locked_until > ?1 GROUP BY worker) l ON l.worker = w.id
+ WHERE l.leases IS NOT NULL OR w.last_seen_at > ?2
+ ORDER BY w.last_seen_at DESC LIMIT ?3)sql");
+  rows.bind(1, now).bind(2, now - kWorkerRetention).bind(3, limits::kMaxListItems);
+  std::vector<WorkerRecord> workers;
+  while (rows.step()) workers.push_back(sql::read_worker(rows));
+  return workers;
 }
 
 QueueStats read_stats(Connection& reader, std::string_view queue, TimePoint now) {

@@ -44,6 +44,8 @@ enum Column : int {
   revived_at,
   revival_reason,
   last_error,
+  leased_at,
+  worker,
   payload,
 };
 }  // namespace column
@@ -53,7 +55,7 @@ SELECT m.id, m.source, m.message_id, m.first_seen_at, m.headers, m.hash_algorith
        s.topic, s.stage, s.rank, s.eligible_at, s.enqueue_order, s.attempt, s.deliveries, s.lapses,
        s.content_version, s.claimed_version, s.duplicates, s.last_seen_at, s.owner, s.delivery,
        s.locked_until, s.finished_at, s.due_at, s.expires_at, s.backoff_until, s.partition_key,
-       s.revivals, s.revived_at, s.revival_reason, s.last_error, {payload}
+       s.revivals, s.revived_at, s.revival_reason, s.last_error, s.leased_at, {worker}, {payload}
   FROM {from}
  {conditions})sql";
 
@@ -64,6 +66,10 @@ constexpr std::string_view kEveryRow =
 constexpr std::string_view kListedRows = R"sql(json_each(?1) listed
   CROSS JOIN oncebox_{queue}_message m ON m.id = listed.value
   CROSS JOIN oncebox_{queue}_state s ON s.id = m.id)sql";
+
+// Only of one that is leased: elsewhere the number is of an earlier lease.
+constexpr std::string_view kWorkerName =
+    "CASE s.stage WHEN 3 THEN (SELECT name FROM oncebox_{queue}_worker WHERE id = s.worker) END";
 
 constexpr std::string_view kInsertState = R"sql(
 INSERT INTO oncebox_{queue}_state (
@@ -91,6 +97,7 @@ std::string select_rows(std::string_view queue, ListPayloads payloads,
       fmt::runtime(kSelect),
       fmt::arg("from", fmt::format(fmt::runtime(kEveryRow), fmt::arg("queue", queue))),
       fmt::arg("conditions", conditions),
+      fmt::arg("worker", fmt::format(fmt::runtime(kWorkerName), fmt::arg("queue", queue))),
       fmt::arg("payload", payloads == ListPayloads::include ? "m.payload" : "NULL"));
 }
 
@@ -98,7 +105,7 @@ std::string select_listed_rows(std::string_view queue) {
   return fmt::format(
       fmt::runtime(kSelect),
       fmt::arg("from", fmt::format(fmt::runtime(kListedRows), fmt::arg("queue", queue))),
-      fmt::arg("conditions", ""), fmt::arg("payload", "m.payload"));
+      fmt::arg("conditions", ""), fmt::arg("worker", "NULL"), fmt::arg("payload", "m.payload"));
 }
 
 QueueRow read_row(const Statement& row, TopicNames& topics) {

@@ -27,14 +27,15 @@ struct QueueRow : sql::StoredMessage {
 /// FROM clause and may use the aliases m (message) and s (state). `queue` is "inbox" or "outbox".
 [[nodiscard]] std::string select_rows(std::string_view queue, ListPayloads payloads,
                                       std::string_view conditions);
-/// The same for the rows whose ids are in a JSON array, ?1, in its order.
+/// The same for the rows whose ids are in a JSON array, ?1, in its order; without their workers.
 [[nodiscard]] std::string select_listed_rows(std::string_view queue);
 
 /// The row on which a statement made by one of these stands.
 [[nodiscard]] QueueRow read_row(const Statement& row, TopicNames& topics);
 
 /// `INSERT` and `UPDATE` of a whole state, and the parameters that both take. `topic` is the number
-/// of the topic, 0 when there is none.
+/// of the topic, 0 when there is none. When and to whom a message was leased is written by claims
+/// alone, and stays.
 [[nodiscard]] std::string insert_state(std::string_view queue);
 [[nodiscard]] std::string update_state(std::string_view queue);
 void bind_state(Statement& statement, std::int64_t id, Stage stage, std::int64_t topic,

@@ -62,8 +62,8 @@ SELECT eligible_at, enqueue_order, id FROM oncebox_{queue}_state
       listed_rows(connection.prepare(select_listed_rows(queue))),
       lease(connection.prepare(for_queue(queue, R"sql(
 UPDATE oncebox_{queue}_state
-   SET stage = 3, owner = ?2, delivery = ?3 + listed.key, locked_until = ?4,
-       deliveries = deliveries + 1, claimed_version = content_version
+   SET stage = 3, owner = ?2, delivery = ?3 + listed.key, locked_until = ?4, leased_at = ?5,
+       worker = ?6, deliveries = deliveries + 1, claimed_version = content_version
   FROM json_each(?1) listed
  WHERE oncebox_{queue}_state.id = listed.value)sql"))),
       leased_topics(connection.prepare(for_queue(
@@ -107,7 +107,17 @@ INSERT INTO oncebox_{queue}_past_content (
   id, content_version, replaced_at, replaced_by, reason, hash_algorithm, hash, payload)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8))sql"))),
       delete_past(connection.prepare(
-          for_queue(queue, "DELETE FROM oncebox_{queue}_past_content WHERE id = ?1"))) {}
+          for_queue(queue, "DELETE FROM oncebox_{queue}_past_content WHERE id = ?1"))),
+      see_worker(connection.prepare(for_queue(queue, R"sql(
+UPDATE oncebox_{queue}_worker SET last_seen_at = ?2 WHERE name = ?1 RETURNING id)sql"))),
+      add_worker(connection.prepare(for_queue(queue, R"sql(
+INSERT INTO oncebox_{queue}_worker (name, since, last_seen_at) VALUES (?1, ?2, ?2)
+RETURNING id)sql"))),
+      forget_workers(connection.prepare(for_queue(queue, R"sql(
+DELETE FROM oncebox_{queue}_worker
+ WHERE last_seen_at <= ?1
+   AND id NOT IN (SELECT worker FROM oncebox_{queue}_state
+                   WHERE stage = 3 AND worker IS NOT NULL))sql"))) {}
 
 QueueTable::QueueTable(Connection& connection, std::string_view queue, TopicNumbers& topics,
                        std::size_t keys_per_segment, KeyFilter filter)

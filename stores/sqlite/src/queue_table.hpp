@@ -15,6 +15,7 @@
 #include "connection.hpp"
 #include "key_index.hpp"
 #include "oncebox/driver/claim_allowance.hpp"
+#include "oncebox/sql/worker_sightings.hpp"
 #include "queue_lanes.hpp"
 #include "queue_row.hpp"
 #include "topic_names.hpp"
@@ -35,7 +36,10 @@ class QueueTable {
 
   /// What happened to the transactions of the calls so far.
   void committed() noexcept { keys_.committed(); }
-  void rolled_back() noexcept { keys_.rolled_back(); }
+  void rolled_back() noexcept {
+    keys_.rolled_back();
+    workers_.forget();
+  }
 
   void begin_call();
   /// Writes what was gathered during the call: counters, and who is now first in a partition.
@@ -76,8 +80,13 @@ class QueueTable {
                                                  ClaimAllowance& allowance, TimePoint now);
   /// Adds what is leased to the uses of the policies' limits.
   void count_leased(std::span<LimitUse> uses, const TopicPolicies& policies);
-  /// Hands these messages out.
-  void lease(std::span<QueueRow> rows, const OwnerToken& owner, TimePoint locked_until);
+  /// Hands these messages out to a worker, from now on.
+  void lease(std::span<QueueRow> rows, const ClaimRequest& request, const WorkerName& worker,
+             TimePoint now);
+  /// Notes that a worker was given nothing.
+  void note_idle(const WorkerName& worker, TimePoint now) { worker_number(worker, now); }
+  /// Forgets those that hold nothing and were not seen for long.
+  void forget_workers(TimePoint now);
 
   /// A delivery by the numbers that this process knows of it.
   struct Handout {
@@ -120,7 +129,8 @@ class QueueTable {
     Statement find_id, insert_message, insert_state, insert_accepted, update_state, update_content,
         touch, delete_message, delete_state, load_counters, save_counters, add_done, lane_rows,
         listed_rows, lease, leased_topics, acknowledge, lapsed, expired, done_until, dead_until,
-        partition_first, partition_exposed, set_stage, past_totals, insert_past, delete_past;
+        partition_first, partition_exposed, set_stage, past_totals, insert_past, delete_past,
+        see_worker, add_worker, forget_workers;
   };
 
   class LaneMerge;
@@ -139,6 +149,8 @@ class QueueTable {
   [[nodiscard]] std::optional<std::int64_t> first_in_partition(const std::string& key, Stage stage);
   [[nodiscard]] static std::vector<std::int64_t> ids(Statement& statement);
   void remember(const QueueRow& row);
+  /// The number of the worker's row, which says, now and then, when the worker was last seen.
+  std::int64_t worker_number(const WorkerName& name, TimePoint now);
   [[nodiscard]] std::int64_t topic_number(const QueueRow& row);
 
   Connection& connection_;
@@ -151,6 +163,7 @@ class QueueTable {
   std::map<std::int64_t, std::int64_t> done_added_;         ///< by topic, during this call
   std::set<std::string> partitions_touched_;                ///< during this call
   std::unordered_map<std::uint64_t, Remembered> handouts_;  ///< by delivery
+  sql::WorkerSightings workers_;
 };
 
 }  // namespace oncebox::sqlite

@@ -186,6 +186,20 @@ CREATE TABLE oncebox_policy_version (version INTEGER NOT NULL) STRICT;
 INSERT INTO oncebox_policy_version (version) VALUES (1);
 )sql";
 
+// A lease has the number of its worker and when it began; both are of no meaning where there is no
+// lease, so that only claims write them.
+constexpr const char* kWorkerTables = R"sql(
+ALTER TABLE oncebox_{queue}_state ADD COLUMN leased_at INTEGER;
+ALTER TABLE oncebox_{queue}_state ADD COLUMN worker INTEGER;
+
+CREATE TABLE oncebox_{queue}_worker (
+  id           INTEGER PRIMARY KEY,
+  name         TEXT NOT NULL UNIQUE,
+  since        INTEGER NOT NULL,
+  last_seen_at INTEGER NOT NULL
+) STRICT;
+)sql";
+
 void execute_for_queues(Connection& connection, const char* sql) {
   for (const std::string_view queue : {"inbox", "outbox"}) {
     connection.execute(fmt::format(fmt::runtime(sql), fmt::arg("queue", queue)));
@@ -207,10 +221,12 @@ void bring_to_version_4(Connection& connection) { connection.execute(kAuditTrail
 
 void bring_to_version_5(Connection& connection) { connection.execute(kTopicPolicies); }
 
+void bring_to_version_6(Connection& connection) { execute_for_queues(connection, kWorkerTables); }
+
 // The n-th brings version n to n + 1.
 constexpr std::array<void (*)(Connection&), kSchemaVersion> kMigrations{
-    create_version_1, bring_to_version_2, bring_to_version_3, bring_to_version_4,
-    bring_to_version_5};
+    create_version_1,   bring_to_version_2, bring_to_version_3,
+    bring_to_version_4, bring_to_version_5, bring_to_version_6};
 
 [[noreturn]] void refuse_newer(int version) {
   throw Error(ErrorCode::conflict,

@@ -67,6 +67,11 @@ std::vector<TopicPattern> SqliteQueue::paused_topics() {
   return parts_.policies.policies(kind_).paused();
 }
 
+std::vector<WorkerRecord> SqliteQueue::do_workers() {
+  const TimePoint now = parts_.clock.now();
+  return parts_.readers.run([&](Connection& reader) { return read_workers(reader, name_, now); });
+}
+
 void SqliteQueue::revive_row(QueueRow& row, const ReviveOptions& options, TimePoint now) {
   sql::revive(row.state, options, now);
   table_.save(row);
@@ -169,6 +174,7 @@ CleanupResult SqliteQueue::do_cleanup(const CleanupRequest& request) {
       result.dead_removed = remove_all(table_.finished(Stage::dead, now - *request.dead_retention,
                                                        request.limit - result.done_removed));
     }
+    table_.forget_workers(now);
     if (result.total() > 0) give_pages_back();
     return result;
   });

@@ -69,14 +69,19 @@ ClaimResult SqliteQueue::do_claim(const ClaimRequest& request) {
 std::vector<ClaimedMessage> SqliteQueue::claim_ready(const ClaimRequest& request, TimePoint now) {
   ClaimAllowance allowance = allowance_at(now);
   std::optional<TopicSelection> topics = allowance.among(request.topics);
-  if (!topics) return {};
+  if (!topics) {
+    table_.note_idle(worker_of(request), now);
+    return {};
+  }
   ClaimRequest allowed = request;
   allowed.topics = std::move(*topics);
   ClaimAllowance choice = allowance;
   std::vector<QueueRow> rows = table_.best_ready(allowed, choice, now);
   for (const QueueRow& row : rows) (void)allowance.take(row.content->topic.str());
   if (!rows.empty()) parts_.policies.note_spent(kind_, allowance.uses());
-  table_.lease(rows, request.owner, now + request.lease);
+  const WorkerName worker = worker_of(request);
+  if (rows.empty()) table_.note_idle(worker, now);
+  table_.lease(rows, request, worker, now);
   std::vector<ClaimedMessage> claimed;
   claimed.reserve(rows.size());
   for (QueueRow& row : rows) claimed.push_back(sql::take_claimed(row));

@@ -16,6 +16,7 @@ namespace oncebox::app {
 [[nodiscard]] Command cleanup_command();
 [[nodiscard]] Command dead_groups_command();
 [[nodiscard]] Command stats_command();
+[[nodiscard]] Command workers_command();
 [[nodiscard]] Command health_command();
 [[nodiscard]] Command keys_command();
 [[nodiscard]] Command stores_command();

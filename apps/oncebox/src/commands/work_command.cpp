@@ -43,6 +43,7 @@ struct WorkOptions {
   std::optional<Strategy> strategy = {};
   std::vector<std::string> topics = {};
   std::vector<std::string> command = {};
+  std::optional<WorkerName> name = {};
   std::size_t concurrency = defaults::kWorkers;
   Duration timeout{0};
   Duration grace = std::chrono::seconds{5};
@@ -182,6 +183,7 @@ std::optional<RetryPolicies> retries_of(const WorkOptions& options) {
 
 DispatcherOptions dispatcher_options(const WorkOptions& options) {
   return {.name = std::string(to_string(options.store.queue)),
+          .worker_name = options.name,
           .workers = options.concurrency,
           .batch_size = std::min(defaults::kBatchSize, 2 * options.concurrency),
           // A command takes long: what is not begun is better left to others.
@@ -330,6 +332,11 @@ std::vector<Option> work_options(WorkOptions& options) {
            },
        .initial = "weighted-fair",
        .choices = words_of(kStrategies)},
+      {.names = "--name",
+       .value = "NAME",
+       .text = "what this worker is called where its leases and attempts are shown",
+       .take = [&options](const std::string& text) { options.name.emplace(text); },
+       .initial = "HOST:PID"},
       {.names = "-c,--concurrency",
        .value = "N",
        .text = "commands that run at the same time",

@@ -97,7 +97,7 @@ void reschedule(MessageState& state, TimePoint now) noexcept;
 [[nodiscard]] bool is_held_by(const MessageState& state, const Delivery& delivery) noexcept;
 
 /// Gives the message to an owner.
-void hand_out(MessageState& state, const MessageLease& lease) noexcept;
+void hand_out(MessageState& state, MessageLease lease) noexcept;
 
 /// Ends the delivery that holds the message. `error` is the verdict's `error_text`; `policy` is the
 /// one of the message's topic, and decides where the verdict does not.

@@ -16,6 +16,7 @@
 #include "oncebox/retry_policy.hpp"
 #include "oncebox/topic_pattern.hpp"
 #include "oncebox/uuid.hpp"
+#include "oncebox/worker.hpp"
 
 namespace oncebox {
 
@@ -24,6 +25,9 @@ struct DispatcherOptions {
   std::string name = {};
   /// Who claims; nothing: a new token. Two dispatchers must not share one.
   std::optional<OwnerToken> owner = {};
+  /// What people know this worker by: shown with its leases and attempts, and in lists of workers.
+  /// Nothing: `this_process()`.
+  std::optional<WorkerName> worker_name = {};
 
   std::size_t workers = defaults::kWorkers;       ///< handlers that run at once
   std::size_t batch_size = defaults::kBatchSize;  ///< messages in one claim

@@ -40,9 +40,13 @@ MessageLease read_lease(const Row& row) {
   if (owner.is_nil()) {
     throw Error(ErrorCode::corrupt, "the stored owner of a message is no UUID");
   }
-  return {.owner = OwnerToken(owner),
-          .delivery = DeliveryNumber{static_cast<std::uint64_t>(row.int64(Column::delivery))},
-          .locked_until = row.time(Column::locked_until)};
+  MessageLease lease{
+      .owner = OwnerToken(owner),
+      .delivery = DeliveryNumber{static_cast<std::uint64_t>(row.int64(Column::delivery))},
+      .locked_until = row.time(Column::locked_until),
+      .leased_at = row.optional_time(Column::leased_at)};
+  if (!row.is_null(Column::worker)) lease.worker.emplace(row.text(Column::worker));
+  return lease;
 }
 
 template <class Column, class Row>
@@ -99,6 +103,15 @@ PastContent read_past_content(const Row& row) {
                    .reason = std::string(row.text(6))};
   if (!row.is_null(3)) past.hash.emplace(std::string(row.text(2)), std::string(row.blob(3)));
   return past;
+}
+
+/// `SELECT name, leases, since, last_seen_at`.
+template <class Row>
+WorkerRecord read_worker(const Row& row) {
+  return {.name = row.text(0),
+          .leases = static_cast<std::size_t>(row.int64(1)),
+          .since = row.time(2),
+          .last_seen_at = row.time(3)};
 }
 
 /// A key and the status that its row has. `corrupt(what)` throws, and says which row it is.

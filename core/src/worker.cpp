@@ -1,0 +1,22 @@
+#include "oncebox/worker.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+#include "oncebox/limits.hpp"
+
+namespace oncebox {
+
+WorkerName this_process() {
+  // Room for the number of the process behind it.
+  constexpr std::size_t kMaxHostBytes = kMaxWorkerNameCodePoints - 12;
+  std::array<char, 256> buffer{};
+  const bool is_known = ::gethostname(buffer.data(), buffer.size() - 1) == 0 && buffer[0] != 0;
+  const std::string host = clip_text(is_known ? buffer.data() : "localhost", kMaxHostBytes);
+  return fmt::format("{}:{}", host, ::getpid());
+}
+
+}  // namespace oncebox
