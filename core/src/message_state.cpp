@@ -125,6 +125,43 @@ std::uint64_t retry_chance(DeliveryNumber failed) noexcept {
   return detail::mixed(static_cast<std::uint64_t>(failed) * 0x9e3779b97f4a7c15U);
 }
 
+std::optional<Attempt> ended_attempt(const MessageState& state, const Verdict& verdict,
+                                     TimePoint now) {
+  if (std::holds_alternative<Release>(verdict)) return std::nullopt;
+  Attempt attempt{
+      .worker = state.lease->worker, .begun_at = state.lease->leased_at, .ended_at = now};
+  if (state.claimed_version != state.history.content_version) {
+    attempt.outcome = AttemptOutcome::superseded;
+    return attempt;
+  }
+  const auto fail_with = [&](AttemptOutcome outcome, const auto& failure) {
+    attempt.outcome = outcome;
+    attempt.error_kind = clip_text(failure.error_kind, limits::kMaxErrorKindBytes);
+    attempt.error = error_text(failure.error);
+  };
+  if (const auto* abandon = std::get_if<Abandon>(&verdict)) {
+    fail_with(AttemptOutcome::abandoned, *abandon);
+  } else if (const auto* fail = std::get_if<Fail>(&verdict)) {
+    fail_with(AttemptOutcome::failed, *fail);
+  }
+  return attempt;
+}
+
+std::optional<Attempt> lapsed_attempt(const MessageState& state) {
+  if (!state.lease) return std::nullopt;
+  return Attempt{.worker = state.lease->worker,
+                 .begun_at = state.lease->leased_at,
+                 .ended_at = state.lease->locked_until,
+                 .outcome = AttemptOutcome::lapsed};
+}
+
+// A superseded attempt counts nowhere but in the versions of the content.
+bool may_have_attempts(const MessageState& state) noexcept {
+  const MessageHistory& history = state.history;
+  return history.attempt > 0 || history.lapses > 0 || state.revivals.count > 0 ||
+         history.content_version > 1;
+}
+
 bool is_held_by(const MessageState& state, const Delivery& delivery) noexcept {
   if (!state.lease || state.lease->owner != delivery.owner) return false;
   return !delivery.number || *delivery.number == state.lease->delivery;

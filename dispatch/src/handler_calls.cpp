@@ -152,10 +152,10 @@ Verdict HandlerCalls::verdict_of(const Failure& failure, const HandlerContext& c
   if (error.empty()) error = failure.type;
   if (failure.kind == Kind::permanent) {
     log(LogLevel::error, "handler failed for good, message is dead", context, &failure);
-    return Fail{std::move(error)};
+    return Fail{std::move(error), failure.type};
   }
   log(LogLevel::error, "handler failed", context, &failure);
-  Abandon abandon = retry(message, std::move(error));
+  Abandon abandon = retry(message, std::move(error), failure.type);
   if (failure.delay) {
     const bool is_own = abandon.delay.has_value();
     abandon.delay_is_least = failure.delay_is_a_floor && !is_own;
@@ -165,11 +165,13 @@ Verdict HandlerCalls::verdict_of(const Failure& failure, const HandlerContext& c
   return abandon;
 }
 
-Abandon HandlerCalls::retry(const ClaimedMessage& message, std::string error) {
-  if (!retries_) return {.error = std::move(error)};
+Abandon HandlerCalls::retry(const ClaimedMessage& message, std::string error, std::string kind) {
+  Abandon abandon{.error = std::move(error), .error_kind = std::move(kind)};
+  if (!retries_) return abandon;
   const RetryPolicy& policy = retries_->for_topic(message.message.topic);
-  return {std::move(error), policy.delay_after(message.history.attempt + 1, entropy()),
-          policy.limit()};
+  abandon.delay = policy.delay_after(message.history.attempt + 1, entropy());
+  abandon.limit = policy.limit();
+  return abandon;
 }
 
 Verdict HandlerCalls::refuse(const ClaimedMessage& message, std::string_view store) noexcept {
@@ -177,8 +179,9 @@ Verdict HandlerCalls::refuse(const ClaimedMessage& message, std::string_view sto
       nullptr);
   try {
     std::string error = "no handler for topic " + message.message.topic.str();
-    if (no_handler_ == NoHandlerPolicy::fail) return Fail{std::move(error)};
-    return retry(message, std::move(error));
+    const std::string kind = "no handler";
+    if (no_handler_ == NoHandlerPolicy::fail) return Fail{std::move(error), kind};
+    return retry(message, std::move(error), kind);
   } catch (...) {
     return Abandon{};
   }
@@ -192,7 +195,7 @@ std::optional<Verdict> HandlerCalls::bury(const ClaimedMessage& message,
   log(LogLevel::error, "lease expired too often, message is dead",
       HandlerContext(message, {}, nullptr, store), nullptr);
   try {
-    return Fail{fmt::format("lease expired {} times", lapses)};
+    return Fail{fmt::format("lease expired {} times", lapses), "delivered too often"};
   } catch (...) {
     return std::nullopt;
   }

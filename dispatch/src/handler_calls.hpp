@@ -68,7 +68,7 @@ class HandlerCalls {
   [[nodiscard]] Verdict verdict_of(const Failure& failure, const HandlerContext& context);
   /// What follows from a failure by the dispatcher's own policy, or else by the store's. The store
   /// sees when it was the last.
-  [[nodiscard]] Abandon retry(const ClaimedMessage& message, std::string error);
+  [[nodiscard]] Abandon retry(const ClaimedMessage& message, std::string error, std::string kind);
   void log(LogLevel level, std::string_view text, const HandlerContext& context,
            const Failure* failure) noexcept;
   std::uint64_t entropy() noexcept;

@@ -120,6 +120,20 @@ TEST_F(DispatcherHandlingTest, APermanentFailureIsDeadAtOnce) {
   EXPECT_TRUE(eventually([&] { return dispatcher_->stats().dead == 1; }));
 }
 
+TEST_F(DispatcherHandlingTest, AnAttemptKeepsTheWorkersNameAndTheTypeOfTheException) {
+  RecordProperty("requirement", "R-32");
+  handlers_.on("order.created", [](const ClaimedMessage&, HandlerContext&) {
+    throw PermanentFailure("no such customer");
+  });
+  enqueue(message("m"));
+  const auto ending = start({.worker_name = "shop-3"});
+  ASSERT_TRUE(wait_for_status("m", Status::dead));
+  const Attempt attempt = record("m").attempts.at(0);
+  EXPECT_EQ(attempt.worker, "shop-3");
+  EXPECT_EQ(attempt.error_kind, "oncebox::PermanentFailure");
+  EXPECT_EQ(attempt.error, "no such customer");
+}
+
 TEST_F(DispatcherHandlingTest, AnyOtherExceptionIsRetriedByThePolicyOfTheTopic) {
   RecordProperty("requirement", "IBX-075,IBX-080,IBX-081,IBX-082,MSG-05");
   handlers_.on("*", [](const ClaimedMessage&, HandlerContext&) {

@@ -46,6 +46,46 @@ TEST_P(WorkRoutes, ClaimHandsOutWholeMessagesAndSettleEndsThem) {
             json::parse(R"({"results":[{"status":"LeaseLost"},{"status":"LeaseLost"}]})"));
 }
 
+TEST_P(WorkRoutes, WorkersAreShownByName) {
+  RecordProperty("requirement", "R-32");
+  enqueue("m1");
+  enqueue("m2");
+  ASSERT_EQ(call(post("/v1/messages/claim", R"({"worker":"shop-3:8124","limit":1})")).status, 200);
+  ASSERT_EQ(call(post("/v1/messages/claim", R"({"limit":1})")).status, 200);
+  const std::string now = format_rfc3339(clock_.now());
+  const json::value leased = json_of(call(get("/v1/messages/shop/m1")));
+  EXPECT_EQ(leased.at("worker"), "shop-3:8124");
+  EXPECT_EQ(leased.at("leasedAt").as_string(), now);
+  const json::value workers = json_of(call(get("/v1/workers"))).at("workers");
+  ASSERT_EQ(workers.as_array().size(), 2U);
+  EXPECT_EQ(workers.at(0).at("name"), "anonymous") << "the caller's name, not the server's";
+  const json::object holder{
+      {"name", "shop-3:8124"}, {"leases", 1}, {"since", now}, {"lastSeen", now}};
+  EXPECT_EQ(workers.at(1), holder);
+  EXPECT_EQ(json_of(call(get("/v1/outbox/workers"))), json::parse(R"({"workers":[]})"));
+  const std::string long_name(101, 'x');
+  EXPECT_EQ(call(post("/v1/messages/claim", R"({"worker":")" + long_name + "\"}")).status, 400);
+  EXPECT_EQ(call(post("/v1/messages/claim", R"({"worker":""})")).status, 400);
+}
+
+TEST_P(WorkRoutes, AMessageTellsItsAttempts) {
+  RecordProperty("requirement", "R-32");
+  enqueue("m1");
+  const json::value claimed =
+      json_of(call(post("/v1/messages/claim", R"({"worker":"shop-3:8124"})")));
+  const std::string begun = format_rfc3339(clock_.now());
+  clock_.advance(std::chrono::seconds{1});
+  settle_all(claimed, {{"verdict", "Fail"}, {"error", "no order"}, {"errorKind", "NotFound"}});
+  const json::object expected{{"number", 1},         {"worker", "shop-3:8124"},
+                              {"begunAt", begun},    {"endedAt", format_rfc3339(clock_.now())},
+                              {"outcome", "Failed"}, {"errorKind", "NotFound"},
+                              {"error", "no order"}};
+  EXPECT_EQ(json_of(call(get("/v1/messages/shop/m1"))).at("attempts").at(0), expected);
+  EXPECT_EQ(json_of(call(get("/v1/dead/shop/m1"))).at("attempts").at(0), expected);
+  const json::value listed = json_of(call(get("/v1/dead"))).at("messages").at(0);
+  EXPECT_FALSE(listed.as_object().contains("attempts"));
+}
+
 TEST_P(WorkRoutes, SettleTakesAMixedBatch) {
   for (const char* id : {"ack", "abandon", "fail", "release"}) enqueue(id);
   const json::value claimed = claim();

@@ -11,13 +11,16 @@ namespace oncebox::wire {
 namespace {
 
 constexpr std::array<std::string_view, 3> kStatusFields = {"status", "state", "waitingFor"};
-constexpr std::array<std::string_view, 8> kRecordStateFields = {
-    "worker",      "owner",      "delivery",   "leasedAt",
-    "lockedUntil", "eligibleAt", "finishedAt", "revivals",
+constexpr std::array<std::string_view, 9> kRecordStateFields = {
+    "worker",     "owner",      "delivery", "leasedAt", "lockedUntil",
+    "eligibleAt", "finishedAt", "revivals", "attempts",
 };
 constexpr auto kRecordFields =
     joined(kMessageFields, kHistoryFields, kStatusFields, kRecordStateFields);
 constexpr std::array<std::string_view, 3> kRevivalFields = {"count", "lastAt", "lastReason"};
+constexpr std::array<std::string_view, 7> kAttemptFields = {
+    "number", "worker", "begunAt", "endedAt", "outcome", "errorKind", "error",
+};
 constexpr std::array<std::string_view, 2> kPageFields = {"messages", "next"};
 
 // A record needs about this much beside its payload.
@@ -81,6 +84,38 @@ std::optional<WaitingFor> read_waiting_for(const ObjectReader& fields) {
   const std::optional<JsonValue> value = fields.find("waitingFor");
   if (!value) return std::nullopt;
   return read_word<WaitingFor>(*value);
+}
+
+void write_attempt(JsonWriter& writer, const Attempt& attempt) {
+  writer.begin_object()
+      .field("number", attempt.number)
+      .field("worker", attempt.worker)
+      .field("begunAt", attempt.begun_at)
+      .field("endedAt", attempt.ended_at)
+      .field("outcome", word_of(attempt.outcome));
+  if (!attempt.error_kind.empty()) writer.field("errorKind", attempt.error_kind);
+  if (!attempt.error.empty()) writer.field("error", attempt.error);
+  writer.end_object();
+}
+
+Attempt read_attempt(const JsonValue& value) {
+  const ObjectReader fields(value, kAttemptFields, Direction::answer);
+  return {.number = fields.require_as<int>("number"),
+          .worker = fields.get<WorkerName>("worker"),
+          .begun_at = fields.get<TimePoint>("begunAt"),
+          .ended_at = fields.require_as<TimePoint>("endedAt"),
+          .outcome = read_word<AttemptOutcome>(fields.require("outcome")),
+          .error_kind = fields.get_or<std::string>("errorKind", ""),
+          .error = fields.get_or<std::string>("error", "")};
+}
+
+std::vector<Attempt> read_attempts(const ObjectReader& fields) {
+  std::vector<Attempt> attempts;
+  if (const std::optional<JsonValue> array = fields.find("attempts")) {
+    array->for_each_item(limits::kMaxKeptAttempts,
+                         [&](const JsonValue& value) { attempts.push_back(read_attempt(value)); });
+  }
+  return attempts;
 }
 
 Revivals read_revivals(const ObjectReader& fields) {
@@ -195,6 +230,11 @@ void write_record(JsonWriter& writer, const MessageRecord& record, ListPayloads 
         .field("lastReason", record.revivals.last_reason)
         .end_object();
   }
+  if (!record.attempts.empty()) {
+    writer.key("attempts").begin_array();
+    for (const Attempt& attempt : record.attempts) write_attempt(writer, attempt);
+    writer.end_array();
+  }
   writer.end_object();
 }
 
@@ -212,7 +252,8 @@ MessageRecord read_record(const JsonValue& value) {
           .lease = read_lease(fields),
           .eligible_at = fields.get<TimePoint>("eligibleAt"),
           .finished_at = fields.get<TimePoint>("finishedAt"),
-          .revivals = read_revivals(fields)};
+          .revivals = read_revivals(fields),
+          .attempts = read_attempts(fields)};
 }
 
 Message read_message(std::string_view json, const MessageDefaults& defaults) {

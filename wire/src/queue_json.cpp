@@ -26,8 +26,8 @@ constexpr std::array<std::string_view, 2> kOwnedItemsFields = {"owner", "items"}
 constexpr std::array<std::string_view, 2> kDeliveryFields = {"owner", "delivery"};
 constexpr auto kSettlementFields =
     joined(kKeyFields, kDeliveryFields,
-           std::array<std::string_view, 6>{"verdict", "error", "delaySeconds", "delayIsLeast",
-                                           "maxAttempts", "giveUpAfterSeconds"});
+           std::array<std::string_view, 7>{"verdict", "error", "errorKind", "delaySeconds",
+                                           "delayIsLeast", "maxAttempts", "giveUpAfterSeconds"});
 constexpr std::array<std::string_view, 4> kSettledFields = {"status", "againAt", "death", "policy"};
 constexpr auto kExtensionFields =
     joined(kKeyFields, kDeliveryFields, std::array<std::string_view, 1>{"leaseSeconds"});
@@ -90,10 +90,15 @@ void write_error(JsonWriter& writer, const std::string& error) {
   if (!error.empty()) writer.field("error", kept_error(error));
 }
 
+void write_error_kind(JsonWriter& writer, const std::string& kind) {
+  if (!kind.empty()) writer.field("errorKind", clip_text(kind, limits::kMaxErrorKindBytes));
+}
+
 void write_verdict(JsonWriter& writer, const Verdict& verdict) {
   writer.field("verdict", word_of(static_cast<VerdictKind>(verdict.index())));
   if (const Abandon* const abandon = std::get_if<Abandon>(&verdict)) {
     write_error(writer, abandon->error);
+    write_error_kind(writer, abandon->error_kind);
     writer.field("delaySeconds", abandon->delay);
     if (abandon->delay_is_least) writer.field("delayIsLeast", true);
     if (abandon->limit) {
@@ -102,6 +107,7 @@ void write_verdict(JsonWriter& writer, const Verdict& verdict) {
     }
   } else if (const Fail* const fail = std::get_if<Fail>(&verdict)) {
     writer.field("error", kept_error(fail->error));
+    write_error_kind(writer, fail->error_kind);
   } else if (const Release* const release = std::get_if<Release>(&verdict)) {
     writer.field("delaySeconds", release->delay);
   }
@@ -118,6 +124,19 @@ std::optional<AttemptLimit> read_limit(const ObjectReader& fields) {
   return std::nullopt;
 }
 
+std::string read_error_kind(const ObjectReader& fields, VerdictKind verdict) {
+  const std::optional<std::string> kind = fields.get<std::string>("errorKind");
+  if (!kind) return {};
+  const Place place(fields.place(), "errorKind");
+  if (verdict != VerdictKind::abandon && verdict != VerdictKind::fail) {
+    place.fail("only Abandon and Fail have an error");
+  }
+  reading_at(place, [&] {
+    require_in_range("length in bytes", kind->size(), 1, limits::kMaxErrorKindBytes);
+  });
+  return *kind;
+}
+
 Verdict read_verdict(const ObjectReader& fields) {
   const VerdictKind kind = read_word<VerdictKind>(fields.require("verdict"));
   std::optional<std::string> error = fields.get<std::string>("error");
@@ -128,6 +147,7 @@ Verdict read_verdict(const ObjectReader& fields) {
   if (delay && kind != VerdictKind::abandon && kind != VerdictKind::release) {
     Place(fields.place(), "delaySeconds").fail("only Abandon and Release have a delay");
   }
+  std::string error_kind = read_error_kind(fields, kind);
   const std::optional<AttemptLimit> limit = read_limit(fields);
   if (limit && kind != VerdictKind::abandon) {
     Place(fields.place(), "maxAttempts").fail("only Abandon has a limit of attempts");
@@ -143,9 +163,11 @@ Verdict read_verdict(const ObjectReader& fields) {
       return Abandon{.error = error.value_or(""),
                      .delay = delay,
                      .limit = limit,
-                     .delay_is_least = delay_is_least};
+                     .delay_is_least = delay_is_least,
+                     .error_kind = std::move(error_kind)};
     case VerdictKind::fail:
-      return Fail{.error = fields.require_as<std::string>("error")};
+      return Fail{.error = fields.require_as<std::string>("error"),
+                  .error_kind = std::move(error_kind)};
     case VerdictKind::release:
       return Release{.delay = delay};
   }

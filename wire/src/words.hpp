@@ -127,6 +127,15 @@ inline constexpr std::array kWords<SettleStatus> = {
 };
 
 template <>
+inline constexpr std::array kWords<AttemptOutcome> = {
+    Word<AttemptOutcome>{AttemptOutcome::succeeded, "Succeeded"},
+    Word<AttemptOutcome>{AttemptOutcome::abandoned, "Abandoned"},
+    Word<AttemptOutcome>{AttemptOutcome::failed, "Failed"},
+    Word<AttemptOutcome>{AttemptOutcome::lapsed, "Lapsed"},
+    Word<AttemptOutcome>{AttemptOutcome::superseded, "Superseded"},
+};
+
+template <>
 inline constexpr std::array kWords<SettledDeath> = {
     Word<SettledDeath>{SettledDeath::failed, "Failed"},
     Word<SettledDeath>{SettledDeath::attempts, "Attempts"},

@@ -156,7 +156,7 @@ TEST(BadInput, OfAClaim) {
           {R"({"topics":{"only":[{"exakt":"a"}]}})",
            "topics.only[0].exakt: this field is not known; did you mean exact?"},
           {R"({"lease":5})",
-           "lease: this field is not known; known are owner, leaseSeconds, limit, "
+           "lease: this field is not known; known are owner, worker, leaseSeconds, limit, "
            "maxBytes, topics, waitSeconds"},
       },
       [](const std::string& json) { return read_claim(json); });

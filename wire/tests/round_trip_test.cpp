@@ -128,8 +128,20 @@ MessageRecord some_record() {
     record.hash = some_hash();
   }
   if (*gen::arbitrary<bool>()) {
-    record.lease = MessageLease{OwnerToken::generate(),
-                                DeliveryNumber{*gen::arbitrary<std::uint64_t>()}, *times()};
+    record.lease =
+        MessageLease{OwnerToken::generate(), DeliveryNumber{*gen::arbitrary<std::uint64_t>()},
+                     *times(), sometimes(times())};
+    if (*gen::arbitrary<bool>()) record.lease->worker = "shop-3:8124";
+  }
+  for (int number = *gen::inRange(0, 3); number > 0; --number) {
+    record.attempts.push_back(
+        {.number = number,
+         .worker = "shop-3:8124",
+         .begun_at = sometimes(times()),
+         .ended_at = *times(),
+         .outcome = *gen::element(AttemptOutcome::abandoned, AttemptOutcome::lapsed),
+         .error_kind = *texts(),
+         .error = *texts()});
   }
   if (*gen::arbitrary<bool>()) {
     record.revivals = {.count = 1, .last_at = *times(), .last_reason = sometimes(texts())};

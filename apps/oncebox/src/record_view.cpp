@@ -76,6 +76,32 @@ void add_history(Details& details, const MessageRecord& record) {
   }
 }
 
+std::string error_of(const Attempt& attempt) {
+  const std::string error = first_line(attempt.error);
+  if (attempt.error_kind.empty() || error.empty()) return attempt.error_kind + error;
+  return attempt.error_kind + ": " + error;
+}
+
+void print_attempts(Output& out, std::span<const Attempt> attempts) {
+  if (attempts.empty()) return;
+  Table table({{.title = "ATTEMPT", .align = Align::right},
+               {.title = "BEGUN"},
+               {.title = "ENDED"},
+               {.title = "OUTCOME"},
+               {.title = "WORKER", .shrinks = Shrinks::yes},
+               {.title = "ERROR", .shrinks = Shrinks::yes}});
+  for (const Attempt& attempt : attempts) {
+    table.add({{fmt::format("{}", attempt.number)},
+               {attempt.begun_at ? short_time(*attempt.begun_at) : "-"},
+               {short_time(attempt.ended_at)},
+               {std::string(to_string(attempt.outcome))},
+               {attempt.worker ? attempt.worker->str() : "-"},
+               {error_of(attempt)}});
+  }
+  out.line("");
+  table.print(out);
+}
+
 void add_content(Details& details, const Message& message) {
   if (message.priority.value() != 0) {
     details.add("priority", fmt::format("{}", message.priority.value()));
@@ -151,6 +177,7 @@ void print_message(Output& out, const MessageRecord& record) {
     details.add("payload", fmt::format("{} bytes", grouped(record.message->payload.size())));
   }
   details.print(out);
+  print_attempts(out, record.attempts);
   if (!record.message || record.message->payload.size() == 0) return;
   std::string payload = printable_lines(record.message->payload.bytes());
   if (payload.back() == '\n') payload.pop_back();

@@ -98,6 +98,20 @@ class Work(ProgramTest):
         self.assertEqual(records[75]["lastError"], "said 75")
         self.assertEqual((records[75]["status"], records[75]["attempt"]), ("Processing", 1))
 
+    def test_a_message_tells_who_tried_it_and_what_went_wrong(self):
+        self.send("7")
+        script = self.script("fail", "echo no luck >&2; exit 65")
+        self.assertEqual(self.drain(script, "--name", "shop-3")["dead"], 1)
+        for command in ("get 7", "dead show 7"):
+            text = self.out(*command.split())
+            self.assertRegex(text, r"ATTEMPT +BEGUN +ENDED +OUTCOME +WORKER +ERROR\n")
+            self.assertRegex(text, r" 1  .+  failed +shop-3  oncebox::PermanentFailure: no luck\n")
+            attempt = json.loads(self.out(*command.split(), "--json"))["attempts"][0]
+            self.assertEqual((attempt["worker"], attempt["outcome"]), ("shop-3", "Failed"))
+        workers = self.out("workers")
+        self.assertRegex(workers, r"WORKER +LEASES +SINCE +LAST SEEN\nshop-3 +0 +\S+ \S+ +\d+s ago")
+        self.assertEqual(json.loads(self.out("workers", "--json"))["workers"][0]["name"], "shop-3")
+
     def test_what_a_claim_buries_is_counted(self):
         self.run_program(*("send --id late --topic t -d x --expires 2020-01-01T00:00:00Z".split()))
         self.assertEqual(

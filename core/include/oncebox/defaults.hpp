@@ -15,6 +15,8 @@ inline constexpr int kMaxAttempts = 10;
 inline constexpr int kMaxDeliveries = 2 * kMaxAttempts;
 inline constexpr Duration kRetention = std::chrono::days{30};
 
+inline constexpr std::size_t kKeptAttempts = 20;
+
 inline constexpr std::size_t kWorkers = 4;
 inline constexpr std::size_t kBufferBytes = 16 << 20;
 inline constexpr Duration kMaxPollInterval = std::chrono::seconds{10};

@@ -6,7 +6,9 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "oncebox/attempt.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/content_hash.hpp"
 #include "oncebox/headers.hpp"
@@ -172,6 +174,8 @@ struct MessageRecord {
   /// When it became done or dead.
   std::optional<TimePoint> finished_at = {};
   Revivals revivals = {};
+  /// The last attempts to handle it, oldest first. Only `find` tells them; a list does not.
+  std::vector<Attempt> attempts = {};
 
   friend bool operator==(const MessageRecord&, const MessageRecord&) = default;
 };

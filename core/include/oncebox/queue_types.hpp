@@ -205,11 +205,14 @@ struct Abandon {
   std::optional<Duration> delay = {};      ///< positive; nothing: as the policy says
   std::optional<AttemptLimit> limit = {};  ///< nothing: as the policy says
   bool delay_is_least = false;             ///< the policy's delay holds where it is longer
+  /// A word for what went wrong, such as the type of an exception; kept with the attempt.
+  std::string error_kind = {};
 };
 
 /// Failed for good: the message is dead.
 struct Fail {
   std::string error;
+  std::string error_kind = {};  ///< as for `Abandon`
 };
 
 /// Not tried: no attempt is counted. The message can be claimed again after the delay; without one

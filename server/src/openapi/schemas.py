@@ -282,7 +282,19 @@ QUEUE_SCHEMAS = {
         lockedUntil=time("When the lease ends."),
         eligibleAt=time("When it can be, or could be, claimed."),
         finishedAt=time("When it became done or dead."),
-        revivals=answer(["count"], count=count(), lastAt=time(), lastReason=text())),
+        revivals=answer(["count"], count=count(), lastAt=time(), lastReason=text()),
+        attempts=array(
+            ref("Attempt"),
+            description="The last attempts, oldest first; absent in lists and where there are "
+                        "none: a message that succeeds at once has none.")),
+    "Attempt": answer(
+        ["number", "endedAt", "outcome"],
+        number=count("The first of the message is 1."),
+        worker=text("The name of the worker."),
+        begunAt=time("When it was handed out."),
+        endedAt=time("When it was settled, or its lease ended."),
+        outcome=words("Succeeded", "Abandoned", "Failed", "Lapsed", "Superseded"),
+        errorKind=text(), error=text()),
     "Workers": answer(
         ["workers"],
         workers=array(answer(
@@ -324,6 +336,9 @@ QUEUE_SCHEMAS = {
                 "Ack", "Abandon", "Fail", "Release",
                 description="Done; try again later; dead; not tried."),
             error=text("Why, for Abandon and Fail; Fail must have one."),
+            errorKind=text(
+                "A word for what went wrong, such as the type of an exception; kept with the "
+                "attempt.", minLength=1, maxLength=100),
             delaySeconds=seconds(
                 "Left out: for Abandon as the topic's policy says, for Release at once.",
                 exclusiveMinimum=0),

@@ -77,10 +77,13 @@ Verdict verdict_of(const SettlementDraft& draft) {
     case VerdictKind::ack:
       return Ack{};
     case VerdictKind::abandon:
-      return Abandon{
-          .error = vocabulary::error(draft.error), .delay = draft.delay, .limit = draft.limit};
+      return Abandon{.error = vocabulary::error(draft.error),
+                     .delay = draft.delay,
+                     .limit = draft.limit,
+                     .error_kind = vocabulary::error_kind(draft.error)};
     case VerdictKind::fail:
-      return Fail{.error = vocabulary::error(draft.error)};
+      return Fail{.error = vocabulary::error(draft.error),
+                  .error_kind = vocabulary::error_kind(draft.error)};
     case VerdictKind::release:
       return Release{draft.delay};
   }

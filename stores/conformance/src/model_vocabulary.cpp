@@ -72,6 +72,10 @@ OwnerToken owner(std::size_t place) {
 
 WorkerName worker(std::size_t place) { return "worker " + std::to_string(place); }
 
+std::string error_kind(std::size_t place) {
+  return place == 0 ? "" : "Kind" + std::to_string(place);
+}
+
 std::string error(std::size_t place) {
   switch (place) {
     case 0:

@@ -51,6 +51,8 @@ inline constexpr std::size_t kHashChoices = 5;
 [[nodiscard]] WorkerName worker(std::size_t place);
 /// The first is empty; the last has to be cut and cleaned.
 [[nodiscard]] std::string error(std::size_t place);
+/// Of the error at this place; the first is empty.
+[[nodiscard]] std::string error_kind(std::size_t place);
 [[nodiscard]] std::string reason(std::size_t place);
 [[nodiscard]] TopicSelection topic_selection(std::size_t place);
 [[nodiscard]] TopicPattern topic_pattern(std::size_t place);

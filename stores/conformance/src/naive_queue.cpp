@@ -67,9 +67,20 @@ void replace_ready_time(NaiveRow& row, TimePoint now) {
   row.ready_at = target;
 }
 
+void add_attempt(MessageRecord& record, Attempt attempt) {
+  std::vector<Attempt>& attempts = record.attempts;
+  attempt.number = attempts.empty() ? 1 : attempts.back().number + 1;
+  attempts.push_back(std::move(attempt));
+  if (attempts.size() > defaults::kKeptAttempts) attempts.erase(attempts.begin());
+}
+
 void lapse(NaiveRow& row) {
   ++row.record.history.lapses;
   row.ready_at = row.ready_after_lapse();
+  add_attempt(row.record, {.worker = row.record.lease->worker,
+                           .begun_at = row.record.lease->leased_at,
+                           .ended_at = row.record.lease->locked_until,
+                           .outcome = AttemptOutcome::lapsed});
   row.record.lease.reset();
 }
 
@@ -412,6 +423,17 @@ SettleOutcome NaiveQueue::settle_one(const Settlement& settlement, TimePoint now
   MessageRecord& record = row->record;
   const MessageLease lease = *record.lease;
   record.lease.reset();
+  const auto tried = [&](AttemptOutcome outcome, const std::string& kind = "",
+                         const std::string& error = "") {
+    const bool is_first = record.attempts.empty();
+    if (is_first && outcome == AttemptOutcome::succeeded) return;
+    add_attempt(record, {.worker = lease.worker,
+                         .begun_at = lease.leased_at,
+                         .ended_at = now,
+                         .outcome = outcome,
+                         .error_kind = clip_text(kind, 100),
+                         .error = clip_text(error, 2'048)});
+  };
   const auto wait = [&](Duration delay) {
     row->backoff_until = now + delay;
     row->ready_at = later(row->backoff_until, record.message->due_at);
@@ -421,10 +443,12 @@ SettleOutcome NaiveQueue::settle_one(const Settlement& settlement, TimePoint now
     return {.again_at = row->ready_at};
   }
   if (row->leased_version < record.history.content_version) {
+    tried(AttemptOutcome::superseded);
     row->ready_at = later(now, record.message->due_at);
     return {SettleStatus::superseded, row->ready_at};
   }
   if (std::holds_alternative<Ack>(settlement.verdict)) {
+    tried(AttemptOutcome::succeeded);
     finish(record, Status::done, now);
     return {};
   }
@@ -432,10 +456,12 @@ SettleOutcome NaiveQueue::settle_one(const Settlement& settlement, TimePoint now
   if (const auto* fail = std::get_if<Fail>(&settlement.verdict)) {
     finish(record, Status::dead, now);
     note_error(record, fail->error);
+    tried(AttemptOutcome::failed, fail->error_kind, fail->error);
     return {.death = SettledDeath::failed};
   }
   const Abandon& abandon = std::get<Abandon>(settlement.verdict);
   note_error(record, abandon.error);
+  tried(AttemptOutcome::abandoned, abandon.error_kind, abandon.error);
   const AttemptLimit limit = abandon.limit.value_or(policy_.limit());
   const PolicyOrigin origin = abandon.limit ? PolicyOrigin::worker : PolicyOrigin::topic;
   TimePoint since = later(record.history.first_seen_at, record.message->due_at);

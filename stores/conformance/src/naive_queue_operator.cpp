@@ -81,8 +81,10 @@ std::vector<MessageRecord> NaiveQueue::list(const MessageFilter& filter, ListOrd
                                             TimePoint now) const {
   std::vector<MessageRecord> records;
   for (const NaiveRow& row : rows_) {
-    const MessageRecord record = visible(row, now);
-    if (filter_matches(filter, record)) records.push_back(record);
+    MessageRecord record = visible(row, now);
+    if (!filter_matches(filter, record)) continue;
+    record.attempts.clear();
+    records.push_back(std::move(record));
   }
   if (order == ListOrder::newest_first) std::ranges::reverse(records);
   return records;

@@ -162,6 +162,13 @@ void PrintTo(const AuditRecord& record, std::ostream* out) {
        << ", result " << printed(record.result) << '}';
 }
 
+void PrintTo(const Attempt& attempt, std::ostream* out) {
+  *out << "{number " << attempt.number << ' ' << to_string(attempt.outcome) << ", worker "
+       << (attempt.worker ? attempt.worker->str() : "none") << ", begun "
+       << shown_time(attempt.begun_at) << ", ended " << format_rfc3339(attempt.ended_at)
+       << ", error " << shown(attempt.error_kind) << ' ' << shown(attempt.error) << '}';
+}
+
 void PrintTo(const MessageRecord& record, std::ostream* out) {
   *out << "\n  {" << record.key << ' ' << to_string(record.status) << ", state "
        << to_string(record.state);
@@ -179,7 +186,8 @@ void PrintTo(const MessageRecord& record, std::ostream* out) {
   *out << ", eligible " << shown_time(record.eligible_at) << ", finished "
        << shown_time(record.finished_at) << ", revivals " << record.revivals.count << " last "
        << shown_time(record.revivals.last_at) << " because "
-       << shown_text(record.revivals.last_reason) << '}';
+       << shown_text(record.revivals.last_reason) << ", attempts "
+       << testing::PrintToString(record.attempts) << '}';
 }
 
 void PrintTo(const ClaimedMessage& claimed, std::ostream* out) {

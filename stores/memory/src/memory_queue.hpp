@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <optional>
 #include <span>
@@ -82,6 +83,10 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   };
   struct PreparedEdit;
 
+  /// An attempt in a list of its own, so that keeping it cannot fail; empty: none is to be kept.
+  using PreparedAttempt = std::list<Attempt>;
+  static void keep(Row& row, PreparedAttempt attempt, std::size_t kept_attempts) noexcept;
+
   /// A worker without its leases, which the rows tell.
   struct WorkerTimes {
     TimePoint since{};
@@ -105,7 +110,15 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
                                                         const WorkerName& worker, TimePoint now)
       ONCEBOX_REQUIRES(mutex_);
   [[nodiscard]] Row* find_delivery(const Delivery& delivery) noexcept ONCEBOX_REQUIRES(mutex_);
-  SettleOutcome settle_one(Row* row, const Verdict& verdict, std::string error,
+  /// What the end of one delivery needs.
+  struct PreparedSettlement {
+    Row* row = nullptr;  ///< null: it holds nothing
+    std::string error = {};
+    PreparedAttempt attempt = {};
+  };
+  [[nodiscard]] PreparedSettlement prepare(const Settlement& settlement, TimePoint now)
+      ONCEBOX_REQUIRES(mutex_);
+  SettleOutcome settle_one(PreparedSettlement prepared, const Settlement& settlement,
                            TimePoint now) noexcept ONCEBOX_REQUIRES(mutex_);
   MarkOutcome mark_one(Row* row, MarkAs as, std::string error, TimePoint now) noexcept
       ONCEBOX_REQUIRES(mutex_);

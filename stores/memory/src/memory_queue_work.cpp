@@ -56,7 +56,8 @@ MessageRecord MemoryQueue::to_record(const Row& row, ListPayloads payloads, Time
                        .lease = state.lease,
                        .eligible_at = std::nullopt,
                        .finished_at = state.finished_at,
-                       .revivals = state.revivals};
+                       .revivals = state.revivals,
+                       .attempts = {}};
   if (row.content == nullptr) return record;
   record.message = to_message(row, payloads);
   const bool unleased = state.status == Status::processing && !state.lease;
@@ -95,8 +96,9 @@ MarkOutcome MemoryQueue::mark_one(Row* row, MarkAs as, std::string error, TimePo
 /// `commit`, because something failed meanwhile, everything is as it was before.
 class MemoryQueue::ReapBatch {
  public:
-  ReapBatch(QueueIndex& index, const TopicPolicies& policies, TimePoint now)
-      : index_(index), policies_(policies), now_(now) {}
+  ReapBatch(QueueIndex& index, const TopicPolicies& policies, std::size_t kept_attempts,
+            TimePoint now)
+      : index_(index), policies_(policies), kept_attempts_(kept_attempts), now_(now) {}
   ReapBatch(const ReapBatch&) = delete;
   ReapBatch& operator=(const ReapBatch&) = delete;
 
@@ -112,7 +114,10 @@ class MemoryQueue::ReapBatch {
   }
 
   void commit() noexcept {
-    for (UndoStep& step : undo_) unpin(step);
+    for (UndoStep& step : undo_) {
+      unpin(step);
+      keep(*step.row, std::move(step.attempt), kept_attempts_);
+    }
     undo_.clear();
   }
 
@@ -139,6 +144,7 @@ class MemoryQueue::ReapBatch {
     Row* row;
     RowState state;
     Partition* partition;  // pinned: the row may have been the last one in it
+    PreparedAttempt attempt;
   };
 
   void bury(Row& row, std::string cause, ReapResult& result) {
@@ -148,7 +154,11 @@ class MemoryQueue::ReapBatch {
 
   template <class Change>
   void change(Row& row, Change apply) {
-    undo_.push_back({&row, row.state, row.partition});
+    PreparedAttempt attempt;
+    if (std::optional<Attempt> lapsed = lapsed_attempt(row.state)) {
+      attempt.push_back(std::move(*lapsed));
+    }
+    undo_.push_back({&row, row.state, row.partition, std::move(attempt)});
     if (row.partition != nullptr) ++row.partition->pins;
     index_.edit(row, now_, [&]() noexcept { apply(row.state); });
   }
@@ -161,6 +171,7 @@ class MemoryQueue::ReapBatch {
 
   QueueIndex& index_;
   const TopicPolicies& policies_;
+  const std::size_t kept_attempts_;
   const TimePoint now_;
   std::vector<UndoStep> undo_;
 };
@@ -175,7 +186,7 @@ ClaimResult MemoryQueue::do_claim(const ClaimRequest& request) {
     const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
     note_worker(worker, now);
-    ReapBatch reaped(rows_.index, policies_, now);
+    ReapBatch reaped(rows_.index, policies_, options_.kept_attempts, now);
     ReapResult result = reaped.reap(kReapStep);
     const bool is_backlog = result.total() == kReapStep;
     reaped_before.add(std::move(result));
@@ -251,12 +262,31 @@ Row* MemoryQueue::find_delivery(const Delivery& delivery) noexcept {
   return row != nullptr && is_held_by(row->state, delivery) ? row : nullptr;
 }
 
+void MemoryQueue::keep(Row& row, PreparedAttempt attempt, std::size_t kept_attempts) noexcept {
+  if (attempt.empty()) return;
+  attempt.front().number = row.attempts.empty() ? 1 : row.attempts.back().number + 1;
+  row.attempts.splice(row.attempts.end(), attempt);
+  if (row.attempts.size() > kept_attempts) row.attempts.pop_front();
+}
+
+MemoryQueue::PreparedSettlement MemoryQueue::prepare(const Settlement& settlement, TimePoint now) {
+  PreparedSettlement prepared{.row = find_delivery(settlement.delivery)};
+  if (prepared.row == nullptr) return prepared;
+  const Row& row = *prepared.row;
+  const bool succeeds_at_once =
+      std::holds_alternative<Ack>(settlement.verdict) && !may_have_attempts(row.state);
+  if (succeeds_at_once) return prepared;
+  prepared.error = error_text(settlement.verdict);
+  std::optional<Attempt> attempt = ended_attempt(row.state, settlement.verdict, now);
+  const bool is_kept =
+      attempt && (attempt->outcome != AttemptOutcome::succeeded || !row.attempts.empty());
+  if (is_kept) prepared.attempt.push_back(std::move(*attempt));
+  return prepared;
+}
+
 std::vector<SettleOutcome> MemoryQueue::do_settle(std::span<const Settlement> settlements) {
-  std::vector<std::string> errors;
-  errors.reserve(settlements.size());
-  for (const Settlement& settlement : settlements) {
-    errors.push_back(error_text(settlement.verdict));
-  }
+  std::vector<PreparedSettlement> prepared;
+  prepared.reserve(settlements.size());
   std::vector<SettleOutcome> outcomes;
   outcomes.reserve(settlements.size());
 
@@ -264,10 +294,11 @@ std::vector<SettleOutcome> MemoryQueue::do_settle(std::span<const Settlement> se
   {
     const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
+    for (const Settlement& settlement : settlements) prepared.push_back(prepare(settlement, now));
     for (std::size_t i = 0; i < settlements.size(); ++i) {
-      Row* const row = find_delivery(settlements[i].delivery);
+      Row* const row = prepared[i].row;
       const bool frees_others = row != nullptr && row->partition != nullptr;
-      outcomes.push_back(settle_one(row, settlements[i].verdict, std::move(errors[i]), now));
+      outcomes.push_back(settle_one(std::move(prepared[i]), settlements[i], now));
       if (row != nullptr && (frees_others || row->state.status == Status::processing)) {
         may_be_claimable = true;
       }
@@ -278,14 +309,19 @@ std::vector<SettleOutcome> MemoryQueue::do_settle(std::span<const Settlement> se
   return outcomes;
 }
 
-SettleOutcome MemoryQueue::settle_one(Row* row, const Verdict& verdict, std::string error,
+// One that came before it in the call may have ended the same delivery.
+SettleOutcome MemoryQueue::settle_one(PreparedSettlement prepared, const Settlement& settlement,
                                       TimePoint now) noexcept {
-  if (row == nullptr) return {SettleStatus::lease_lost};
+  Row* const row = prepared.row;
+  if (row == nullptr || !is_held_by(row->state, settlement.delivery)) {
+    return {SettleStatus::lease_lost};
+  }
   const ResolvedPolicy& policy = policies_.for_topic(row->content->topic.str());
   SettleOutcome outcome{};
   rows_.index.edit(*row, now, [&]() noexcept {
-    outcome = apply_verdict(row->state, verdict, std::move(error), policy, now);
+    outcome = apply_verdict(row->state, settlement.verdict, std::move(prepared.error), policy, now);
   });
+  keep(*row, std::move(prepared.attempt), options_.kept_attempts);
   return outcome;
 }
 
@@ -311,7 +347,7 @@ ReapResult MemoryQueue::do_reap(const ReapRequest& request) {
   {
     const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
-    ReapBatch batch(rows_.index, policies_, now);
+    ReapBatch batch(rows_.index, policies_, options_.kept_attempts, now);
     result = batch.reap(request.limit);
     batch.commit();
   }
@@ -358,7 +394,9 @@ std::vector<std::optional<MessageRecord>> MemoryQueue::do_find(std::span<const M
   for (const MessageKey& key : keys) {
     const Row* const row = rows_.index.find(key);
     records.emplace_back();
-    if (row != nullptr) records.back() = to_record(*row, ListPayloads::include, now);
+    if (row == nullptr) continue;
+    records.back() = to_record(*row, ListPayloads::include, now);
+    records.back()->attempts.assign(row->attempts.begin(), row->attempts.end());
   }
   return records;
 }

@@ -4,6 +4,7 @@
 #include <boost/intrusive/set.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,6 +61,7 @@ struct Row {
   std::unique_ptr<const Content> content;  ///< null: never enqueued
   /// Null while nothing was replaced: few messages ever are.
   std::unique_ptr<std::vector<ReplacedContent>> replaced;
+  std::list<Attempt> attempts;     ///< to move one in needs no memory
   Partition* partition = nullptr;  ///< set while in processing with a partition key
   Phase phase = Phase::seen;
 

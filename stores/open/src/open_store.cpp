@@ -37,6 +37,7 @@ std::unique_ptr<Store> open_memory(StoreUrl& url) {
   take_number(url, "max_key_bytes", options.max_key_bytes);
   take_number(url, "max_payload_bytes", options.max_payload_bytes);
   take_number(url, "max_audit_entries", options.max_audit_entries);
+  take_number(url, "kept_attempts", options.kept_attempts);
   url.require_no_more_parameters();
   return std::make_unique<memory::MemoryStore>(options);
 }
@@ -55,6 +56,7 @@ std::unique_ptr<Store> open_sqlite(StoreUrl& url) {
   take_number(url, "keys_per_segment", options.keys_per_segment);
   take_number(url, "max_waiting_calls", options.max_waiting_calls);
   take_number(url, "max_payload_bytes", options.max_payload_bytes);
+  take_number(url, "kept_attempts", options.kept_attempts);
   if (const auto enforced = url.take_switch("foreign_keys")) options.foreign_keys = *enforced;
   url.require_no_more_parameters();
   return std::make_unique<sqlite::SqliteStore>(options);
@@ -106,6 +108,7 @@ std::unique_ptr<Store> open_postgresql(StoreUrl& url, Budgets& budgets) {
   take_number(url, "server_connections", server_connections);
   if (const auto flush = url.take_switch("flush_claims")) options.flush_claims = *flush;
   take_number(url, "max_payload_bytes", options.max_payload_bytes);
+  take_number(url, "kept_attempts", options.kept_attempts);
   // The rest is libpq's, which refuses what it does not know.
   options.connection = url.without_taken();
   if (server_connections > 0) {

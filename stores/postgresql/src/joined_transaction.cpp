@@ -35,7 +35,7 @@ struct JoinedTransaction::Impl {
 
   struct Queue {
     Queue(const Names& names, QueueKind kind)
-        : name(to_string(kind)), channel(names.channel(name)), sql(names, name, true) {}
+        : name(to_string(kind)), channel(names.channel(name)), sql(names, name, {}) {}
 
     std::string name;
     std::string channel;

@@ -58,7 +58,8 @@ std::string Names::fill(std::string_view sql, std::string_view queue) const {
       fmt::arg("done_count", quoted(queue, "done_count")),
       fmt::arg("priority", quoted(queue, "priority")),
       fmt::arg("past_content", quoted(queue, "past_content")),
-      fmt::arg("worker", quoted(queue, "worker")), fmt::arg("numbers", quoted(queue, "numbers")),
+      fmt::arg("worker", quoted(queue, "worker")), fmt::arg("attempt", quoted(queue, "attempt")),
+      fmt::arg("numbers", quoted(queue, "numbers")),
       fmt::arg("deliveries", quoted(queue, "deliveries")));
 }
 

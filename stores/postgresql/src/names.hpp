@@ -18,8 +18,9 @@ class Names {
   /// Fills quoted names into a statement that says `{schema}`, `{version}`, `{key}`, `{audit}`,
   /// `{topic_policy}`, `{policy_version}`, and for a queue, "inbox" or "outbox", `{message}`,
   /// `{work}`, `{done}`, `{state}`, `{done_count}`,
-  /// `{priority}`, `{past_content}`, `{worker}`, `{numbers}` and `{deliveries}`. `{queue}` is the
-  /// name of the queue's tables without quotation marks, for the names of their indexes.
+  /// `{priority}`, `{past_content}`, `{worker}`, `{attempt}`, `{numbers}` and `{deliveries}`.
+  /// `{queue}` is the name of the queue's tables without quotation marks, for the names of their
+  /// indexes.
   [[nodiscard]] std::string fill(std::string_view sql, std::string_view queue = "inbox") const;
 
   /// A number that no other store and purpose is likely to have, for advisory locks.

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "announcer.hpp"
@@ -176,6 +177,9 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   /// Moves leased messages out to the caller, and remembers that the caller has them.
   [[nodiscard]] std::vector<ClaimedMessage> hand_out(std::span<StoredMessage> messages,
                                                      std::span<const HeldRun> runs);
+  /// Adds to the records of these messages the attempts that were kept.
+  void add_attempts(std::span<const MessageKey> keys,
+                    std::unordered_map<MessageKey, MessageRecord>& records);
   /// Notes that a message has left the run in which it was claimed.
   void leave_run(const Delivery& delivery);
   /// Gives each message of the run in which this one was claimed a row of its own, unless it is

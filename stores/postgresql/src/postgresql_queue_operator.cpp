@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 #include "filter_sql.hpp"
 #include "oncebox/driver/list_cursor.hpp"
+#include "oncebox/sql/read_rows.hpp"
 #include "oncebox/sql/state_sql.hpp"
 #include "oncebox/sql/storage_key.hpp"
 #include "postgresql_queue.hpp"
@@ -38,6 +40,23 @@ std::optional<TimePoint> PostgresqlQueue::do_next_due(const TopicSelection& topi
   return policies_.next_due(topics, due, test_time());
 }
 
+// A statement of its own, because few messages have any.
+void PostgresqlQueue::add_attempts(std::span<const MessageKey> keys,
+                                   std::unordered_map<MessageKey, MessageRecord>& records) {
+  std::map<Uuid, std::vector<Attempt>*> by_key;
+  ArrayValue array(SqlType::uuid);
+  for (const MessageKey& key : keys) {
+    const sql::StorageKey storage_key = sql::storage_key(key);
+    array.add(storage_key);
+    by_key.emplace(Uuid(storage_key), &records.at(key).attempts);
+  }
+  const Result rows = run_alone(parts_.pool, sql_.read_attempts, Parameters().add(std::move(array)),
+                                Exchange::changes_nothing);
+  for (int row = 0; row < rows.rows(); ++row) {
+    by_key.at(rows.uuid(row, 0))->push_back(sql::read_attempt(ResultRow(rows, row, 1)));
+  }
+}
+
 std::vector<std::optional<MessageRecord>> PostgresqlQueue::do_find(
     std::span<const MessageKey> keys) {
   ArrayValue array(SqlType::uuid);
@@ -48,12 +67,14 @@ std::vector<std::optional<MessageRecord>> PostgresqlQueue::do_find(
   if (rows.rows() == 0) return std::vector<std::optional<MessageRecord>>(keys.size());
   const KnownPolicies::Snapshot rules = policies_.read();
   std::unordered_map<MessageKey, MessageRecord> found;
+  std::vector<MessageKey> tried;
   for (int row = 0; row < rows.rows(); ++row) {
-    MessageRecord record =
-        sql::to_record(read_row(rows, row, kTimeHead), rules->policies.paused(), rows.time(row, 0));
-    MessageKey key = record.key;
-    found.insert_or_assign(std::move(key), std::move(record));
+    const StoredMessage message = read_row(rows, row, kTimeHead);
+    if (may_have_attempts(message.state)) tried.push_back(message.key);
+    found.insert_or_assign(message.key,
+                           sql::to_record(message, rules->policies.paused(), rows.time(row, 0)));
   }
+  if (!tried.empty()) add_attempts(tried, found);
   std::vector<std::optional<MessageRecord>> records;
   records.reserve(keys.size());
   for (const MessageKey& key : keys) {

@@ -325,6 +325,7 @@ class PostgresqlQueue::Settling {
         outcomes_[i] = {SettleStatus::lease_lost};
         continue;
       }
+      row->ended_attempt = ended_attempt(row->state, settlement.verdict, rows.now());
       outcomes_[i] = apply_verdict(row->state, settlement.verdict, error_text(settlement.verdict),
                                    policy_of(*row), rows.now());
       RowBatch::save(*row);

@@ -37,7 +37,9 @@ PostgresqlQueue::PostgresqlQueue(const StoreParts& parts, QueueKind kind)
     : parts_(parts),
       kind_(kind),
       name_(to_string(kind)),
-      sql_(parts.names, name_, parts.pool.options().flush_claims),
+      sql_(parts.names, name_,
+           {.flush_claims = parts.pool.options().flush_claims,
+            .kept_attempts = parts.pool.options().kept_attempts}),
       policies_(parts.pool, parts.names, kind),
       floors_(parts.schedules),
       announcer_(parts.schedules, parts.names.channel(name_), std::string(parts.signature),
@@ -408,6 +410,7 @@ ReapResult PostgresqlQueue::reap_in(RowBatch& rows, const Overdue& overdue,
     if (state.lease && state.lease->live_at(now)) continue;
     if (!state.lease && !state.expired_at(now)) continue;
     const ResolvedPolicy& policy = policies.for_topic(row->content->topic.str());
+    row->ended_attempt = lapsed_attempt(state);
     if (std::optional<std::string> cause = cause_of_death(state, policy, now)) {
       result.add({row->key, row->content->topic, *cause});
       bury(state, std::move(*cause), now);

@@ -29,6 +29,7 @@ Options validated(Options options) {
   require_in_range("idle_timeout", options.idle_timeout, std::chrono::seconds{0},
                    std::chrono::hours{24});
   require_in_range("max_payload_bytes", options.max_payload_bytes, 1, limits::kMaxClaimBytes);
+  require_in_range("kept_attempts", options.kept_attempts, 1, limits::kMaxKeptAttempts);
   return options;
 }
 

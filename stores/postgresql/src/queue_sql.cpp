@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "oncebox/sql/attempt_code.hpp"
 #include "queue_row.hpp"
 
 namespace oncebox::postgresql {
@@ -59,13 +60,15 @@ RETURNING id)sql",
 // The rows are found by their ids alone, not by a join with what the caller says of each: the table
 // is empty at one moment and full at the next, and when the planner believes it to be empty, it
 // goes through all of it for each of the caller's rows. So the caller compares the deliveries
-// before it commits. Only who is leased has an owner.
+// before it commits. Only who is leased has an owner. Those that may have attempts (see
+// `may_have_attempts`) are left out: theirs is added.
 const std::string kAcknowledge = fmt::format(R"sql(
 WITH acknowledged AS (
   DELETE FROM {{work}}
    WHERE id = ANY($1::bigint[]) AND owner = $2::uuid
      AND delivery BETWEEN $3::bigint AND $4::bigint
      AND claimed_version = content_version AND partition_key IS NULL
+     AND attempt + lapses + revivals = 0 AND content_version = 1
   RETURNING id, delivery, topic, last_seen_at, enqueue_order, attempt, deliveries, lapses,
             content_version, duplicates, revivals, revived_at, revival_reason, last_error),
 counted AS (
@@ -157,11 +160,40 @@ UPDATE {done} d
  WHERE d.id = u.id)sql";
 
 constexpr std::string_view kRemove = R"sql(
-WITH gone AS (DELETE FROM {work} WHERE id = ANY($1::bigint[]) RETURNING id, revivals),
+WITH gone AS (
+  DELETE FROM {work} WHERE id = ANY($1::bigint[])
+  RETURNING id, revivals, attempt + lapses + revivals > 0 OR content_version > 1 AS was_tried),
 forgotten AS (
   DELETE FROM {past_content}
-   WHERE id = ANY(ARRAY(SELECT id FROM gone WHERE revivals > 0)))
+   WHERE id = ANY(ARRAY(SELECT id FROM gone WHERE revivals > 0))),
+forgotten_attempts AS (
+  DELETE FROM {attempt} WHERE id = ANY(ARRAY(SELECT id FROM gone WHERE was_tried)))
 DELETE FROM {message} m USING gone WHERE m.id = gone.id)sql";
+
+// The rows of these messages are locked by the caller. A success is added only to other attempts.
+std::string keep_attempts_sql(std::size_t kept_attempts) {
+  return fmt::format(R"sql(
+WITH given AS MATERIALIZED (
+  SELECT u.*, (SELECT max(number) FROM {{attempt}} a WHERE a.id = u.id) AS before FROM {source}),
+added AS (
+  INSERT INTO {{attempt}} ({names}, number)
+  SELECT {values}, coalesce(before, 0) + 1 FROM given u
+   WHERE outcome <> {succeeded} OR before IS NOT NULL
+  RETURNING id, number)
+DELETE FROM {{attempt}} a
+ WHERE a.id = ANY(ARRAY(SELECT id FROM added WHERE number > {kept}))
+   AND a.number <= (SELECT n.number - {kept} FROM added n WHERE n.id = a.id))sql",
+                     fmt::arg("source", RowArrays::source(kAttemptColumns)),
+                     fmt::arg("names", RowArrays::names(kAttemptColumns)),
+                     fmt::arg("values", RowArrays::values(kAttemptColumns)),
+                     fmt::arg("succeeded", sql::attempt_code(AttemptOutcome::succeeded)),
+                     fmt::arg("kept", kept_attempts));
+}
+
+constexpr std::string_view kReadAttempts = R"sql(
+SELECT m.key, a.number, a.worker, a.begun_at, a.ended_at, a.outcome, a.error_kind, a.error
+  FROM {message} m JOIN {attempt} a ON a.id = m.id
+ WHERE m.key = ANY($1::uuid[]) ORDER BY a.id, a.number)sql";
 
 constexpr std::string_view kPastTotals = R"sql(
 SELECT id, count(*), sum(octet_length(payload))::bigint
@@ -227,10 +259,14 @@ WITH old AS MATERIALIZED (
   SELECT ctid FROM {{done}}
    WHERE finished_at <= {now} - $2::bigint * interval '1 millisecond'
    ORDER BY finished_at LIMIT $3::integer FOR UPDATE SKIP LOCKED),
-gone AS (DELETE FROM {{done}} WHERE ctid = ANY(ARRAY(SELECT ctid FROM old)) RETURNING id, revivals),
+gone AS (
+  DELETE FROM {{done}} WHERE ctid = ANY(ARRAY(SELECT ctid FROM old))
+  RETURNING id, revivals, attempt + lapses + revivals > 0 OR content_version > 1 AS was_tried),
 forgotten AS (
   DELETE FROM {{past_content}}
    WHERE id = ANY(ARRAY(SELECT id FROM gone WHERE revivals > 0))),
+forgotten_attempts AS (
+  DELETE FROM {{attempt}} WHERE id = ANY(ARRAY(SELECT id FROM gone WHERE was_tried))),
 removed AS (DELETE FROM {{message}} m USING gone WHERE m.id = gone.id RETURNING m.topic),
 counted AS (
   INSERT INTO {{done_count}} (topic, count)
@@ -243,10 +279,14 @@ WITH old AS MATERIALIZED (
   SELECT ctid FROM {{work}}
    WHERE stage = 5 AND finished_at <= {now} - $2::bigint * interval '1 millisecond'
    ORDER BY finished_at LIMIT $3::integer FOR UPDATE SKIP LOCKED),
-gone AS (DELETE FROM {{work}} WHERE ctid = ANY(ARRAY(SELECT ctid FROM old)) RETURNING id, revivals),
+gone AS (
+  DELETE FROM {{work}} WHERE ctid = ANY(ARRAY(SELECT ctid FROM old))
+  RETURNING id, revivals, attempt + lapses + revivals > 0 OR content_version > 1 AS was_tried),
 forgotten AS (
   DELETE FROM {{past_content}}
    WHERE id = ANY(ARRAY(SELECT id FROM gone WHERE revivals > 0))),
+forgotten_attempts AS (
+  DELETE FROM {{attempt}} WHERE id = ANY(ARRAY(SELECT id FROM gone WHERE was_tried))),
 removed AS (DELETE FROM {{message}} m USING gone WHERE m.id = gone.id RETURNING m.id)
 SELECT count(*) FROM removed)sql",
                                              fmt::arg("now", now_sql("$1")));
@@ -287,7 +327,8 @@ const std::string kForgetWorkers = fmt::format(R"sql(
 DELETE FROM {{worker}}
  WHERE last_seen_at <= {now} - $2::bigint * interval '1 millisecond'
    AND NOT EXISTS (SELECT FROM {{work}}
-                    WHERE stage = 3 AND locked_until IS NOT NULL AND worker = {{worker}}.id OFFSET 0)
+                    WHERE stage = 3 AND locked_until IS NOT NULL AND worker = {{worker}}.id
+                   OFFSET 0)
    AND NOT EXISTS (SELECT FROM {{run}}
                     WHERE stage = 3 AND locked_until IS NOT NULL AND worker = {{worker}}.id
                    OFFSET 0))sql",
@@ -305,7 +346,7 @@ SELECT topic, sum(count) FROM gone GROUP BY topic HAVING sum(count) <> 0)sql";
 
 }  // namespace
 
-QueueSql::QueueSql(const Names& names, std::string_view queue, bool flush_claims)
+QueueSql::QueueSql(const Names& names, std::string_view queue, const Settings& settings)
     : runs(names, queue) {
   const auto prepare = [&](Statement& statement, std::string_view name, std::string_view sql) {
     statement = {fmt::format("{}_{}", queue, name), names.fill(sql, queue)};
@@ -314,10 +355,11 @@ QueueSql::QueueSql(const Names& names, std::string_view queue, bool flush_claims
   prepare(enqueue_late, "enqueue_late", enqueue_sql(7));
   prepare(know_priorities, "know_priorities",
           "INSERT INTO {priority} (priority) SELECT unnest($1::smallint[]) ON CONFLICT DO NOTHING");
-  claim = {fmt::format("{}_claim", queue), claim_sql(names, queue, "", flush_claims)};
+  claim = {fmt::format("{}_claim", queue), claim_sql(names, queue, "", settings.flush_claims)};
   constexpr int kSelection = 14;
-  claim_topics = {fmt::format("{}_claim_topics", queue),
-                  claim_sql(names, queue, selection_sql("w.topic", kSelection), flush_claims)};
+  claim_topics = {
+      fmt::format("{}_claim_topics", queue),
+      claim_sql(names, queue, selection_sql("w.topic", kSelection), settings.flush_claims)};
   prepare(lock_limits, "lock_limits", kLockLimits);
   prepare(leased_topics, "leased_topics", kLeasedTopics);
   prepare(spend_limit, "spend_limit", R"sql(
@@ -345,6 +387,8 @@ UPDATE {topic_policy} SET spent_until = $4::bigint
   prepare(finish_work, "finish_work", finish_work_sql());
   prepare(touch_done, "touch_done", kTouchDone);
   prepare(remove, "remove", kRemove);
+  prepare(keep_attempts, "keep_attempts", keep_attempts_sql(settings.kept_attempts));
+  prepare(read_attempts, "read_attempts", kReadAttempts);
   prepare(past_totals, "past_totals", kPastTotals);
   prepare(keep_contents, "keep_contents", kKeepContents);
   prepare(block_partitions, "block_partitions", kBlockPartitions);

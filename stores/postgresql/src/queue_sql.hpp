@@ -1,10 +1,12 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <string_view>
 
 #include "connection.hpp"
 #include "names.hpp"
+#include "oncebox/defaults.hpp"
 #include "row_arrays.hpp"
 #include "run_sql.hpp"
 
@@ -64,6 +66,17 @@ inline constexpr std::array kContentColumns{
     Column{"expires_at", SqlType::timestamptz},
 };
 
+/// An attempt that has ended.
+inline constexpr std::array kAttemptColumns{
+    Column{"id", SqlType::bigint},
+    Column{"worker", SqlType::text},
+    Column{"begun_at", SqlType::timestamptz},
+    Column{"ended_at", SqlType::timestamptz},
+    Column{"outcome", SqlType::integer},
+    Column{"error_kind", SqlType::text},
+    Column{"error", SqlType::text},
+};
+
 /// The columns before those of `row_columns` when rows are read in order to be changed.
 inline constexpr int kReadHead = 2;
 
@@ -73,8 +86,13 @@ inline constexpr int kReadHead = 2;
 
 /// The statements of one queue that change something, or read in order to change.
 struct QueueSql {
+  struct Settings {
+    bool flush_claims = true;
+    std::size_t kept_attempts = defaults::kKeptAttempts;
+  };
+
   /// `queue` is "inbox" or "outbox".
-  QueueSql(const Names& names, std::string_view queue, bool flush_claims);
+  QueueSql(const Names& names, std::string_view queue, const Settings& settings);
 
   RunSql runs;
 
@@ -120,6 +138,8 @@ struct QueueSql {
   Statement finish_work;           ///< kDoneColumns: out of work, into done
   Statement touch_done;            ///< ids, times, duplicates
   Statement remove;                ///< bigint[]: messages that are not done
+  Statement keep_attempts;         ///< kAttemptColumns
+  Statement read_attempts;         ///< uuid[] -> key, then as `sql::read_attempt` reads them
   Statement past_totals;           ///< bigint[] -> id, how many are kept, their bytes
   Statement keep_contents;         ///< ids, versions, now, who, why: keeps what they have now
   Statement block_partitions;      ///< text[]

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "oncebox/error.hpp"
+#include "oncebox/sql/attempt_code.hpp"
 #include "oncebox/sql/header_json.hpp"
 #include "oncebox/sql/storage_key.hpp"
 
@@ -197,6 +198,7 @@ class RowBatch::Writing {
     use(!work_.empty(), sql_.update_work, work_.take());
     use(!finished_.empty(), sql_.finish_work, finished_.take());
     use(!touched_.empty(), sql_.touch_done, touched_.take());
+    use(!attempts_.empty(), sql_.keep_attempts, attempts_.take());
     if (removed_.size() > 0) use(true, sql_.remove, Parameters().add(std::move(removed_)));
     const std::set<std::string>& partitions = batch_.partitions_touched_;
     if (!partitions.empty()) {
@@ -223,6 +225,7 @@ class RowBatch::Writing {
       return;
     }
     if (row.is_new) return;
+    if (row.ended_attempt && may_have_attempts(row.state)) put_attempt(row.id, *row.ended_attempt);
     if (row.payload_changed || row.hash_changed || schedule_changed(row)) put_content(row);
     if (row.is_done) {
       if (row.was_touched) {
@@ -234,6 +237,16 @@ class RowBatch::Writing {
       note_priority(row);
       put_work(work_, row, stage_of(row.state, batch_.now()), payload_bytes(row));
     }
+  }
+
+  void put_attempt(std::int64_t id, const Attempt& attempt) {
+    attempts_.put(id)
+        .put(text_of(attempt.worker))
+        .put(attempt.begun_at)
+        .put(attempt.ended_at)
+        .put(std::int32_t{sql::attempt_code(attempt.outcome)})
+        .put(std::string_view(attempt.error_kind))
+        .put(std::string_view(attempt.error));
   }
 
   static bool schedule_changed(const Row& row) {
@@ -303,6 +316,7 @@ class RowBatch::Writing {
   RowArrays work_{kWorkColumns};
   RowArrays finished_{kDoneColumns};
   RowArrays touched_{kTouchColumns};
+  RowArrays attempts_{kAttemptColumns};
   ArrayValue removed_{SqlType::bigint};
   std::deque<Parameters> parameters_;
 };

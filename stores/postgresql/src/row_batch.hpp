@@ -47,6 +47,7 @@ class RowBatch {
     bool is_removed = false;
     int new_duplicates = 0;  ///< of one that is done
     bool was_touched = false;
+    std::optional<Attempt> ended_attempt = {};
     /// What the message table has of the schedule.
     std::optional<Topic> stored_topic;
     Priority stored_priority;

@@ -268,6 +268,21 @@ SELECT g.id, 4::smallint, g.id, r.finished_at, r.seen_at, NULL, NULL, NULL,
   FROM {done_run} r CROSS JOIN LATERAL generate_series(r.first_id, r.last_id) g(id))sql",
 };
 
+// Nothing is written here for a message that succeeds at once; so the others stand in `work` or
+// `done`, never in a run.
+constexpr const char* kAttempts = R"sql(
+CREATE TABLE {attempt} (
+  id         bigint NOT NULL,  -- the message
+  begun_at   timestamptz,
+  ended_at   timestamptz NOT NULL,
+  number     integer NOT NULL,
+  outcome    integer NOT NULL,  -- see oncebox/sql/attempt_code.hpp
+  worker     text COLLATE "C",
+  error_kind text NOT NULL,
+  error      text NOT NULL,
+  PRIMARY KEY (id, number)
+))sql";
+
 // All statements that lead from a version to the next one.
 std::vector<std::string> steps_to_version_1(const Names& names) {
   std::vector<std::string> steps;
@@ -298,6 +313,7 @@ std::vector<std::string> steps_to_version_5(const Names& names) {
   std::vector<std::string> steps;
   for (const char* const queue : {"inbox", "outbox"}) {
     for (const char* const sql : kWorkerTables) steps.push_back(names.fill(sql, queue));
+    steps.push_back(names.fill(kAttempts, queue));
   }
   return steps;
 }

@@ -35,8 +35,9 @@ struct JoinedTransaction::Impl {
   QueueTable& table_of(QueueKind queue) {
     std::optional<QueueTable>& table = queue == QueueKind::inbox ? inbox : outbox;
     if (!table) {
-      table.emplace(connection, to_string(queue), topics, options.keys_per_segment,
-                    KeyFilter::none);
+      table.emplace(connection, to_string(queue), topics,
+                    QueueTable::Settings{.keys_per_segment = options.keys_per_segment,
+                                         .filter = KeyFilter::none});
     }
     return *table;
   }

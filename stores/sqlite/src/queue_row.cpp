@@ -116,6 +116,21 @@ QueueRow read_row(const Statement& row, TopicNames& topics) {
   return {sql::read_message<column::Column>(row, stage, priority, std::move(topic)), stage};
 }
 
+std::string select_attempts(std::string_view queue) {
+  return fmt::format(R"sql(
+SELECT number, worker, begun_at, ended_at, outcome, error_kind, error
+  FROM oncebox_{}_attempt WHERE id = ?1 ORDER BY number)sql",
+                     queue);
+}
+
+std::vector<Attempt> read_attempts(Statement& attempts, std::int64_t id) {
+  const ResetLater reset(attempts);
+  attempts.bind(1, id);
+  std::vector<Attempt> read;
+  while (attempts.step()) read.push_back(sql::read_attempt(attempts));
+  return read;
+}
+
 std::string insert_state(std::string_view queue) {
   return fmt::format(fmt::runtime(kInsertState), fmt::arg("queue", queue));
 }

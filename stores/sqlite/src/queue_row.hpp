@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "connection.hpp"
 #include "oncebox/driver/message_state.hpp"
@@ -32,6 +33,10 @@ struct QueueRow : sql::StoredMessage {
 
 /// The row on which a statement made by one of these stands.
 [[nodiscard]] QueueRow read_row(const Statement& row, TopicNames& topics);
+
+/// The statement that reads the attempts of the message ?1, and what it answers.
+[[nodiscard]] std::string select_attempts(std::string_view queue);
+[[nodiscard]] std::vector<Attempt> read_attempts(Statement& attempts, std::int64_t id);
 
 /// `INSERT` and `UPDATE` of a whole state, and the parameters that both take. `topic` is the number
 /// of the topic, 0 when there is none. When and to whom a message was leased is written by claims

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "oncebox/error.hpp"
+#include "oncebox/sql/attempt_code.hpp"
 #include "oncebox/sql/header_json.hpp"
 #include "oncebox/sql/storage_key.hpp"
 
@@ -68,12 +69,14 @@ UPDATE oncebox_{queue}_state
  WHERE oncebox_{queue}_state.id = listed.value)sql"))),
       leased_topics(connection.prepare(for_queue(
           queue, "SELECT topic, count(*) FROM oncebox_{queue}_state WHERE stage = 3 GROUP BY 1"))),
+      // Not those that may have attempts, see `may_have_attempts`: theirs is added.
       acknowledge(connection.prepare(for_queue(queue, R"sql(
 UPDATE oncebox_{queue}_state
    SET stage = 4, owner = NULL, delivery = NULL, locked_until = NULL, finished_at = ?3
   FROM json_each(?1) listed
  WHERE oncebox_{queue}_state.id = CAST(listed.key AS INTEGER) AND stage = 3 AND owner = ?2
    AND delivery = listed.value AND claimed_version = content_version AND partition_key IS NULL
+   AND attempt + lapses + revivals = 0 AND content_version = 1
 RETURNING oncebox_{queue}_state.id)sql"))),
       lapsed(connection.prepare(for_queue(queue, R"sql(
 SELECT id FROM oncebox_{queue}_state
@@ -117,15 +120,24 @@ RETURNING id)sql"))),
 DELETE FROM oncebox_{queue}_worker
  WHERE last_seen_at <= ?1
    AND id NOT IN (SELECT worker FROM oncebox_{queue}_state
-                   WHERE stage = 3 AND worker IS NOT NULL))sql"))) {}
+                   WHERE stage = 3 AND worker IS NOT NULL))sql"))),
+      last_attempt(connection.prepare(for_queue(
+          queue, "SELECT coalesce(max(number), 0) FROM oncebox_{queue}_attempt WHERE id = ?1"))),
+      insert_attempt(connection.prepare(for_queue(queue, R"sql(
+INSERT INTO oncebox_{queue}_attempt (
+  id, number, worker, begun_at, ended_at, outcome, error_kind, error)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8))sql"))),
+      delete_attempts(connection.prepare(for_queue(
+          queue, "DELETE FROM oncebox_{queue}_attempt WHERE id = ?1 AND number <= ?2"))) {}
 
 QueueTable::QueueTable(Connection& connection, std::string_view queue, TopicNumbers& topics,
-                       std::size_t keys_per_segment, KeyFilter filter)
+                       const Settings& settings)
     : connection_(connection),
       queue_(queue),
+      kept_attempts_(settings.kept_attempts),
       topics_(topics),
       lanes_(connection, queue),
-      keys_(connection, queue, keys_per_segment, filter),
+      keys_(connection, queue, settings.keys_per_segment, settings.filter),
       sql_(connection, queue) {}
 
 void QueueTable::load_keys() {
@@ -326,6 +338,9 @@ void QueueTable::remove(const QueueRow& row) {
   sql_.delete_state.bind(1, row.id).run();
   // An edit is a revival.
   if (row.state.revivals.count > 0) sql_.delete_past.bind(1, row.id).run();
+  if (may_have_attempts(row.state)) {
+    sql_.delete_attempts.bind(1, row.id).bind(2, std::numeric_limits<int>::max()).run();
+  }
   if (row.stage == Stage::done) --done_added_[topic_number(row)];
 }
 
@@ -352,6 +367,31 @@ void QueueTable::keep(const QueueRow& row, const PastContent& past) {
     insert.bind_null(6).bind_null(7);
   }
   insert.run();
+}
+
+void QueueTable::keep(const QueueRow& row, const Attempt& attempt) {
+  Statement& last = sql_.last_attempt;
+  const ResetLater reset_last(last);
+  const std::int64_t before = last.bind(1, row.id).step() ? last.int64(0) : 0;
+  if (attempt.outcome == AttemptOutcome::succeeded && before == 0) return;
+  const std::int64_t number = before + 1;
+  Statement& insert = sql_.insert_attempt;
+  const ResetLater reset_insert(insert);
+  insert.bind(1, row.id)
+      .bind(2, number)
+      .bind(4, attempt.begun_at)
+      .bind(5, attempt.ended_at)
+      .bind(6, sql::attempt_code(attempt.outcome))
+      .bind(7, std::string_view(attempt.error_kind))
+      .bind(8, std::string_view(attempt.error));
+  if (attempt.worker) {
+    insert.bind(3, std::string_view(attempt.worker->str()));
+  } else {
+    insert.bind_null(3);
+  }
+  insert.run();
+  const std::int64_t last_dropped = number - static_cast<std::int64_t>(kept_attempts_);
+  if (last_dropped > 0) sql_.delete_attempts.bind(1, row.id).bind(2, last_dropped).run();
 }
 
 std::uint64_t QueueTable::next_enqueue_order() {

@@ -14,6 +14,7 @@
 
 #include "connection.hpp"
 #include "key_index.hpp"
+#include "oncebox/defaults.hpp"
 #include "oncebox/driver/claim_allowance.hpp"
 #include "oncebox/sql/worker_sightings.hpp"
 #include "queue_lanes.hpp"
@@ -26,8 +27,14 @@ namespace oncebox::sqlite {
 /// transaction; each call is framed by `begin_call` and `end_call`.
 class QueueTable {
  public:
+  struct Settings {
+    std::size_t keys_per_segment = 0;
+    std::size_t kept_attempts = defaults::kKeptAttempts;
+    KeyFilter filter = KeyFilter::in_memory;
+  };
+
   QueueTable(Connection& connection, std::string_view queue, TopicNumbers& topics,
-             std::size_t keys_per_segment, KeyFilter filter = KeyFilter::in_memory);
+             const Settings& settings);
 
   /// Makes the filter of the keys, in a transaction of its own that only reads: with millions of
   /// messages it takes seconds, in which others must be able to write. Called before the first
@@ -70,6 +77,10 @@ class QueueTable {
   /// How much is kept of what edits replaced in a message, and what the next one adds to it.
   [[nodiscard]] PastContentTotals past_content_totals(const QueueRow& row);
   void keep(const QueueRow& row, const PastContent& past);
+
+  /// Adds an attempt to those of a message, and lets go of the oldest when there are too many. One
+  /// that succeeded is added only to others.
+  void keep(const QueueRow& row, const Attempt& attempt);
 
   [[nodiscard]] std::uint64_t next_enqueue_order();
 
@@ -130,7 +141,7 @@ class QueueTable {
         touch, delete_message, delete_state, load_counters, save_counters, add_done, lane_rows,
         listed_rows, lease, leased_topics, acknowledge, lapsed, expired, done_until, dead_until,
         partition_first, partition_exposed, set_stage, past_totals, insert_past, delete_past,
-        see_worker, add_worker, forget_workers;
+        see_worker, add_worker, forget_workers, last_attempt, insert_attempt, delete_attempts;
   };
 
   class LaneMerge;
@@ -155,6 +166,7 @@ class QueueTable {
 
   Connection& connection_;
   const std::string queue_;
+  const std::size_t kept_attempts_;
   TopicNumbers& topics_;
   LaneWalk lanes_;
   KeyIndex keys_;

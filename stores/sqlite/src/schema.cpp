@@ -200,6 +200,21 @@ CREATE TABLE oncebox_{queue}_worker (
 ) STRICT;
 )sql";
 
+// Nothing is written here for a message that succeeds at once.
+constexpr const char* kAttempts = R"sql(
+CREATE TABLE oncebox_{queue}_attempt (
+  id         INTEGER NOT NULL,  -- the message
+  number     INTEGER NOT NULL,
+  begun_at   INTEGER,
+  ended_at   INTEGER NOT NULL,
+  outcome    INTEGER NOT NULL,  -- see oncebox/sql/attempt_code.hpp
+  worker     TEXT,
+  error_kind TEXT NOT NULL,
+  error      TEXT NOT NULL,
+  PRIMARY KEY (id, number)
+) STRICT;
+)sql";
+
 void execute_for_queues(Connection& connection, const char* sql) {
   for (const std::string_view queue : {"inbox", "outbox"}) {
     connection.execute(fmt::format(fmt::runtime(sql), fmt::arg("queue", queue)));
@@ -221,7 +236,10 @@ void bring_to_version_4(Connection& connection) { connection.execute(kAuditTrail
 
 void bring_to_version_5(Connection& connection) { connection.execute(kTopicPolicies); }
 
-void bring_to_version_6(Connection& connection) { execute_for_queues(connection, kWorkerTables); }
+void bring_to_version_6(Connection& connection) {
+  execute_for_queues(connection, kWorkerTables);
+  execute_for_queues(connection, kAttempts);
+}
 
 // The n-th brings version n to n + 1.
 constexpr std::array<void (*)(Connection&), kSchemaVersion> kMigrations{

@@ -15,7 +15,9 @@ SqliteQueue::SqliteQueue(const StoreParts& parts, QueueKind kind, const Options&
       kind_(kind),
       name_(to_string(kind)),
       max_payload_bytes_(options.max_payload_bytes),
-      table_(parts.connection, name_, parts.topics, options.keys_per_segment) {
+      table_(
+          parts.connection, name_, parts.topics,
+          {.keys_per_segment = options.keys_per_segment, .kept_attempts = options.kept_attempts}) {
   table_.load_keys();
 }
 
@@ -191,9 +193,11 @@ std::vector<SettleOutcome> SqliteQueue::do_settle(std::span<const Settlement> se
 SettleOutcome SqliteQueue::settle_one(const Settlement& settlement, TimePoint now) {
   std::optional<QueueRow> row = table_.find(settlement.delivery.key);
   if (!row || !is_held_by(row->state, settlement.delivery)) return {SettleStatus::lease_lost};
+  const std::optional<Attempt> ended = ended_attempt(row->state, settlement.verdict, now);
   const SettleOutcome outcome = apply_verdict(row->state, settlement.verdict,
                                               error_text(settlement.verdict), policy_of(*row), now);
   table_.save(*row);
+  if (ended && may_have_attempts(row->state)) table_.keep(*row, *ended);
   return outcome;
 }
 
@@ -223,6 +227,7 @@ ReapResult SqliteQueue::reap_some(std::size_t limit, TimePoint now) {
   ReapResult result;
   for (const std::int64_t id : table_.lapsed(now, limit)) {
     QueueRow row = table_.get(id);
+    if (const auto ended = lapsed_attempt(row.state)) table_.keep(row, *ended);
     if (std::optional<std::string> cause = cause_of_death(row.state, policy_of(row), now)) {
       result.add({row.key, row.content->topic, *cause});
       bury(row.state, std::move(*cause), now);
@@ -272,6 +277,7 @@ std::vector<std::optional<MessageRecord>> SqliteQueue::do_find(std::span<const M
   return parts_.readers.run([&](Connection& reader) {
     Statement find = reader.prepare(select_rows(
         name_, ListPayloads::include, fmt::format("WHERE m.id IN ({})", ids_of_key(name_, "?1"))));
+    Statement attempts = reader.prepare(select_attempts(name_));
     TopicNames topics(reader);
     std::vector<std::optional<MessageRecord>> records;
     records.reserve(keys.size());
@@ -280,8 +286,10 @@ std::vector<std::optional<MessageRecord>> SqliteQueue::do_find(std::span<const M
       const sql::StorageKey storage_key = sql::storage_key(key);
       const ResetLater reset(find);
       if (!find.bind_blob(1, storage_key).step()) continue;
-      record = to_record(read_row(find, topics), paused, now);
-      if (record->key != key) record.reset();
+      const QueueRow row = read_row(find, topics);
+      if (row.key != key) continue;
+      record = to_record(row, paused, now);
+      if (may_have_attempts(row.state)) record->attempts = read_attempts(attempts, row.id);
     }
     return records;
   });

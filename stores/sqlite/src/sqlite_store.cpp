@@ -40,6 +40,7 @@ Options validated(Options options) {
   require_in_range("checkpoint_bytes", options.checkpoint_bytes, kPageBytes, std::size_t{1} << 32);
   require_in_range("max_waiting_calls", options.max_waiting_calls, 1, 1'000'000);
   require_in_range("keys_per_segment", options.keys_per_segment, 1, std::size_t{1} << 20);
+  require_in_range("kept_attempts", options.kept_attempts, 1, limits::kMaxKeptAttempts);
   require_in_range("cache_bytes", options.cache_bytes, 0, std::size_t{1} << 40);
   require_in_range("max_payload_bytes", options.max_payload_bytes, 1, limits::kMaxClaimBytes);
   return options;

@@ -96,6 +96,19 @@ void reschedule(MessageState& state, TimePoint now) noexcept;
 /// Whether this delivery is the one that holds the message.
 [[nodiscard]] bool is_held_by(const MessageState& state, const Delivery& delivery) noexcept;
 
+/// The attempt that ends with this verdict, for a delivery that holds the message; without its
+/// number, which the store gives. Nothing for a release. To be asked before `apply_verdict`. One
+/// that succeeded is to be kept only where others are.
+[[nodiscard]] std::optional<Attempt> ended_attempt(const MessageState& state,
+                                                   const Verdict& verdict, TimePoint now);
+
+/// The attempt that ended with the lease. To be asked before `lapse` or `bury`; nothing for a
+/// message without lease.
+[[nodiscard]] std::optional<Attempt> lapsed_attempt(const MessageState& state);
+
+/// False only when no attempt of this message can have been kept, so that nobody need look.
+[[nodiscard]] bool may_have_attempts(const MessageState& state) noexcept;
+
 /// Gives the message to an owner.
 void hand_out(MessageState& state, MessageLease lease) noexcept;
 

@@ -26,8 +26,8 @@ struct StoreCredentials {
 /// - `postgresql://…` or `postgres://…` is a database, by any URL that libpq reads. Beside libpq's
 ///   own parameters it takes those of `postgresql::Options`: schema, table_prefix,
 ///   schema_deployment (on, off), pooling (none, transaction), max_connections, call_timeout_ms,
-///   connect_timeout_s, idle_timeout_s, flush_claims (on, off) and max_payload_bytes; and
-///   server_connections, see `StoreOpener`:
+///   connect_timeout_s, idle_timeout_s, flush_claims (on, off), max_payload_bytes and
+///   kept_attempts; and server_connections, see `StoreOpener`:
 ///   `postgresql://me@db1,db2/shop?target_session_attrs=read-write&schema=shop&max_connections=16`.
 ///
 /// - `http://HOST…` or `https://HOST…` is a store of a running service. Its parameters are those of

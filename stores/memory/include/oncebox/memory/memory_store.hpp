@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/defaults.hpp"
 #include "oncebox/store.hpp"
 
 namespace oncebox::memory {
@@ -17,6 +18,7 @@ struct Options {
   std::size_t max_key_bytes = std::size_t{1} << 30;  ///< of idempotency keys and their results
   std::size_t max_payload_bytes = std::size_t{256} << 20;
   std::size_t max_audit_entries = 1'000'000;
+  std::size_t kept_attempts = defaults::kKeptAttempts;  ///< of each message, the last ones
 };
 
 /// A store in the memory of this process: for tests, for tools, and wherever losing everything with

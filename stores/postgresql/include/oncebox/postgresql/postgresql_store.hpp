@@ -6,6 +6,7 @@
 #include <string>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/defaults.hpp"
 #include "oncebox/postgresql/connection_budget.hpp"
 #include "oncebox/store.hpp"
 
@@ -46,6 +47,7 @@ struct Options {
   /// still at work.
   bool flush_claims = true;
   std::size_t max_payload_bytes = std::size_t{16} << 20;
+  std::size_t kept_attempts = defaults::kKeptAttempts;  ///< of each message, the last ones
   /// A connection that nobody used for so long is closed by the next call of this store, or of one
   /// that shares its budget. Zero: never.
   std::chrono::seconds idle_timeout{300};

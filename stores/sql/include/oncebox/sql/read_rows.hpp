@@ -10,6 +10,7 @@
 #include "oncebox/driver/key_state.hpp"
 #include "oncebox/driver/list_cursor.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/sql/attempt_code.hpp"
 #include "oncebox/sql/audit_words.hpp"
 #include "oncebox/sql/header_json.hpp"
 #include "oncebox/sql/key_status.hpp"
@@ -103,6 +104,19 @@ PastContent read_past_content(const Row& row) {
                    .reason = std::string(row.text(6))};
   if (!row.is_null(3)) past.hash.emplace(std::string(row.text(2)), std::string(row.blob(3)));
   return past;
+}
+
+/// `SELECT number, worker, begun_at, ended_at, outcome, error_kind, error`.
+template <class Row>
+Attempt read_attempt(const Row& row) {
+  Attempt attempt{.number = row.int32(0),
+                  .begun_at = row.optional_time(2),
+                  .ended_at = row.time(3),
+                  .outcome = attempt_outcome(row.int32(4)),
+                  .error_kind = std::string(row.text(5)),
+                  .error = std::string(row.text(6))};
+  if (!row.is_null(1)) attempt.worker.emplace(row.text(1));
+  return attempt;
 }
 
 /// `SELECT name, leases, since, last_seen_at`.

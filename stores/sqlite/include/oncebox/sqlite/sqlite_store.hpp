@@ -6,6 +6,7 @@
 #include <string>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/defaults.hpp"
 #include "oncebox/store.hpp"
 
 namespace oncebox::sqlite {
@@ -34,6 +35,7 @@ struct Options {
   /// Calls that may wait for the writer; more fail as `overloaded`.
   std::size_t max_waiting_calls = 10'000;
   std::size_t max_payload_bytes = std::size_t{16} << 20;
+  std::size_t kept_attempts = defaults::kKeptAttempts;  ///< of each message, the last ones
   /// Whether REFERENCES of your own tables are enforced in transactional handlers. SQLite leaves
   /// them out unless a connection asks for them, and a handler cannot ask.
   bool foreign_keys = false;
