@@ -29,7 +29,7 @@ void PrintTo(const StoreCase& store_case, std::ostream* out);
 /// What a suite is instantiated with: every store under test, on the inbox or on each queue.
 [[nodiscard]] std::vector<StoreCase> on_inbox();
 [[nodiscard]] std::vector<StoreCase> on_each_queue();
-[[nodiscard]] std::string case_name(const testing::TestParamInfo<StoreCase>& info);
+[[nodiscard]] std::string case_name(const ::testing::TestParamInfo<StoreCase>& info);
 
 /// What a test may say about a message; the rest is ordinary.
 struct MessageParts {
@@ -75,7 +75,7 @@ struct QueueDump {
 [[nodiscard]] QueueDump dump_of(QueueOperator& queue);
 
 /// Whether two dumps are equal; if not, it says what differs and leaves out the rest.
-[[nodiscard]] testing::AssertionResult unchanged(const QueueDump& before, const QueueDump& after);
+[[nodiscard]] ::testing::AssertionResult unchanged(const QueueDump& before, const QueueDump& after);
 
 /// What a call of settle answers, without what became of the messages.
 [[nodiscard]] std::vector<SettleStatus> statuses_of(const std::vector<SettleOutcome>& outcomes);
@@ -85,7 +85,7 @@ struct QueueDump {
 
 /// A fresh space of one store, and short verbs to work on it. Alice is who acts when nobody is
 /// named.
-class StoreConformance : public testing::TestWithParam<StoreCase> {
+class StoreConformance : public ::testing::TestWithParam<StoreCase> {
  public:
   const OwnerToken alice = OwnerToken::parse("01940000-0000-7000-8000-000000000a11");
   const OwnerToken bob = OwnerToken::parse("01940000-0000-7000-8000-000000000b0b");
