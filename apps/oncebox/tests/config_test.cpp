@@ -70,6 +70,7 @@ TEST_F(ConfigTest, ValuesArriveWhereTheyBelong) {
     level = "warning"
     format = "json"
     access = "errors"
+    messages = "off"
     [[stores]]
     name = "main"
     url = "memory:"
@@ -111,6 +112,7 @@ TEST_F(ConfigTest, ValuesArriveWhereTheyBelong) {
   EXPECT_EQ(config.log.level, LogLevel::warning);
   EXPECT_EQ(config.log.format, LogFormat::json);
   EXPECT_EQ(config.server.access_log, server::AccessLog::errors);
+  EXPECT_EQ(config.server.message_log, server::MessageLog::off);
   ASSERT_EQ(config.stores.size(), 2U);
   EXPECT_EQ(config.stores[0].name, "main");
   EXPECT_EQ(config.stores[1].url, "sqlite:x.db");
