@@ -195,8 +195,11 @@ TEST(PostgresqlPlans, StatementsGoByIndexes) {
         "oncebox_key_pkey", "oncebox_key_keep_until"}) {
     EXPECT_TRUE(used.contains(index)) << index;
   }
+  // These have one row, or a few.
+  const std::set<std::string> small{"oncebox_schema", "oncebox_policy_version",
+                                    "oncebox_topic_policy", "oncebox_inbox_worker"};
   for (const std::string& table : read_whole) {
-    EXPECT_TRUE(table.ends_with("_schema") || table.ends_with("_done_count") ||
+    EXPECT_TRUE(small.contains(table) || table.ends_with("_done_count") ||
                 !table.starts_with("oncebox"))
         << table;
   }
