@@ -119,7 +119,16 @@ TEST_F(PostgresqlSchemaTest, SchemaOfVersion1IsBroughtUpToDateWithWhatIsInIt) {
     store.inbox().mark({.key = {"shop", "a"}, .as = MarkAs::dead, .error = "no"});
   }
   for (const char* const queue : {"inbox", "outbox"}) {
-    space_.run(fmt::format("DROP TABLE {{schema}}.oncebox_{}_past_content", queue));
+    space_.run(
+        fmt::format("DROP TABLE {{schema}}.oncebox_{0}_past_content, "
+                    "{{schema}}.oncebox_{0}_worker, {{schema}}.oncebox_{0}_attempt",
+                    queue));
+    for (const char* const part : {"work", "run"}) {
+      space_.run(
+          fmt::format("ALTER TABLE {{schema}}.oncebox_{}_{} DROP COLUMN leased_at CASCADE, "
+                      "DROP COLUMN worker CASCADE",
+                      queue, part));
+    }
   }
   for (const char* const table : {"audit", "topic_policy", "policy_version"}) {
     space_.run(fmt::format("DROP TABLE {{schema}}.oncebox_{}", table));

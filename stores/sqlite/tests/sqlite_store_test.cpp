@@ -51,6 +51,9 @@ class SqliteStoreTest : public ::testing::Test {
   /// Takes back what came after an older version of the schema.
   void go_back_to(int version) {
     Connection connection({.path = path()});
+    for (const std::string queue : {"inbox", "outbox"}) {
+      if (version < 6) forget_workers(connection, "oncebox_" + queue);
+    }
     if (version < 5) {
       connection.execute("DROP TABLE oncebox_topic_policy");
       connection.execute("DROP TABLE oncebox_policy_version");
@@ -60,6 +63,14 @@ class SqliteStoreTest : public ::testing::Test {
       if (version < 3) connection.execute("DROP TABLE oncebox_" + queue + "_past_content");
     }
     connection.execute("UPDATE oncebox_schema SET version = " + std::to_string(version));
+  }
+
+  static void forget_workers(Connection& connection, const std::string& queue) {
+    connection.execute("DROP TABLE " + queue + "_worker");
+    connection.execute("DROP TABLE " + queue + "_attempt");
+    for (const char* const column : {"leased_at", "worker"}) {
+      connection.execute("ALTER TABLE " + queue + "_state DROP COLUMN " + column);
+    }
   }
 
   const testing::TemporaryFolder folder_;
