@@ -84,6 +84,7 @@ PARAMETERS = {
     "messageId": path_parameter("messageId", "Escaped: a slash is %2F.", example="order-1"),
     "key": path_parameter("key", "All that is left of the path; escapes count.", example="k:1"),
     "name": path_parameter("name", "The webhook's name, as configured.", example="stripe"),
+    "path": path_parameter("path", "What its templates call `{path}`.", example="acme"),
     "idempotencyKey": parameter(
         "Idempotency-Key", "header", {"type": "string", "minLength": 1, "maxLength": 255},
         "The message's id when the body has none; of an array, followed by `/` and the place. "
