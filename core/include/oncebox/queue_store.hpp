@@ -18,10 +18,15 @@ namespace oncebox {
 /// **Threads.** Every call may be made from any thread at any time, also from several processes on
 /// the same backend. Calls block; none holds a lock while it waits for the caller.
 ///
-/// **Atomicity.** A call is one transaction. The items of a batch take effect as if one by one, in
-/// order, and the answer has one outcome for each, in the same order. When a call throws, nothing
-/// has changed, unless the code is `outcome_unknown`: then repeating the same call is safe. An
-/// empty batch is a no-op.
+/// **Atomicity.** A call is one transaction, but for a claim (below). The items of a batch take
+/// effect as if one by one, in order, and the answer has one outcome for each, in the same order.
+/// When a call throws, nothing has changed, unless the code is `outcome_unknown`: then repeating
+/// the same call is safe. An empty batch is a no-op.
+///
+/// A claim may be several transactions, one after the other. On PostgreSQL it first reaps a long
+/// backlog in steps, and looks again when other claims were faster to take what it saw. When a
+/// later one fails, the claim answers what the ones before have handed out; a claim that throws has
+/// handed out nothing, but may have reaped.
 ///
 /// **Time.** The store's clock decides (a server database's own). A lease, due time or expiry that
 /// lies exactly at "now" has been reached.
