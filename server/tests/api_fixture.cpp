@@ -1,10 +1,10 @@
 #include "api_fixture.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "exchange_record.hpp"
 #include "http/answers.hpp"
-#include "oncebox/sqlite/sqlite_store.hpp"
 #include "oncebox/wire/encoding.hpp"
 
 namespace oncebox::server {
@@ -155,12 +155,6 @@ ServerOptions quiet_options() {
   return options;
 }
 
-std::unique_ptr<Store> make_store(StoreKind kind, const Clock& clock,
-                                  const testing::TemporaryFolder& folder, const std::string& name) {
-  if (kind == StoreKind::memory) return std::make_unique<memory::MemoryStore>(clock);
-  return std::make_unique<sqlite::SqliteStore>(sqlite::Options{.path = folder.file(name)}, clock);
-}
-
 ApiTest::ApiTest(const ServerOptions& options)
     : under_test_(options, {{"first", *store_}, {"second", *second_}}, clock_) {}
 
@@ -185,7 +179,8 @@ MessageRecord ApiTest::record(const std::string& id) {
 }
 
 std::string store_kind_name(const ::testing::TestParamInfo<StoreKind>& info) {
-  return info.param == StoreKind::memory ? "memory" : "sqlite";
+  constexpr std::array kNames{"memory", "sqlite", "postgresql"};
+  return kNames.at(static_cast<std::size_t>(info.param));
 }
 
 }  // namespace oncebox::server

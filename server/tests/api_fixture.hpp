@@ -92,7 +92,11 @@ class ApiUnderTest {
 /// Options under which nothing happens by itself while a test runs.
 [[nodiscard]] ServerOptions quiet_options();
 
-enum class StoreKind { memory, sqlite };
+enum class StoreKind { memory, sqlite, postgresql };
+
+// A program has local_store_kinds.cpp or postgresql_store_kinds.cpp, which say what these are.
+
+[[nodiscard]] std::vector<StoreKind> store_kinds();
 
 [[nodiscard]] std::unique_ptr<Store> make_store(StoreKind kind, const Clock& clock,
                                                 const testing::TemporaryFolder& folder,
@@ -119,8 +123,7 @@ class ApiTest : public ::testing::TestWithParam<StoreKind> {
 
 [[nodiscard]] std::string store_kind_name(const ::testing::TestParamInfo<StoreKind>& info);
 
-#define ONCEBOX_OVER_EACH_STORE(suite)                                                             \
-  INSTANTIATE_TEST_SUITE_P(Stores, suite, ::testing::Values(StoreKind::memory, StoreKind::sqlite), \
-                           store_kind_name)
+#define ONCEBOX_OVER_EACH_STORE(suite) \
+  INSTANTIATE_TEST_SUITE_P(Stores, suite, ::testing::ValuesIn(store_kinds()), store_kind_name)
 
 }  // namespace oncebox::server

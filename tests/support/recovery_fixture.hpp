@@ -2,28 +2,42 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "oncebox/memory/memory_store.hpp"
-#include "oncebox/sqlite/sqlite_store.hpp"
+#include "oncebox/store.hpp"
 #include "oncebox/testing/fake_clock.hpp"
 #include "oncebox/testing/temporary_folder.hpp"
 #include "watched.hpp"
 
 namespace oncebox {
 
-enum class Backend { memory, sqlite };
+enum class Backend { memory, sqlite, postgresql, http };
 
-/// On each kind of store of this process, with a clock that stands still.
+[[nodiscard]] inline std::string backend_name(Backend backend) {
+  constexpr std::array kNames{"memory", "sqlite", "postgresql", "http"};
+  return kNames.at(static_cast<std::size_t>(backend));
+}
+
+// A program links `oncebox::local_stores` or `oncebox::remote_stores`, which have these two: so the
+// same tests run on stores of their process, and on those of a server.
+
+[[nodiscard]] std::vector<Backend> backends_under_test();
+/// A store with nothing in it. The clock is borrowed; `path` is for a file that it may need.
+[[nodiscard]] std::unique_ptr<Store> make_backend(Backend backend, const Clock& clock,
+                                                  const std::string& path);
+
+/// On each kind of store of this program, with a clock that stands still.
 class OnEachStore : public ::testing::TestWithParam<Backend> {
  protected:
   [[nodiscard]] std::unique_ptr<Store> make_store() {
-    if (GetParam() == Backend::memory) return std::make_unique<memory::MemoryStore>(clock_);
-    const std::string path = folder_.file("store-" + std::to_string(++files_) + ".db");
-    return std::make_unique<sqlite::SqliteStore>(sqlite::Options{.path = path}, clock_);
+    return make_backend(GetParam(), clock_,
+                        folder_.file("store-" + std::to_string(++files_) + ".db"));
   }
 
   testing::FakeClock clock_;
@@ -34,12 +48,9 @@ class OnEachStore : public ::testing::TestWithParam<Backend> {
 };
 
 // NOLINTNEXTLINE(cppcoreguidelines-macro-usage): a suite's name cannot be a value
-#define ONCEBOX_ON_EACH_STORE(suite)                                                \
-  INSTANTIATE_TEST_SUITE_P(                                                         \
-      Stores, suite, ::testing::Values(Backend::memory, Backend::sqlite),           \
-      [](const auto& backend) {                                                     \
-        return std::string(backend.param == Backend::memory ? "memory" : "sqlite"); \
-      })
+#define ONCEBOX_ON_EACH_STORE(suite)                                                  \
+  INSTANTIATE_TEST_SUITE_P(Stores, suite, ::testing::ValuesIn(backends_under_test()), \
+                           [](const auto& backend) { return backend_name(backend.param); })
 
 inline Message message_of(const std::string& id, const std::string& topic = "t") {
   return {.key = {"shop", id}, .topic = Topic(topic), .payload = Payload("{}")};

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <memory>
 #include <string>
 #include <thread>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "cutting_proxy.hpp"
+#include "idle_spaces.hpp"
 #include "oncebox/conformance/harness.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/postgresql/postgresql_store.hpp"
@@ -19,58 +18,6 @@ namespace {
 
 // Each step is a round trip or two.
 constexpr int kModelRuns = 20;
-
-/// Schemas with the tables of a store and nothing in them. To make those tables takes the server
-/// much longer than most tests do, so tests of one process have schemas one after the other. For
-/// the thread that runs the tests.
-class IdleSpaces {
- public:
-  IdleSpaces() { (void)testing::shared_postgresql_url(); }  // so that the server ends after these
-
-  /// One that nobody else has until it is given back.
-  std::unique_ptr<TestSpace> take() {
-    if (idle_.empty()) return std::make_unique<TestSpace>();
-    auto space = std::move(idle_.back());
-    idle_.pop_back();
-    return space;
-  }
-
-  /// What the test left there is removed.
-  void give_back(std::unique_ptr<TestSpace> space) noexcept {
-    try {
-      space->run(kEmpty);
-      idle_.push_back(std::move(space));
-    } catch (const std::exception& error) {
-      fmt::print(stderr, "{} is not used again: {}\n", space->schema(), error.what());
-    }
-  }
-
- private:
-  static constexpr const char* kEmpty = R"sql(
-DO $$
-DECLARE
-  object record;
-BEGIN
-  FOR object IN SELECT oid::regclass AS name, relname, relkind FROM pg_class
-      WHERE relnamespace = '{schema}'::regnamespace LOOP
-    IF object.relkind = 'S' THEN
-      PERFORM setval(object.name, 1, false);
-    ELSIF object.relname LIKE '%priority' THEN
-      EXECUTE format('DELETE FROM %s WHERE priority <> 0', object.name);
-    ELSIF object.relkind = 'r' AND object.relname NOT LIKE '%schema'
-          AND object.relname NOT LIKE '%policy_version' THEN
-      EXECUTE format('DELETE FROM %s', object.name);
-    END IF;
-  END LOOP;
-END $$)sql";
-
-  std::vector<std::unique_ptr<TestSpace>> idle_;
-};
-
-IdleSpaces& idle_spaces() {
-  static IdleSpaces spaces;
-  return spaces;
-}
 
 /// A space is a schema. Every handle has its own connections, as another process would, and all of
 /// them go through one proxy that can cut them.

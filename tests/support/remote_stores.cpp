@@ -1,0 +1,67 @@
+#include <stdexcept>
+
+#include "idle_spaces.hpp"
+#include "oncebox/driver/forwarding_store.hpp"
+#include "oncebox/http/http_store.hpp"
+#include "oncebox/log.hpp"
+#include "oncebox/memory/memory_store.hpp"
+#include "oncebox/server/server.hpp"
+#include "oncebox/sqlite/sqlite_store.hpp"
+#include "recovery_fixture.hpp"
+
+namespace oncebox {
+namespace {
+
+server::ServerOptions quiet_server() {
+  server::ServerOptions options;
+  options.listen.port = 0;
+  options.auth.token_variable = "";
+  // What it does by itself would come between the steps of a test.
+  options.retention.interval = std::chrono::days{1};
+  options.retention.reap_interval = std::chrono::days{1};
+  options.access_log = server::AccessLog::off;
+  options.io_threads = 1;
+  options.call_threads = 4;
+  return options;
+}
+
+/// A service in this process.
+struct Service {
+  explicit Service(const Clock& clock)
+      : store(clock), server(quiet_server(), {{"main", store}}, logger, clock) {
+    server.start();
+  }
+
+  memory::MemoryStore store;
+  NullLogger logger;
+  server::Server server;
+};
+
+// The first base is made before the store and outlives it.
+class BehindService final : private Service, public ForwardingStore {
+ public:
+  explicit BehindService(const Clock& clock)
+      : Service(clock),
+        ForwardingStore(std::make_unique<http::HttpStore>(
+            http::Options{.url = "http://127.0.0.1:" + std::to_string(server.port())})) {}
+};
+
+}  // namespace
+
+std::vector<Backend> backends_under_test() { return {Backend::postgresql, Backend::http}; }
+
+std::unique_ptr<Store> make_backend(Backend backend, const Clock& clock, const std::string& path) {
+  switch (backend) {
+    case Backend::memory:
+      return std::make_unique<memory::MemoryStore>(clock);
+    case Backend::sqlite:
+      return std::make_unique<sqlite::SqliteStore>(sqlite::Options{.path = path}, clock);
+    case Backend::postgresql:
+      return postgresql::make_store_in_idle_space(clock);
+    case Backend::http:
+      return std::make_unique<BehindService>(clock);
+  }
+  throw std::logic_error("a backend without a store");
+}
+
+}  // namespace oncebox
