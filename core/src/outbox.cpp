@@ -20,11 +20,12 @@ std::vector<OutboxReceipt> receipts_for(const std::vector<Message>& messages) {
   return receipts;
 }
 
-/// A delivery that was given back untried is no attempt, so they are not the deliveries.
+/// A delivery that was given back untried is no attempt, so they are not the deliveries. Failures
+/// are counted with the message, the last one too; a success is not.
 int attempts_of(const MessageRecord& record) {
   const MessageHistory& history = record.history;
-  const bool is_over = record.status == Status::done || record.status == Status::dead;
-  return is_over ? std::min(history.deliveries, history.attempt + 1) : history.attempt;
+  const bool has_succeeded = record.status == Status::done;
+  return has_succeeded ? std::min(history.deliveries, history.attempt + 1) : history.attempt;
 }
 
 std::vector<OutboxReceipt> filled_in(std::vector<OutboxReceipt> receipts,

@@ -214,6 +214,18 @@ TEST_P(OutboxTest, LinesCarryItsNameAndNoPayload) {
 
 // The record ------------------------------------------------------------------------------------
 
+TEST_P(OutboxTest, AnAttemptThatWasGivenBackUntriedDoesNotCountForADeadMessage) {
+  RecordProperty("requirement", "PKT-08,R-35");
+  outbox_.enqueue({.topic = "t", .id = "1"});
+  for (const Verdict& verdict : {Verdict(Release{}), Verdict(Fail{.error = "no"})}) {
+    const auto claimed = store_->outbox().claim({.owner = OwnerToken::generate()});
+    ASSERT_EQ(claimed.size(), 1U);
+    store_->outbox().settle(
+        Settlement{.delivery = delivery_of(claimed.front()), .verdict = verdict});
+  }
+  EXPECT_EQ(outbox_.find("1")->attempts, 1);
+}
+
 TEST_P(OutboxTest, RecordTellsWhatBecameOfAMessage) {
   RecordProperty("requirement", "PKT-08");
   const TimePoint created = clock_.now();
