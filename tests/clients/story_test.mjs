@@ -117,6 +117,31 @@ test('a key goes through the inbox contract', async () => {
   assert.equal(state.attempts, 2);
 });
 
+test('keys say the same one by one and in batches', async () => {
+  const [one, other] = [randomUUID(), randomUUID()];
+  const begun = await call('tryBegin', null, { key: one });
+  const { results: [inBatch] } = await call('beginKeys', null, { items: [{ key: other }] });
+  assert.equal(begun.status, inBatch.status);
+  assert.equal(begun.expiresAt, begun.leaseUntil);
+  const done = await call('markProcessed', null, { key: one, leaseId: begun.leaseId });
+  const { results } = await call(
+    'completeKeys', null, { items: [{ key: other, leaseId: inBatch.leaseId }] });
+  assert.deepEqual(results, [done]);
+  const found = await call('findKeys', null, { keys: [randomUUID()] });
+  assert.deepEqual(found.results, [await call('getKey', { key: randomUUID() })]);
+});
+
+test('an Idempotency-Key stands for one content', async () => {
+  const key = { 'Idempotency-Key': randomUUID() };
+  const send = (payload) => client.enqueueMessages(key, { topic: 'once', payload });
+  assert.equal((await send(1)).data.status, 'Accepted');
+  assert.equal((await send(1)).data.status, 'Duplicate');
+  const other = await send(2);
+  assert.equal(other.status, 409);
+  assert.equal(other.data.code, 'conflict');
+  assert.equal((await send(null)).status, 400);
+});
+
 test('a mistake is a problem that names it', async () => {
   const answer = await client.enqueueMessages(null, { topic: 'a', playload: 1 });
   assert.equal(answer.status, 400);
