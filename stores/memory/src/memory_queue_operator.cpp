@@ -251,8 +251,8 @@ CleanupResult MemoryQueue::do_cleanup(const CleanupRequest& request) {
     for (auto& [topic, lane] : rows_.index.lanes()) gather(lane.dead, *request.dead_retention);
     result.dead_removed = rows.size() - result.done_removed;
   }
+  forget_workers(now);  // before anything is removed: it needs memory
   for (Row* row : rows) rows_.remove(*row);
-  forget_workers(now);
   return result;
 }
 
