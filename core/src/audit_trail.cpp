@@ -1,6 +1,7 @@
 #include "oncebox/audit_trail.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
@@ -8,7 +9,12 @@
 
 namespace oncebox {
 
-namespace {}  // namespace
+AuditAction audit_action(const OperatorAction& action) noexcept {
+  constexpr std::array<AuditAction, std::variant_size_v<OperatorAction>> kActions{
+      AuditAction::cancel, AuditAction::run_now, AuditAction::reschedule,
+      AuditAction::delete_messages, AuditAction::purge};
+  return kActions[action.index()];
+}
 
 AuditAction audit_action_of(const TopicPolicy& changes) {
   TopicPolicy other = changes;
@@ -33,6 +39,14 @@ std::string_view to_string(AuditAction action) noexcept {
       return "resume";
     case AuditAction::set_policy:
       return "set_policy";
+    case AuditAction::cancel:
+      return "cancel";
+    case AuditAction::run_now:
+      return "run_now";
+    case AuditAction::reschedule:
+      return "reschedule";
+    case AuditAction::delete_messages:
+      return "delete";
   }
   return "unknown";
 }

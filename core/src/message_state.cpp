@@ -276,6 +276,28 @@ void bring_back(MessageState& state, TimePoint eligible_at, std::string reason,
   if (!reason.empty()) state.revivals.last_reason = std::move(reason);
 }
 
+std::string cancellation_text(const std::string& reason) {
+  return reason.empty() ? "cancelled" : error_text("cancelled: " + reason);
+}
+
+ActEffect apply_action(MessageState& state, const OperatorAction& action, const ShownState& shown,
+                       std::string error, TimePoint now) noexcept {
+  if (!applies_to(action, shown.state, shown.waiting_for)) return ActEffect::none;
+  if (std::holds_alternative<Delete>(action) || std::holds_alternative<Purge>(action)) {
+    return ActEffect::removed;
+  }
+  if (std::holds_alternative<Cancel>(action)) {
+    state.history.last_error = std::move(error);
+    finish(state, Status::dead, now);
+    return ActEffect::changed;
+  }
+  const auto* at = std::get_if<Reschedule>(&action);
+  state.due_at = at != nullptr ? std::optional(at->due_at) : std::nullopt;
+  state.backoff_until = {};
+  reschedule(state, now);
+  return ActEffect::changed;
+}
+
 void take_edit(MessageState& state, ContentHash hash) noexcept {
   state.hash = std::move(hash);
   ++state.history.content_version;

@@ -43,6 +43,12 @@ void require_dead_filter(const MessageFilter& filter) {
   }
 }
 
+void require_action(const OperatorAction& action) {
+  if (const auto* reschedule = std::get_if<Reschedule>(&action)) {
+    require_schedule(reschedule->due_at, std::nullopt);
+  }
+}
+
 void require_retention(std::string_view what, Duration retention) {
   require_in_range(what, retention, Duration{0}, limits::kMaxRetention);
 }
@@ -61,6 +67,25 @@ bool MessageFilter::wants(State state, std::optional<WaitingFor> waits_for) cons
   const bool is_named = states.empty() ? state == State::waiting : contains(states, state);
   if (!is_named || !waits_for || waiting_for.empty()) return is_named;
   return contains(waiting_for, *waits_for);
+}
+
+std::optional<MessageFilter> MessageFilter::narrowed_to(const OperatorAction& action) const {
+  MessageFilter narrow = *this;
+  narrow.statuses.clear();
+  narrow.states.clear();
+  narrow.waiting_for.clear();
+  const auto is_meant = [&](State state, std::optional<WaitingFor> waits_for) {
+    return wants(state, waits_for) && applies_to(action, state, waits_for);
+  };
+  for (const WaitingFor what : kEveryWaitingFor) {
+    if (is_meant(State::waiting, what)) narrow.waiting_for.push_back(what);
+  }
+  if (!narrow.waiting_for.empty()) narrow.states.push_back(State::waiting);
+  for (const State state : kEveryState) {
+    if (state != State::waiting && is_meant(state, std::nullopt)) narrow.states.push_back(state);
+  }
+  if (narrow.states.empty()) return std::nullopt;
+  return narrow;
 }
 
 std::size_t& WaitingCounts::of(WaitingFor what) noexcept {
@@ -133,6 +158,12 @@ TopicStats QueueStats::total() const {
   return sum;
 }
 
+MessageFilter only_dead(MessageFilter filter) {
+  filter.statuses.clear();
+  filter.states = {State::dead};
+  return filter;
+}
+
 void count_pauses(QueueStats& stats, std::span<const TopicPattern> paused) noexcept {
   if (paused.empty()) return;
   for (TopicStats& topic : stats.topics) {
@@ -190,18 +221,47 @@ std::vector<PastContent> QueueOperator::past_contents(const MessageKey& key) {
   return do_past_contents(key);
 }
 
+std::vector<ActOutcome> QueueOperator::act(std::span<const MessageKey> keys,
+                                           const OperatorAction& action,
+                                           const ActOptions& options) {
+  require_in_range("number of items in one call", keys.size(), 0, limits::kMaxBatchItems);
+  require_action(action);
+  if (keys.empty()) return {};
+  return do_act(keys, action, options);
+}
+
+std::size_t QueueOperator::act_matching(const MessageFilter& filter, const OperatorAction& action,
+                                        std::size_t limit, const ActOptions& options) {
+  require_filter(filter);
+  require_action(action);
+  require_in_range("limit of messages to change", limit, 1, limits::kMaxBatchItems);
+  const std::optional<MessageFilter> narrow = filter.narrowed_to(action);
+  return narrow ? do_act_matching(*narrow, action, limit, options) : 0;
+}
+
+std::size_t QueueOperator::count_actable(const MessageFilter& filter,
+                                         const OperatorAction& action) {
+  require_filter(filter);
+  const std::optional<MessageFilter> narrow = filter.narrowed_to(action);
+  return narrow ? do_count(*narrow) : 0;
+}
+
 std::vector<PurgeOutcome> QueueOperator::purge(std::span<const MessageKey> keys,
                                                const PurgeOptions& options) {
-  require_in_range("number of items in one call", keys.size(), 0, limits::kMaxBatchItems);
-  if (keys.empty()) return {};
-  return do_purge(keys, options);
+  std::vector<PurgeOutcome> outcomes;
+  outcomes.reserve(keys.size());  // nothing may fail after the change
+  for (const ActOutcome outcome : act(keys, Purge{}, {.reason = options.reason})) {
+    outcomes.push_back(outcome == ActOutcome::changed   ? PurgeOutcome::purged
+                       : outcome == ActOutcome::refused ? PurgeOutcome::not_dead
+                                                        : PurgeOutcome::unknown);
+  }
+  return outcomes;
 }
 
 std::size_t QueueOperator::purge_matching(const MessageFilter& filter, std::size_t limit,
                                           const PurgeOptions& options) {
   require_dead_filter(filter);
-  require_in_range("purge limit", limit, 1, limits::kMaxBatchItems);
-  return do_purge_matching(filter, limit, options);
+  return act_matching(filter, Purge{}, limit, {.reason = options.reason});
 }
 
 CleanupResult QueueOperator::cleanup(const CleanupRequest& request) {

@@ -70,11 +70,12 @@ DeadGroups group_dead(QueueOperator& queue, const DeadGroupsRequest& request,
                       const KeepGoing& keep_going) {
   require_in_range("max_groups", request.max_groups, 1, kMaxGroups);
   require_in_range("max_records", request.max_records, 1, kMaxGroupedRecords);
-  if (!request.filter.statuses.empty()) {
-    throw Error(ErrorCode::invalid_argument, "only dead messages are grouped; name no status");
+  const MessageFilter& filter = request.filter;
+  if (!filter.statuses.empty() || !filter.states.empty() || !filter.waiting_for.empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                "only dead messages are grouped; name no status and no state");
   }
-  ListRequest list{.filter = request.filter, .order = ListOrder::newest_first};
-  list.filter.statuses = {Status::dead};
+  ListRequest list{.filter = only_dead(filter), .order = ListOrder::newest_first};
   Grouping grouping(request.max_groups);
   for (;;) {
     if (keep_going && !keep_going()) return grouping.take(false);

@@ -18,12 +18,12 @@ constexpr std::size_t kMaxSlice = 1'000;
 
 MessageFilter filter_of(const DeadQuery& which) {
   require_in_range("limit", which.limit, 1, DeadQuery::kMaxLimit);
-  if (!which.filter.statuses.empty()) {
+  if (!which.filter.statuses.empty() || !which.filter.states.empty() ||
+      !which.filter.waiting_for.empty()) {
     throw Error(ErrorCode::invalid_argument,
-                "only dead messages can be revived or purged; name no status");
+                "only dead messages can be revived or purged; name no status and no state");
   }
-  MessageFilter filter = which.filter;
-  filter.statuses = {Status::dead};
+  MessageFilter filter = only_dead(which.filter);
   // The topic of the group, where the filter leaves it to us, spares a look at all the others.
   if (which.group && which.group->topic && !filter.topic) {
     filter.topic = TopicPattern(*which.group->topic);

@@ -113,6 +113,7 @@ QueueMetrics::Fixed::Fixed(QueueMetrics& queue)
       retries(queue.counter(queue.families_.retries, {})),
       dead_failed(queue.counter(queue.families_.dead, {{"cause", "failed"}})),
       dead_reaped(queue.counter(queue.families_.dead, {{"cause", "expired_or_lapsed"}})),
+      dead_cancelled(queue.counter(queue.families_.dead, {{"cause", "cancelled"}})),
       dead_quarantined(queue.counter(queue.families_.dead, {{"cause", "quarantined"}})),
       dead_marked(queue.counter(queue.families_.dead, {{"cause", "marked"}})),
       lapsed(queue.counter(queue.families_.lapsed, {})),
@@ -256,6 +257,10 @@ void QueueMetrics::on_handler_end(const ClaimedMessage& claimed, const Verdict& 
 // Only a dispatcher tells of it, and rarely: a server has no such series.
 void QueueMetrics::on_lease_lost(const MessageKey& /*key*/) noexcept {
   counter(families_.lost, {}).Increment();
+}
+
+void QueueMetrics::on_cancel(const MessageKey& /*key*/) noexcept {
+  fixed().dead_cancelled.Increment();
 }
 
 void QueueMetrics::on_reap(const ReapResult& result) noexcept {

@@ -147,6 +147,61 @@ TEST_P(OperatorRoutesTest, PurgesByKeyByFilterAndAll) {
   EXPECT_EQ(record("alive").status, Status::processing);
 }
 
+TEST_P(OperatorRoutesTest, MessagesAreCancelledByKeyAndByFilter) {
+  RecordProperty("requirement", "R-30,R-33");
+  enqueue("a");
+  enqueue("b");
+  enqueue("c");
+  const std::string keys = R"({"keys":[{"source":"shop","messageId":"a"},
+                               {"source":"shop","messageId":"nobody"}],"reason":"why")";
+  EXPECT_EQ(json_of(call(post("/v1/messages/cancel", keys + R"(,"dryRun":true})"))),
+            json::parse(R"({"count":1,"dryRun":true})"));
+  EXPECT_EQ(dead(), 0U);
+  EXPECT_EQ(json_of(call(post("/v1/messages/cancel", keys + "}"))),
+            json::parse(R"({"results":["Changed","Unknown"],"count":1})"));
+  EXPECT_EQ(record("a").history.last_error, "cancelled: why");
+  EXPECT_EQ(json_of(call(post("/v1/messages/cancel", R"({"filter":{"state":"Ready"}})"))),
+            json::parse(R"({"count":2,"dryRun":false})"));
+  EXPECT_EQ(dead(), 3U);
+  EXPECT_NE(under_test_.metrics().expose().find(
+                R"(oncebox_messages_dead_total{cause="cancelled",queue="inbox",store="main"} 3)"),
+            std::string::npos);
+}
+
+TEST_P(OperatorRoutesTest, ManyAreRescheduledEachOnce) {
+  RecordProperty("requirement", "R-30");
+  std::vector<Message> messages;
+  for (int i = 0; i < 2'300; ++i) {
+    messages.push_back({.key = {"shop", "m" + std::to_string(i)}, .topic = "bulk"});
+  }
+  store_->inbox().enqueue(messages);
+  const std::string due = format_rfc3339(clock_.now() + std::chrono::hours{1});
+  EXPECT_EQ(
+      json_of(call(post("/v1/messages/reschedule", R"({"all":true,"dueAt":")" + due + R"("})")))
+          .at("count"),
+      2'300);
+  EXPECT_EQ(store_->inbox_operator().stats().total().waiting, WaitingCounts{.due = 2'300});
+}
+
+TEST_P(OperatorRoutesTest, MessagesAreRescheduledRunNowAndDeleted) {
+  RecordProperty("requirement", "R-30,R-34");
+  enqueue("a");
+  const std::string due = format_rfc3339(clock_.now() + std::chrono::hours{1});
+  EXPECT_EQ(
+      json_of(call(post("/v1/messages/reschedule", R"({"all":true,"dueAt":")" + due + R"("})"))),
+      json::parse(R"({"count":1,"dryRun":false})"));
+  EXPECT_EQ(record("a").waiting_for, WaitingFor::due);
+  EXPECT_EQ(json_of(call(get("/v1/messages?waitingFor=Due"))).at("messages").as_array().size(), 1U);
+  EXPECT_EQ(json_of(call(get("/v1/messages?state=Ready"))).at("messages").as_array().size(), 0U);
+  EXPECT_EQ(json_of(call(post("/v1/messages/run-now", R"({"filter":{"waitingFor":"Due"}})"))),
+            json::parse(R"({"count":1,"dryRun":false})"));
+  EXPECT_EQ(record("a").state, State::ready);
+  EXPECT_EQ(call(post("/v1/messages/reschedule", R"({"all":true})")).status, 400);
+  EXPECT_EQ(json_of(call(post("/v1/messages/delete", R"({"all":true})"))),
+            json::parse(R"({"count":1,"dryRun":false})"));
+  EXPECT_EQ(call(get("/v1/messages/shop/a")).status, 404);
+}
+
 TEST_P(OperatorRoutesTest, ManyAreChangedInBatchesUpToTheLimit) {
   RecordProperty("requirement", "R-30");
   bury_many(2'600);

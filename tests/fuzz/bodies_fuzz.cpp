@@ -36,6 +36,10 @@ std::string only_read(std::string_view body) {
   return {};
 }
 
+std::string rewrite_act(std::string_view body) {
+  return wire::write_act(wire::read_act(body, Reschedule{}));
+}
+
 std::string rewrite_message(std::string_view body) {
   const Message message = wire::read_message(body, kDefaults);
   const std::string written = wire::write_message(message);
@@ -104,7 +108,7 @@ std::string read_encodings(std::string_view text) {
   return {};
 }
 
-constexpr std::array<Rewrite, 36> kBodies = {
+constexpr std::array<Rewrite, 37> kBodies = {
     rewrite_message,
     rewrite_messages,
     rewrite_record,
@@ -130,6 +134,7 @@ constexpr std::array<Rewrite, 36> kBodies = {
     rewrite<wire::read_stats, wire::write_stats>,
     rewrite<wire::read_revive, wire::write_revive>,
     rewrite<wire::read_purge, wire::write_purge>,
+    rewrite_act,
     rewrite_begins,
     rewrite<wire::read_begun, wire::write_begun>,
     rewrite_completions,

@@ -126,7 +126,7 @@ std::string write_audit_cleanup(const AuditCleanupRequest& request) {
   return std::move(writer.end_object()).take();
 }
 
-std::string audit_subject(const DeadSelection& which, const std::optional<DeadGroupId>& group) {
+std::string audit_subject(const MessageSelection& which, const std::optional<DeadGroupId>& group) {
   if (const auto* filter = std::get_if<MessageFilter>(&which)) {
     if (!group) return write_filter(*filter);
     JsonWriter writer;
@@ -143,6 +143,15 @@ std::string audit_subject(const DeadSelection& which, const std::optional<DeadGr
     writer.end_object();
   }
   return std::move(writer.end_array().end_object()).take();
+}
+
+std::string audit_subject(const ActCall& call) {
+  const auto* const reschedule = std::get_if<Reschedule>(&call.action);
+  std::string which = audit_subject(call.which);
+  if (reschedule == nullptr) return which;
+  JsonWriter writer;
+  writer.begin_object().field("dueAt", reschedule->due_at).key("which").raw(which);
+  return std::move(writer.end_object()).take();
 }
 
 std::string audit_subject(const TopicPattern& topic) {

@@ -1,5 +1,7 @@
 #include "oncebox/wire/operator_json.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -27,8 +29,10 @@ constexpr std::array<std::string_view, 10> kTopicStatsFields = {
 };
 constexpr std::array<std::string_view, 5> kWaitingCountsFields = {"content", "partition", "due",
                                                                   "backoff", "pause"};
-constexpr std::array<std::string_view, 7> kDeadFields = {"keys",  "filter", "group", "all",
-                                                         "limit", "dryRun", "reason"};
+constexpr std::array<std::string_view, 6> kActFields = {"keys",  "filter", "all",
+                                                        "limit", "dryRun", "reason"};
+constexpr auto kRescheduleFields = joined(kActFields, std::array<std::string_view, 1>{"dueAt"});
+constexpr auto kDeadFields = joined(kActFields, std::array<std::string_view, 1>{"group"});
 constexpr auto kReviveFields =
     joined(kDeadFields, std::array<std::string_view, 2>{"delaySeconds", "perSecond"});
 constexpr std::array<std::string_view, 5> kCleanupFields = {
@@ -95,7 +99,7 @@ MessageFilter read_filter(const JsonValue& value) {
   return filter;
 }
 
-void write_selection(JsonWriter& writer, const DeadSelection& which) {
+void write_selection(JsonWriter& writer, const MessageSelection& which) {
   if (const auto* const keys = std::get_if<std::vector<MessageKey>>(&which)) {
     writer.key("keys").begin_array();
     for (const MessageKey& key : *keys) {
@@ -116,27 +120,37 @@ bool is_empty(const MessageFilter& filter) {
          !filter.finished.from && !filter.finished.until;
 }
 
-DeadSelection read_dead_selection(const ObjectReader& fields) {
+MessageFilter read_narrow_filter(const JsonValue& value) {
+  MessageFilter filter = read_filter(value);
+  if (is_empty(filter)) value.place().fail("an empty filter means all; say all: true");
+  return filter;
+}
+
+// `ways` are the fields that say which messages are meant.
+MessageSelection read_selection(const ObjectReader& fields, std::string_view ways) {
   const std::optional<JsonValue> keys = fields.find("keys");
   const std::optional<JsonValue> filter = fields.find("filter");
   const bool all = fields.get_or("all", false);
-  if (fields.find("group") && !keys && !filter && !all) return MessageFilter{};
   if (static_cast<int>(keys.has_value()) + static_cast<int>(filter.has_value()) +
           static_cast<int>(all) !=
       1) {
-    fields.place().fail(
-        "say which messages are meant, by one of keys, filter, group, and all: true");
+    fields.place().fail(fmt::format("say which messages are meant, by one of {}", ways));
   }
-  if (fields.find("group") && !filter) fields.place().fail("only a filter goes with a group");
   if (all) return MessageFilter{};
-  if (filter) {
-    MessageFilter conditions = read_filter(*filter);
-    if (is_empty(conditions)) filter->place().fail("an empty filter means all; say all: true");
-    return conditions;
-  }
+  if (filter) return read_narrow_filter(*filter);
   return read_array<MessageKey>(*keys, [](const JsonValue& value) {
     return read_key(ObjectReader(value, kKeyFields, Direction::request));
   });
+}
+
+MessageSelection read_dead_selection(const ObjectReader& fields) {
+  const bool is_group = fields.find("group").has_value();
+  const bool has_filter = fields.find("filter").has_value();
+  const bool has_others = fields.find("keys") || fields.get_or("all", false);
+  if (is_group && !has_filter && !has_others) return MessageFilter{};
+  MessageSelection which = read_selection(fields, "keys, filter, group, and all: true");
+  if (is_group && !has_filter) fields.place().fail("only a filter goes with a group");
+  return which;
 }
 
 std::optional<DeadGroupId> read_group(const ObjectReader& fields) {
@@ -145,19 +159,28 @@ std::optional<DeadGroupId> read_group(const ObjectReader& fields) {
   return reading_at(group->place(), [&] { return DeadGroupId::parse(group->text()); });
 }
 
+bool means_all(const MessageSelection& which) {
+  const MessageFilter* const filter = std::get_if<MessageFilter>(&which);
+  return filter != nullptr && is_empty(*filter);
+}
+
+template <class Call>
+void write_extent(JsonWriter& writer, const Call& call) {
+  writer.field("limit", call.limit);
+  if (call.dry_run) writer.field("dryRun", true);
+}
+
 // Writes what revive and purge share, and leaves the object open.
 template <class Call>
 void write_dead_call(JsonWriter& writer, const Call& call) {
   writer.begin_object();
-  const MessageFilter* const filter = std::get_if<MessageFilter>(&call.which);
   if (call.group) writer.field("group", call.group->str());
-  if (filter == nullptr || !is_empty(*filter)) {
+  if (!means_all(call.which)) {
     write_selection(writer, call.which);
   } else if (!call.group) {
     writer.field("all", true);
   }
-  writer.field("limit", call.limit);
-  if (call.dry_run) writer.field("dryRun", true);
+  write_extent(writer, call);
 }
 
 void write_reason(JsonWriter& writer, const std::string& reason) {
@@ -165,7 +188,7 @@ void write_reason(JsonWriter& writer, const std::string& reason) {
 }
 
 template <class Outcome>
-std::string write_dead_outcomes(std::span<const Outcome> outcomes, Outcome counted) {
+std::string write_outcomes(std::span<const Outcome> outcomes, Outcome counted) {
   JsonWriter writer;
   writer.begin_object().key("results").begin_array();
   for (const Outcome outcome : outcomes) writer.value(word_of(outcome));
@@ -269,6 +292,43 @@ QueueStats read_stats(std::string_view json) {
   });
 }
 
+ActCall read_act(std::string_view json, OperatorAction action) {
+  auto* const reschedule = std::get_if<Reschedule>(&action);
+  const std::span<const std::string_view> known =
+      reschedule != nullptr ? std::span<const std::string_view>(kRescheduleFields)
+                            : std::span<const std::string_view>(kActFields);
+  return read_object(json, known, Direction::request, [&](const ObjectReader& fields) {
+    if (reschedule != nullptr) reschedule->due_at = fields.require_as<TimePoint>("dueAt");
+    ActCall call{.which = read_selection(fields, "keys, filter, and all: true"), .action = action};
+    call.options.reason = fields.get_or("reason", call.options.reason);
+    call.limit = fields.get_or("limit", call.limit);
+    call.dry_run = fields.get_or("dryRun", call.dry_run);
+    return call;
+  });
+}
+
+std::string write_act(const ActCall& call) {
+  JsonWriter writer;
+  writer.begin_object();
+  if (means_all(call.which)) {
+    writer.field("all", true);
+  } else {
+    write_selection(writer, call.which);
+  }
+  if (const auto* const reschedule = std::get_if<Reschedule>(&call.action)) {
+    writer.field("dueAt", reschedule->due_at);
+  }
+  write_extent(writer, call);
+  write_reason(writer, call.options.reason);
+  return std::move(writer.end_object()).take();
+}
+
+std::string write_acted(std::span<const ActOutcome> outcomes) {
+  return write_outcomes(outcomes, ActOutcome::changed);
+}
+
+std::vector<ActOutcome> read_acted(std::string_view json) { return read_words<ActOutcome>(json); }
+
 ReviveCall read_revive(std::string_view json) {
   return read_object(json, kReviveFields, Direction::request, [](const ObjectReader& fields) {
     ReviveCall call{.which = read_dead_selection(fields)};
@@ -310,7 +370,7 @@ std::string write_purge(const PurgeCall& call) {
 }
 
 std::string write_revived(std::span<const ReviveOutcome> outcomes) {
-  return write_dead_outcomes(outcomes, ReviveOutcome::revived);
+  return write_outcomes(outcomes, ReviveOutcome::revived);
 }
 
 std::vector<ReviveOutcome> read_revived(std::string_view json) {
@@ -318,7 +378,7 @@ std::vector<ReviveOutcome> read_revived(std::string_view json) {
 }
 
 std::string write_purged(std::span<const PurgeOutcome> outcomes) {
-  return write_dead_outcomes(outcomes, PurgeOutcome::purged);
+  return write_outcomes(outcomes, PurgeOutcome::purged);
 }
 
 std::vector<PurgeOutcome> read_purged(std::string_view json) {

@@ -163,6 +163,13 @@ inline constexpr std::array kWords<PurgeOutcome> = {
 };
 
 template <>
+inline constexpr std::array kWords<ActOutcome> = {
+    Word<ActOutcome>{ActOutcome::changed, "Changed"},
+    Word<ActOutcome>{ActOutcome::refused, "Refused"},
+    Word<ActOutcome>{ActOutcome::unknown, "Unknown"},
+};
+
+template <>
 inline constexpr std::array kWords<AuditAction> = {
     Word<AuditAction>{AuditAction::revive, "Revive"},
     Word<AuditAction>{AuditAction::revive_edited, "ReviveEdited"},
@@ -171,6 +178,10 @@ inline constexpr std::array kWords<AuditAction> = {
     Word<AuditAction>{AuditAction::pause, "Pause"},
     Word<AuditAction>{AuditAction::resume, "Resume"},
     Word<AuditAction>{AuditAction::set_policy, "SetPolicy"},
+    Word<AuditAction>{AuditAction::cancel, "Cancel"},
+    Word<AuditAction>{AuditAction::run_now, "RunNow"},
+    Word<AuditAction>{AuditAction::reschedule, "Reschedule"},
+    Word<AuditAction>{AuditAction::delete_messages, "Delete"},
 };
 
 template <>

@@ -85,13 +85,13 @@ TEST(AuditJson, CleanupComesBackAsItWas) {
 
 TEST(AuditJson, SubjectSaysWhatWasSelected) {
   std::vector<MessageKey> keys{{"shop", "1"}};
-  EXPECT_EQ(audit_subject(DeadSelection(keys)),
+  EXPECT_EQ(audit_subject(MessageSelection(keys)),
             R"({"count":1,"keys":[{"source":"shop","messageId":"1"}]})");
   keys.resize(1'000, {"shop", std::string(255, 'x')});
-  const std::string many = audit_subject(DeadSelection(keys));
+  const std::string many = audit_subject(MessageSelection(keys));
   EXPECT_TRUE(many.starts_with(R"({"count":1000,"keys":[)")) << many;
   EXPECT_LT(many.size(), 2'000U) << "the first few, so that nothing has to be cut";
-  EXPECT_EQ(audit_subject(DeadSelection(MessageFilter{.topic = TopicPattern("a.*")})),
+  EXPECT_EQ(audit_subject(MessageSelection(MessageFilter{.topic = TopicPattern("a.*")})),
             R"({"filter":{"topic":"a.*"}})");
   EXPECT_EQ(audit_subject(TopicPattern("a.*")), R"({"topic":"a.*"})");
 }

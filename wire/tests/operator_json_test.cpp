@@ -170,6 +170,46 @@ TEST(DeadJson, ReviveByKeys) {
   EXPECT_FALSE(again.dry_run);
 }
 
+TEST(ActJson, ByKeysByFilterOrAll) {
+  const ActCall by_keys{.which = std::vector<MessageKey>{{"shop", "1"}},
+                        .action = Cancel{},
+                        .options = {.reason = "wrong"}};
+  const std::string json =
+      R"({"keys":[{"source":"shop","messageId":"1"}],"limit":10000,"reason":"wrong"})";
+  EXPECT_EQ(write_act(by_keys), json);
+  const ActCall again = read_act(json, Cancel{});
+  EXPECT_EQ(std::get<0>(again.which), std::get<0>(by_keys.which));
+  EXPECT_EQ(again.options.reason, "wrong");
+
+  const ActCall later{.which = MessageFilter{.states = {State::ready}},
+                      .action = Reschedule{kNoon},
+                      .limit = 5,
+                      .dry_run = true};
+  EXPECT_EQ(write_act(later),
+            R"({"filter":{"state":["Ready"]},"dueAt":"2026-01-31T12:00:00.000Z","limit":5,)"
+            R"("dryRun":true})");
+  EXPECT_EQ(std::get<Reschedule>(read_act(write_act(later), Reschedule{}).action).due_at, kNoon);
+  EXPECT_EQ(write_act({.which = MessageFilter{}, .action = Delete{}}),
+            R"({"all":true,"limit":10000})");
+
+  const std::vector<ActOutcome> outcomes = {ActOutcome::changed, ActOutcome::refused,
+                                            ActOutcome::unknown};
+  EXPECT_EQ(write_acted(outcomes), R"({"results":["Changed","Refused","Unknown"],"count":1})");
+  EXPECT_EQ(read_acted(write_acted(outcomes)), outcomes);
+}
+
+TEST(ActJson, WhatIsMissingOrDoesNotBelongThereIsNamed) {
+  for (const std::string_view json : {"{}", R"({"all":false})", R"({"filter":{}})"}) {
+    expect_error(ErrorCode::invalid_argument, [&] { (void)read_act(json, Delete{}); });
+  }
+  EXPECT_EQ(expect_error(ErrorCode::invalid_argument, [] { (void)read_act("{}", Cancel{}); }),
+            "say which messages are meant, by one of keys, filter, and all: true");
+  expect_error(ErrorCode::invalid_argument,
+               [] { (void)read_act(R"({"all":true})", Reschedule{}); });
+  expect_error(ErrorCode::invalid_argument,
+               [] { (void)read_act(R"({"all":true,"group":"a:00ff17a92c03d5e8"})", Cancel{}); });
+}
+
 TEST(DeadJson, PurgeByFilterOrAll) {
   const PurgeCall by_filter{
       .which = MessageFilter{.topic = TopicPattern("a.*")}, .limit = 5, .dry_run = true};

@@ -1,5 +1,7 @@
 #include "filter_options.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "values.hpp"
@@ -95,12 +97,12 @@ std::vector<Option> filter_options(FilterOptions& options, StatusOption status, 
        .text = "only done or dead before this time",
        .take = past_into(filter.finished.until, now)},
   };
-  for (Option& option : others) {
+  std::ranges::move(others, std::back_inserter(result));
+  for (Option& option : result) {
     option.take = [&options, take = std::move(option.take)](const std::string& text) {
       take(text);
       options.given = true;
     };
-    result.push_back(std::move(option));
   }
   return result;
 }

@@ -384,6 +384,38 @@ class Topics(ProgramTest):
         self.assertEqual(self.json("topics", "list"), {"policies": []})
 
 
+class Messages(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        for number in range(3):
+            self.out("send", "--topic", "mail", "--id", f"m{number}", "--data", "x")
+
+    def test_one_is_cancelled_with_a_reason(self):
+        text = self.out("messages", "cancel", "m0", "--reason", "by mistake")
+        self.assertEqual(text, "cancelled 1 of 1\n")
+        self.assertIn("cancelled: by mistake", self.out("dead", "show", "m0"))
+        self.assertEqual(self.json("messages", "cancel", "m0", code=1), {
+            "results": ["Refused"], "count": 0})
+        self.assertIn("cancel", self.out("audit", "list"))
+
+    def test_all_that_match_are_rescheduled_and_run(self):
+        dry = self.out("messages", "reschedule", "--due", "1h", "--topic", "mail", "--dry-run")
+        self.assertEqual(dry, "would be rescheduled 3\n")
+        self.out("messages", "reschedule", "--due", "1h", "--topic", "mail")
+        self.assertIn("waiting: due", self.out("list"))
+        waiting = self.json("stats")["total"]["waitingFor"]
+        self.assertEqual(waiting["due"], 3)
+        text = self.out("messages", "run-now", "--waiting-for", "due", "--limit", "2")
+        self.assertEqual(text, "made ready 2\n")
+        ready = self.json_lines("list", "--all", "--state", "ready")
+        self.assertEqual([m["messageId"] for m in ready], ["m0", "m1"])
+
+    def test_what_is_deleted_is_forgotten(self):
+        self.assertEqual(self.out("messages", "delete", "--state", "ready"), "deleted 3\n")
+        self.assertEqual(self.json_lines("list", "--all"), [])
+        self.assertIn("which messages", self.err("messages", "delete", code=2))
+
+
 class StoreHealth(ProgramTest):
     def test_it_tells_what_should_not_be_so(self):
         self.assertEqual(self.out("health"), "the store is healthy\n")

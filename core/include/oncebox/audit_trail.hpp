@@ -18,7 +18,19 @@
 /// Who changed what in a store, when, why, and with what result.
 namespace oncebox {
 
-enum class AuditAction { revive, revive_edited, purge, cleanup, pause, resume, set_policy };
+enum class AuditAction {
+  revive,
+  revive_edited,
+  purge,
+  cleanup,
+  pause,
+  resume,
+  set_policy,
+  cancel,
+  run_now,
+  reschedule,
+  delete_messages,
+};
 
 /// What a change of a topic's policy is called: a pause, a resumption, or more than that.
 [[nodiscard]] AuditAction audit_action_of(const TopicPolicy& changes);
@@ -35,8 +47,10 @@ enum class AuditStatus {
 
 /// Every value, in order; for those who write them as words.
 inline constexpr AuditAction kAuditActions[] = {
-    AuditAction::revive, AuditAction::revive_edited, AuditAction::purge,     AuditAction::cleanup,
-    AuditAction::pause,  AuditAction::resume,        AuditAction::set_policy};
+    AuditAction::revive,     AuditAction::revive_edited,  AuditAction::purge,
+    AuditAction::cleanup,    AuditAction::pause,          AuditAction::resume,
+    AuditAction::set_policy, AuditAction::cancel,         AuditAction::run_now,
+    AuditAction::reschedule, AuditAction::delete_messages};
 inline constexpr AuditedPart kAuditedParts[] = {AuditedPart::inbox, AuditedPart::outbox,
                                                 AuditedPart::keys, AuditedPart::audit_trail};
 inline constexpr AuditStatus kAuditStatuses[] = {AuditStatus::succeeded, AuditStatus::failed,
@@ -45,6 +59,9 @@ inline constexpr AuditStatus kAuditStatuses[] = {AuditStatus::succeeded, AuditSt
 [[nodiscard]] constexpr AuditedPart audited_part(QueueKind queue) noexcept {
   return queue == QueueKind::inbox ? AuditedPart::inbox : AuditedPart::outbox;
 }
+
+/// What the trail calls an operator's action.
+[[nodiscard]] AuditAction audit_action(const OperatorAction& action) noexcept;
 
 [[nodiscard]] std::string_view to_string(AuditAction action) noexcept;
 [[nodiscard]] std::string_view to_string(AuditedPart part) noexcept;

@@ -51,6 +51,9 @@ class Observer {
   /// A dispatcher's lease of a message that it holds was lost: somebody else may have it.
   virtual void on_lease_lost(const MessageKey& /*key*/) noexcept {}
 
+  /// An operator cancelled a message, and it went dead.
+  virtual void on_cancel(const MessageKey& /*key*/) noexcept {}
+
   /// Leases were reaped and messages buried, by a reap or by a claim.
   virtual void on_reap(const ReapResult& /*result*/) noexcept {}
 

@@ -11,6 +11,7 @@
 
 #include "oncebox/defaults.hpp"
 #include "oncebox/message.hpp"
+#include "oncebox/operator_action.hpp"
 #include "oncebox/past_content.hpp"
 #include "oncebox/topic_pattern.hpp"
 #include "oncebox/worker.hpp"
@@ -58,6 +59,9 @@ struct MessageFilter {
 
   /// Whether messages in this state can match.
   [[nodiscard]] bool wants(State state, std::optional<WaitingFor> waits_for) const noexcept;
+
+  /// The filter of those messages to which an action applies; nothing when there can be none.
+  [[nodiscard]] std::optional<MessageFilter> narrowed_to(const OperatorAction& action) const;
 };
 
 /// A place in a list, to be handed back unchanged.
@@ -126,6 +130,9 @@ struct QueueStats {
 
   [[nodiscard]] TopicStats total() const;
 };
+
+/// For authors of stores: the filter of the dead among those that match.
+[[nodiscard]] MessageFilter only_dead(MessageFilter filter);
 
 /// For authors of stores: counts the ready messages of paused topics as waiting for that.
 void count_pauses(QueueStats& stats, std::span<const TopicPattern> paused) noexcept;
@@ -210,11 +217,22 @@ class QueueOperator {
   /// What edits replaced, oldest first; none for a key that is not known.
   [[nodiscard]] std::vector<PastContent> past_contents(const MessageKey& key);
 
-  /// Removes dead messages, and with them the memory of their keys and their past contents.
+  /// Does something with these messages, in their order.
+  std::vector<ActOutcome> act(std::span<const MessageKey> keys, const OperatorAction& action,
+                              const ActOptions& options = {});
+
+  /// Does it with up to `limit` messages that match and to which it applies, oldest first, and
+  /// tells how many. What was rescheduled may match again: `act_on_all` meets each message once.
+  std::size_t act_matching(const MessageFilter& filter, const OperatorAction& action,
+                           std::size_t limit, const ActOptions& options = {});
+
+  /// How many messages `act_matching` would change now, without a limit.
+  [[nodiscard]] std::size_t count_actable(const MessageFilter& filter,
+                                          const OperatorAction& action);
+
+  /// Removes dead messages: `act` with `Purge`.
   std::vector<PurgeOutcome> purge(std::span<const MessageKey> keys,
                                   const PurgeOptions& options = {});
-
-  /// Removes up to `limit` dead messages that match, oldest first, and tells how many.
   std::size_t purge_matching(const MessageFilter& filter, std::size_t limit,
                              const PurgeOptions& options = {});
 
@@ -237,10 +255,12 @@ class QueueOperator {
   virtual std::vector<ReviveOutcome> do_revive_edited(std::span<const EditedMessage> edits,
                                                       const ReviveOptions& options) = 0;
   virtual std::vector<PastContent> do_past_contents(const MessageKey& key) = 0;
-  virtual std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys,
-                                             const PurgeOptions& options) = 0;
-  virtual std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit,
-                                        const PurgeOptions& options) = 0;
+  virtual std::vector<ActOutcome> do_act(std::span<const MessageKey> keys,
+                                         const OperatorAction& action,
+                                         const ActOptions& options) = 0;
+  /// The filter matches only messages to which the action applies.
+  virtual std::size_t do_act_matching(const MessageFilter& filter, const OperatorAction& action,
+                                      std::size_t limit, const ActOptions& options) = 0;
   virtual CleanupResult do_cleanup(const CleanupRequest& request) = 0;
 };
 

@@ -80,7 +80,7 @@ void CallLimits::narrow(MessageFilter& filter) const {
   }
 }
 
-void CallLimits::narrow(QueueStore& queue, wire::DeadSelection& which) const {
+void CallLimits::narrow(QueueStore& queue, wire::MessageSelection& which) const {
   if (auto* const filter = std::get_if<MessageFilter>(&which)) {
     narrow(*filter);
   } else {

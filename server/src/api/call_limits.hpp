@@ -36,7 +36,7 @@ class CallLimits {
   /// For claims, which choose by topic: a token that is limited to sources is refused.
   void narrow(TopicSelection& topics) const;
   void narrow(MessageFilter& filter) const;
-  void narrow(QueueStore& queue, wire::DeadSelection& which) const;
+  void narrow(QueueStore& queue, wire::MessageSelection& which) const;
   /// Leaves the topics that the token may see; one that is limited to sources is refused.
   void narrow(QueueStats& stats) const;
 

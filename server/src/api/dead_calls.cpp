@@ -12,12 +12,13 @@ namespace oncebox::server {
 
 namespace {
 
-/// A status that a filter may name is Dead, as everywhere among the dead.
+/// A status or state that a filter may name is Dead, as everywhere among the dead.
 template <class Call>
 DeadQuery query_of(const Call& call) {
   DeadQuery query{.group = call.group, .filter = {}, .limit = call.limit};
   query.filter = std::get<MessageFilter>(call.which);
   std::erase(query.filter.statuses, Status::dead);
+  std::erase(query.filter.states, State::dead);
   return query;
 }
 

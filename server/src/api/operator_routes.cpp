@@ -12,6 +12,7 @@
 #include "api/call_limits.hpp"
 #include "api/dead_calls.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/operate/message_actions.hpp"
 #include "oncebox/wire/audit_json.hpp"
 #include "oncebox/wire/message_json.hpp"
 #include "oncebox/wire/operator_json.hpp"
@@ -23,18 +24,21 @@ namespace oncebox::server {
 
 namespace {
 
-/// Messages that one transaction revives or purges.
-constexpr std::size_t kDeadBatch = 1'000;
+/// Messages that one transaction changes.
+constexpr std::size_t kBatch = 1'000;
 /// That one call does.
-constexpr std::size_t kMaxDeadLimit = 1'000'000;
+constexpr std::size_t kMaxLimit = 1'000'000;
 
 MessageFilter dead_only(MessageFilter filter) {
-  const auto other = [](Status status) { return status != Status::dead; };
-  if (std::ranges::any_of(filter.statuses, other)) {
+  const auto is_other = [](Status status) { return status != Status::dead; };
+  const auto is_other_state = [](State state) { return state != State::dead; };
+  if (std::ranges::any_of(filter.statuses, is_other)) {
     throw Error(ErrorCode::invalid_argument, "status: only Dead can be asked for here");
   }
-  filter.statuses = {Status::dead};
-  return filter;
+  if (std::ranges::any_of(filter.states, is_other_state) || !filter.waiting_for.empty()) {
+    throw Error(ErrorCode::invalid_argument, "state: only Dead can be asked for here");
+  }
+  return only_dead(std::move(filter));
 }
 
 std::string list_page(const QueueCall& call, ListRequest request) {
@@ -54,15 +58,13 @@ std::string stats_of(const QueueCall& call) {
   return wire::write_stats(stats);
 }
 
-/// Repeats `step(limit)`, which answers how many it changed, until all that match now are.
+/// Repeats `step(limit)`, which answers how many it changed, until as many are as match now. What
+/// comes to match meanwhile is not meant: a message that fails again at once would never end this.
 template <class Step>
-std::size_t in_batches(ServedQueue& queue, const MessageFilter& filter, std::size_t limit,
-                       const Presence& present, Step step) {
-  // What dies meanwhile is not meant: a message that fails again at once would never end this.
-  const std::size_t matching = std::min(limit, queue.operations.count(dead_only(filter)));
+std::size_t in_batches(std::size_t matching, const Presence& present, Step step) {
   std::size_t changed = 0;
   while (changed < matching && *present) {
-    const std::size_t batch = std::min(kDeadBatch, matching - changed);
+    const std::size_t batch = std::min(kBatch, matching - changed);
     std::size_t got = 0;
     try {
       got = step(batch);
@@ -78,7 +80,7 @@ std::size_t in_batches(ServedQueue& queue, const MessageFilter& filter, std::siz
   return changed;
 }
 
-std::size_t count_dead(ServedQueue& queue, const wire::DeadSelection& which, std::size_t limit) {
+std::size_t count_dead(ServedQueue& queue, const wire::MessageSelection& which, std::size_t limit) {
   if (const auto* filter = std::get_if<MessageFilter>(&which)) {
     return std::min(limit, queue.operations.count(dead_only(*filter)));
   }
@@ -92,7 +94,7 @@ std::string revive(const QueueCall& asked, const Presence& present) {
   wire::ReviveCall call = wire::read_revive(asked.request().body);
   call.options.actor = asked.request().principal.name;
   CallLimits(asked.request()).narrow(queue.queue, call.which);
-  require_in_range("limit", call.limit, 1, kMaxDeadLimit);
+  require_in_range("limit", call.limit, 1, kMaxLimit);
   const AuditEntry entry = queue_entry(
       asked, AuditAction::revive, wire::audit_subject(call.which, call.group), call.options.reason);
   if (call.group || call.pace.per_second) return revive_paced(queue, call, entry, present);
@@ -109,35 +111,78 @@ std::string revive(const QueueCall& asked, const Presence& present) {
   };
   return wire::write_matched(
       audited(
-          trail, entry, [&] { return in_batches(queue, filter, call.limit, present, step); },
+          trail, entry,
+          [&] { return in_batches(count_dead(queue, call.which, call.limit), present, step); },
           std::identity()),
       false);
+}
+
+/// How many messages of a call an action would change.
+std::size_t count_actable(ServedQueue& queue, const wire::ActCall& call) {
+  if (const auto* filter = std::get_if<MessageFilter>(&call.which)) {
+    return std::min(call.limit, queue.operations.count_actable(*filter, call.action));
+  }
+  const auto is_actable = [&](const std::optional<MessageRecord>& record) {
+    return record && applies_to(call.action, record->state, record->waiting_for);
+  };
+  return static_cast<std::size_t>(std::ranges::count_if(
+      queue.queue.find(std::get<std::vector<MessageKey>>(call.which)), is_actable));
+}
+
+/// By keys one outcome for each, by a filter how many.
+std::variant<std::vector<ActOutcome>, std::size_t> act(ServedQueue& queue,
+                                                       const wire::ActCall& call,
+                                                       const AuditEntry& entry,
+                                                       const Presence& present) {
+  AuditTrail& trail = queue.store.audit();
+  if (const auto* keys = std::get_if<std::vector<MessageKey>>(&call.which)) {
+    return audited(
+        trail, entry, [&] { return queue.operations.act(*keys, call.action, call.options); },
+        counting(ActOutcome::changed));
+  }
+  // As many as match now: what comes meanwhile is not meant.
+  const auto act_on_those_that_match = [&] {
+    return act_on_all(queue.operations, std::get<MessageFilter>(call.which), call.action,
+                      count_actable(queue, call), call.options, while_there(present));
+  };
+  return audited(trail, entry, act_on_those_that_match, std::identity());
+}
+
+std::string answer_act(const QueueCall& asked, const Presence& present,
+                       const OperatorAction& action) {
+  ServedQueue& queue = *asked.queue;
+  wire::ActCall call = wire::read_act(asked.request().body, action);
+  CallLimits(asked.request()).narrow(queue.queue, call.which);
+  require_in_range("limit", call.limit, 1, kMaxLimit);
+  if (call.dry_run) return wire::write_matched(count_actable(queue, call), true);
+  const AuditEntry entry =
+      queue_entry(asked, audit_action(call.action), wire::audit_subject(call), call.options.reason);
+  const auto result = act(queue, call, entry, present);
+  if (const auto* outcomes = std::get_if<std::vector<ActOutcome>>(&result)) {
+    return wire::write_acted(*outcomes);
+  }
+  return wire::write_matched(std::get<std::size_t>(result), false);
 }
 
 std::string purge(const QueueCall& asked, const Presence& present) {
   ServedQueue& queue = *asked.queue;
   wire::PurgeCall call = wire::read_purge(asked.request().body);
   CallLimits(asked.request()).narrow(queue.queue, call.which);
-  require_in_range("limit", call.limit, 1, kMaxDeadLimit);
+  require_in_range("limit", call.limit, 1, kMaxLimit);
   const AuditEntry entry = queue_entry(
       asked, AuditAction::purge, wire::audit_subject(call.which, call.group), call.options.reason);
   if (call.group) return purge_group(queue, call, entry, present);
   if (call.dry_run) return wire::write_matched(count_dead(queue, call.which, call.limit), true);
-  AuditTrail& trail = queue.store.audit();
   if (const auto* keys = std::get_if<std::vector<MessageKey>>(&call.which)) {
     return wire::write_purged(audited(
-        trail, entry, [&] { return queue.operations.purge(*keys, call.options); },
+        queue.store.audit(), entry, [&] { return queue.operations.purge(*keys, call.options); },
         counting(PurgeOutcome::purged)));
   }
-  const MessageFilter& filter = std::get<MessageFilter>(call.which);
-  const auto step = [&](std::size_t batch) {
-    return queue.operations.purge_matching(filter, batch, call.options);
-  };
-  return wire::write_matched(
-      audited(
-          trail, entry, [&] { return in_batches(queue, filter, call.limit, present, step); },
-          std::identity()),
-      false);
+  const wire::ActCall removal{.which = dead_only(std::get<MessageFilter>(call.which)),
+                              .action = Purge{},
+                              .options = {.reason = call.options.reason},
+                              .limit = call.limit};
+  return wire::write_matched(std::get<std::size_t>(act(queue, removal, entry, present)), false);
 }
 
 std::string clean_up(const QueueCall& asked, const RetentionOptions& retention) {
@@ -242,6 +287,10 @@ class OperatorRoutes {
   void add_changes() {
     add_watched("/dead/revive", revive);
     add_watched("/dead/purge", purge);
+    add_act("/messages/cancel", Cancel{});
+    add_act("/messages/run-now", RunNow{});
+    add_act("/messages/reschedule", Reschedule{});
+    add_act("/messages/delete", Delete{});
     add({Method::post, "/cleanup", Scope::operate},
         [&options = context_.parts.options](const QueueCall& call) {
           require_no_query(call.request());
@@ -279,6 +328,12 @@ class OperatorRoutes {
                                                arguments = call.arguments, make](const Request&) {
         return json_response(make({exchange, queue, arguments}));
       });
+    });
+  }
+
+  void add_act(std::string_view path, const OperatorAction& action) {
+    add_watched(path, [action](const QueueCall& call, const Presence& present) {
+      return answer_act(call, present, action);
     });
   }
 

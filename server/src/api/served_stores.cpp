@@ -73,6 +73,9 @@ ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
       strictly_into_outbox_(store().outbox(),
                             intake_options(*member_, QueueKind::outbox, strict(parts)),
                             parts.logger, metrics_->outbox(), parts.clock),
+      inbox_operator_(store().inbox_operator(), name(), parts.logger, metrics_->inbox()),
+      outbox_operator_(store().outbox_operator(), name() + "/outbox", parts.logger,
+                       metrics_->outbox()),
       begins_([this](std::span<const BeginRequest> batch) { return keys().begin(batch); }, {}, {},
               parts.clock),
       completions_(
@@ -84,7 +87,7 @@ ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
             .kind = QueueKind::inbox,
             .log_name = name(),
             .queue = into_inbox_.queue(),
-            .operations = store().inbox_operator(),
+            .operations = inbox_operator_,
             .singles = into_inbox_,
             .strict_singles = strictly_into_inbox_,
             .max_payload_bytes = store().capabilities().max_payload_bytes},
@@ -93,7 +96,7 @@ ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
              .kind = QueueKind::outbox,
              .log_name = name() + "/outbox",
              .queue = into_outbox_.queue(),
-             .operations = store().outbox_operator(),
+             .operations = outbox_operator_,
              .singles = into_outbox_,
              .strict_singles = strictly_into_outbox_,
              .max_payload_bytes = inbox.max_payload_bytes} {

@@ -15,6 +15,7 @@
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/intake.hpp"
 #include "oncebox/detail/mutex.hpp"
+#include "oncebox/driver/observed_queue_operator.hpp"
 #include "oncebox/engine/closing.hpp"
 #include "oncebox/fleet/set_follower.hpp"
 #include "oncebox/fleet/store_set.hpp"
@@ -69,9 +70,9 @@ struct ServedQueue {
   ServedStore& store;
   CallLane& calls;  ///< of the store
   QueueKind kind;
-  std::string log_name;  ///< in the lines about it
-  QueueStore& queue;     ///< with log and metrics
-  QueueOperator& operations;
+  std::string log_name;            ///< in the lines about it
+  QueueStore& queue;               ///< with log and metrics
+  QueueOperator& operations;       ///< the same
   detail::Intake& singles;         ///< lets single messages share commits
   detail::Intake& strict_singles;  ///< the same, and rejects other content under a known id
   std::size_t max_payload_bytes;
@@ -124,6 +125,8 @@ class ServedStore {
   detail::Intake strictly_into_inbox_;
   detail::Intake into_outbox_;
   detail::Intake strictly_into_outbox_;
+  ObservedQueueOperator inbox_operator_;
+  ObservedQueueOperator outbox_operator_;
   Begins begins_;
   Completions completions_;
 

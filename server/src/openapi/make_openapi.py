@@ -151,7 +151,8 @@ AUDIT_PARAMETERS = {
     "actor": query("actor", {"type": "string"}, "By this token or user."),
     "action": query(
         "action", {"type": "string", "examples": ["Purge", "Revive,ReviveEdited"]},
-        "Revive, ReviveEdited, Purge, Cleanup, Pause or Resume; several with commas between."),
+        "Revive, ReviveEdited, Purge, Cleanup, Pause, Resume, SetPolicy, Cancel, RunNow, "
+        "Reschedule or Delete; several with commas between."),
     "from": query("from", {"type": "string", "format": "date-time"}, "At this time or later."),
     "until": query("until", {"type": "string", "format": "date-time"}, "Before this time."),
     "after": LIST_PARAMETERS["after"],
@@ -358,6 +359,29 @@ def operator_calls():
     ).takes(
         "CountRequest", {"filter": {"state": ["Ready"], "topic": "order.*"}}, required=False
     ).answers("Count", {"count": 7})
+    yield post(
+        "/v1/messages/cancel", "cancelMessages", "Operation", "operate", "Cancel messages",
+        "Messages that are waiting, ready or leased go dead with the error `cancelled` and the "
+        "reason. The settlement of a worker that has one is LeaseLost.",
+    ).takes("Act", {"keys": [ORDER], "reason": "sent by mistake"}).answers(
+        "Acted", {"results": ["Changed"], "count": 1})
+    yield post(
+        "/v1/messages/run-now", "runMessagesNow", "Operation", "operate", "Run messages now",
+        "Messages that wait for their due time or a backoff become ready. None passes another one "
+        "of its partition.",
+    ).takes("Act", {"filter": {"waitingFor": ["Backoff"]}}).answers(
+        "Acted", {"count": 7, "dryRun": False})
+    yield post(
+        "/v1/messages/reschedule", "rescheduleMessages", "Operation", "operate",
+        "Reschedule messages",
+        "Messages that are waiting or ready get another due time; a backoff ends.",
+    ).takes("Reschedule", {"keys": [ORDER], "dueAt": TIME}).answers(
+        "Acted", {"results": ["Changed"], "count": 1})
+    yield post(
+        "/v1/messages/delete", "deleteMessages", "Operation", "operate", "Delete messages",
+        "Removes messages in any state but leased, and with them the memory of their keys.",
+    ).takes("Act", {"filter": {"state": ["Ready"], "topic": "test"}, "dryRun": True}).answers(
+        "Acted", {"count": 7, "dryRun": True})
     yield get("/v1/stats", "getStats", "Operation", "read", "Count by topic and state").answers(
         "QueueStats", {"total": COUNTS, "topics": [{"topic": "order.paid", **COUNTS}]})
     yield get(
@@ -449,7 +473,7 @@ def audit_calls():
         "begunAt": TIME, "finishedAt": TIME, "status": "Succeeded", "changed": 3}
     yield get(
         "/v1/audit", "listAudit", "Operation", "read", "List who changed what, the newest first",
-        "Every revival, edit, purge, cleanup, pause and resumption through this server, with the "
+        "Every change by an operator through this server, with the "
         "name of the token. Entries are written before the change; one without a status is under "
         "way, or the server did not live to tell.",
     ).with_parameters(AUDIT_PARAMETERS).answers("AuditPage", {"entries": [entry], "next": "n7"})

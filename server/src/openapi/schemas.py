@@ -166,6 +166,16 @@ DEAD_CALL = {
     "reason": text("For the audit trail; of a revival it is kept with the message, too.",
                    maxLength=2048),
 }
+ACT_CALL = {
+    "keys": array(ref("MessageKey"), **BATCH),
+    "filter": ref("Filter"),
+    "all": {"type": "boolean", "const": True, "description": "All to which it applies."},
+    "limit": integer("At most so many of those that match.", minimum=1, default=10000),
+    "dryRun": boolean("Only count."),
+    "reason": text("For the audit trail; of a cancellation it is the message's error, too.",
+                   maxLength=2048),
+}
+ONE_WAY = [{"required": ["keys"]}, {"required": ["filter"]}, {"required": ["all"]}]
 ONE_SELECTION = [
     {"required": ["keys"]},
     {"required": ["filter"], "not": {"required": ["group"]}},
@@ -400,6 +410,16 @@ QUEUE_SCHEMAS = {
         ["seen", "waiting", "waitingFor", "ready", "leased", "done", "dead"], **TOPIC_COUNTS),
     "QueueStats": answer(
         ["total", "topics"], total=ref("TopicStats"), topics=array(ref("TopicStats"))),
+    "Act": {**request([], **ACT_CALL), "oneOf": ONE_WAY},
+    "Reschedule": {
+        **request(["dueAt"], **ACT_CALL,
+                  dueAt=time("Not handed out before this time; one in the past means now.")),
+        "oneOf": ONE_WAY},
+    "Acted": answer(
+        ["count"], count=count("Messages that were changed."), dryRun={"type": "boolean"},
+        results=array(
+            words("Changed", "Refused", "Unknown"),
+            description="By keys. Refused: the state of the message does not allow it.")),
     "Revive": {
         **request(
             [], **DEAD_CALL,
@@ -508,7 +528,9 @@ AUDIT_SCHEMAS = {
         id=count("Grows, and is never used again."),
         actor=text("The name of the token, or `anonymous`; of the user where a tool worked on the "
                    "store directly."),
-        action=words("Revive", "ReviveEdited", "Purge", "Cleanup", "Pause", "Resume", "SetPolicy"),
+        action=words(
+            "Revive", "ReviveEdited", "Purge", "Cleanup", "Pause", "Resume", "SetPolicy", "Cancel",
+            "RunNow", "Reschedule", "Delete"),
         part=words("Inbox", "Outbox", "Keys", "AuditTrail"),
         subject=text("What was selected, as JSON, which may have been cut."),
         reason=text(),

@@ -220,6 +220,27 @@ Values<QueueOperation> matching_revives() {
        set(&ReviveMatchingStep::limit, repeated_limits())});
 }
 
+Values<ActionKind> action_kinds() {
+  using enum ActionKind;
+  return one_of<ActionKind>({cancel, run_now, run_now, reschedule, reschedule, remove});
+}
+
+Values<Duration> new_due_times() { return one_of<Duration>({-1s, 0s, 1ms, 2s, 5s}); }
+
+Values<QueueOperation> acts() {
+  return build<ActStep, QueueOperation>(
+      {set(&ActStep::keys, one_to_three(stored_keys())), set(&ActStep::action, action_kinds()),
+       set(&ActStep::due, new_due_times()), set(&ActStep::reason, below(vocabulary::kReasons))});
+}
+
+Values<QueueOperation> matching_acts() {
+  return build<ActMatchingStep, QueueOperation>(
+      {set(&ActMatchingStep::filter, all_filters()), set(&ActMatchingStep::action, action_kinds()),
+       set(&ActMatchingStep::due, new_due_times()),
+       set(&ActMatchingStep::reason, below(vocabulary::kReasons)),
+       set(&ActMatchingStep::limit, repeated_limits())});
+}
+
 Values<QueueOperation> purges() {
   return build<PurgeStep, QueueOperation>({set(&PurgeStep::keys, one_to_three(stored_keys()))});
 }
@@ -261,6 +282,8 @@ Values<QueueOperation> operations() {
       {4, revives()},
       {3, edits()},
       {3, matching_revives()},
+      {5, acts()},
+      {2, matching_acts()},
       {1, purges()},
       {2, matching_purges()},
       {5, cleanups()},

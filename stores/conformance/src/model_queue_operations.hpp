@@ -164,6 +164,23 @@ struct ReviveMatchingStep {
   std::size_t limit = 1;
 };
 
+enum class ActionKind { cancel, run_now, reschedule, remove };
+
+struct ActStep {
+  std::vector<KeyPlace> keys;
+  ActionKind action = ActionKind::cancel;
+  Duration due{0};  ///< of a reschedule, from now
+  std::size_t reason = 0;
+};
+
+struct ActMatchingStep {
+  FilterDraft filter;
+  ActionKind action = ActionKind::cancel;
+  Duration due{0};
+  std::size_t reason = 0;
+  std::size_t limit = 1;
+};
+
 struct PurgeStep {
   std::vector<KeyPlace> keys;
 };
@@ -190,7 +207,8 @@ struct ReopenStep {};
 using QueueOperation =
     std::variant<EnqueueStep, ObserveStep, MarkStep, ClaimStep, SettleStep, ExtendStep, ReapStep,
                  FindStep, ListStep, CountStep, StatsStep, ReviveStep, EditStep, ReviveMatchingStep,
-                 PurgeStep, PurgeMatchingStep, CleanupStep, AdvanceStep, ReopenStep>;
+                 ActStep, ActMatchingStep, PurgeStep, PurgeMatchingStep, CleanupStep, AdvanceStep,
+                 ReopenStep>;
 
 struct QueueStep {
   QueueOperation operation;

@@ -136,6 +136,14 @@ std::string shown_revival(Duration delay, std::size_t reason) {
          testing::PrintToString(vocabulary::reason(reason));
 }
 
+std::string shown_action(ActionKind kind, Duration due) {
+  static constexpr std::array<std::string_view, 4> kNames{"cancel", "run now", "reschedule",
+                                                          "delete"};
+  std::string text(kNames.at(static_cast<std::size_t>(kind)));
+  if (kind == ActionKind::reschedule) text += " to " + shown_from_now(due);
+  return text;
+}
+
 struct Printer {
   std::string operator()(const EnqueueStep& step) const {
     static constexpr std::array<std::string_view, 3> kPolicies{"", " (reject mismatch)",
@@ -184,6 +192,15 @@ struct Printer {
   std::string operator()(const ReviveMatchingStep& step) const {
     return "revive matching" + shown(step.filter) + shown_revival(step.delay, step.reason) +
            " limit " + std::to_string(step.limit);
+  }
+  std::string operator()(const ActStep& step) const {
+    return shown_action(step.action, step.due) + shown_keys(step.keys) + " reason " +
+           testing::PrintToString(vocabulary::reason(step.reason));
+  }
+  std::string operator()(const ActMatchingStep& step) const {
+    return shown_action(step.action, step.due) + " matching" + shown(step.filter) + " reason " +
+           testing::PrintToString(vocabulary::reason(step.reason)) + " limit " +
+           std::to_string(step.limit);
   }
   std::string operator()(const PurgeStep& step) const { return "purge" + shown_keys(step.keys); }
   std::string operator()(const PurgeMatchingStep& step) const {

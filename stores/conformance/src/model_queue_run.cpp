@@ -90,6 +90,20 @@ Verdict verdict_of(const SettlementDraft& draft) {
   return Ack{};
 }
 
+OperatorAction action_of(ActionKind kind, TimePoint due_at) {
+  switch (kind) {
+    case ActionKind::cancel:
+      return Cancel{};
+    case ActionKind::run_now:
+      return RunNow{};
+    case ActionKind::reschedule:
+      return Reschedule{due_at};
+    case ActionKind::remove:
+      break;
+  }
+  return Delete{};
+}
+
 bool looks_at_burials(const QueueOperation& operation) {
   return !std::holds_alternative<ClaimStep>(operation) &&
          !std::holds_alternative<ReapStep>(operation) &&
@@ -351,6 +365,29 @@ void QueueRun::run(const Call& call, const ReviveMatchingStep& step) {
   const ReviveOptions options{.delay = step.delay, .reason = vocabulary::reason(step.reason)};
   require_same("number revived", call.store_operator.revive_matching(filter, options, step.limit),
                call.side.model.revive_matching(filter, options, step.limit, call.now));
+}
+
+void QueueRun::run(const Call& call, const ActStep& step) {
+  const std::vector<MessageKey> keys = keys_of(step.keys, call.side.quarantined);
+  const OperatorAction action = action_of(step.action, call.now + step.due);
+  const ActOptions options{.reason = vocabulary::reason(step.reason)};
+  std::vector<ActOutcome> expected;
+  for (const MessageKey& key : keys) {
+    expected.push_back(call.side.model.act(key, action, options, call.now));
+  }
+  require_same("outcomes of act", call.store_operator.act(keys, action, options), expected);
+}
+
+void QueueRun::run(const Call& call, const ActMatchingStep& step) {
+  const MessageFilter filter = filter_of(step.filter, call.now);
+  const OperatorAction action = action_of(step.action, call.now + step.due);
+  const ActOptions options{.reason = vocabulary::reason(step.reason)};
+  const std::size_t actable = call.store_operator.count_actable(filter, action);
+  const std::size_t expected =
+      call.side.model.act_matching(filter, action, options, step.limit, call.now);
+  require_same("number that a dry run tells", std::min(actable, step.limit), expected);
+  require_same("number changed",
+               call.store_operator.act_matching(filter, action, step.limit, options), expected);
 }
 
 void QueueRun::run(const Call& call, const PurgeStep& step) {

@@ -62,6 +62,8 @@ class QueueRun {
   void run(const Call& call, const ReviveStep& step);
   void run(const Call& call, const EditStep& step);
   void run(const Call& call, const ReviveMatchingStep& step);
+  void run(const Call& call, const ActStep& step);
+  void run(const Call& call, const ActMatchingStep& step);
   void run(const Call& call, const PurgeStep& step);
   void run(const Call& call, const PurgeMatchingStep& step);
   void run(const Call& call, const CleanupStep& step);

@@ -78,6 +78,10 @@ class NaiveQueue {
   [[nodiscard]] std::vector<PastContent> past_contents(const MessageKey& key) const;
   std::size_t revive_matching(const MessageFilter& filter, const ReviveOptions& options,
                               std::size_t limit, TimePoint now);
+  ActOutcome act(const MessageKey& key, const OperatorAction& action, const ActOptions& options,
+                 TimePoint now);
+  std::size_t act_matching(const MessageFilter& filter, const OperatorAction& action,
+                           const ActOptions& options, std::size_t limit, TimePoint now);
   PurgeOutcome purge(const MessageKey& key);
   std::size_t purge_matching(const MessageFilter& filter, std::size_t limit, TimePoint now);
   /// Without a limit: everything that is past its retention.

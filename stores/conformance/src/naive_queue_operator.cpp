@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "naive_queue.hpp"
+#include "oncebox/limits.hpp"
 
 namespace oncebox::conformance {
 
@@ -176,6 +177,54 @@ std::size_t NaiveQueue::revive_matching(const MessageFilter& filter, const Reviv
     if (revive(record.key, options, now) == ReviveOutcome::revived) ++revived;
   }
   return revived;
+}
+
+ActOutcome NaiveQueue::act(const MessageKey& key, const OperatorAction& action,
+                           const ActOptions& options, TimePoint now) {
+  NaiveRow* row = row_of(key);
+  if (row == nullptr) return ActOutcome::unknown;
+  MessageRecord& record = row->record;
+  const MessageRecord seen = visible(*row, now);
+  const bool is_unfinished = record.status == Status::processing && record.message;
+  const auto* reschedule = std::get_if<Reschedule>(&action);
+  if (std::holds_alternative<Purge>(action) && record.status != Status::dead) {
+    return ActOutcome::refused;
+  }
+  if (std::holds_alternative<Purge>(action) || std::holds_alternative<Delete>(action)) {
+    if (seen.state == State::leased) return ActOutcome::refused;
+    std::erase_if(rows_, [&](const NaiveRow& other) { return other.record.key == key; });
+    return ActOutcome::changed;
+  }
+  if (!is_unfinished) return ActOutcome::refused;
+  if (std::holds_alternative<Cancel>(action)) {
+    record.status = Status::dead;
+    record.lease.reset();
+    record.finished_at = now;
+    std::string error = "cancelled";
+    if (!options.reason.empty()) error += ": " + options.reason;
+    record.history.last_error = clip_text(error, limits::kMaxErrorBytes);
+    return ActOutcome::changed;
+  }
+  if (seen.state == State::leased) return ActOutcome::refused;
+  const bool waits_for_time =
+      seen.waiting_for == WaitingFor::due || seen.waiting_for == WaitingFor::backoff;
+  if (reschedule == nullptr && !waits_for_time) return ActOutcome::refused;
+  record.message->due_at.reset();
+  if (reschedule != nullptr) record.message->due_at = reschedule->due_at;
+  row->backoff_until = {};
+  const TimePoint due = record.message->due_at.value_or(now);
+  if (row->ready_at > now || due > now) row->ready_at = due > now ? due : now;
+  return ActOutcome::changed;
+}
+
+std::size_t NaiveQueue::act_matching(const MessageFilter& filter, const OperatorAction& action,
+                                     const ActOptions& options, std::size_t limit, TimePoint now) {
+  std::size_t changed = 0;
+  for (const MessageRecord& record : list(filter, ListOrder::oldest_first, now)) {
+    if (changed == limit) break;
+    if (act(record.key, action, options, now) == ActOutcome::changed) ++changed;
+  }
+  return changed;
 }
 
 PurgeOutcome NaiveQueue::purge(const MessageKey& key) {

@@ -233,14 +233,20 @@ void PrintTo(const CleanupResult& result, std::ostream* out) {
        << '}';
 }
 
+void PrintTo(ActOutcome outcome, std::ostream* out) { *out << to_string(outcome); }
+
+void PrintTo(const WaitingCounts& counts, std::ostream* out) {
+  *out << "for content " << counts.content << ", partition " << counts.partition << ", due "
+       << counts.due << ", backoff " << counts.backoff << ", pause " << counts.pause;
+}
+
 void PrintTo(const TopicStats& stats, std::ostream* out) {
   *out << "\n  {topic " << printed(stats.topic) << ": seen " << stats.seen << ", ready "
-       << stats.ready << ", waiting for content " << stats.waiting.content << ", partition "
-       << stats.waiting.partition << ", due " << stats.waiting.due << ", backoff "
-       << stats.waiting.backoff << ", pause " << stats.waiting.pause << ", leased " << stats.leased
-       << ", done " << stats.done << ", dead " << stats.dead << ", oldest ready "
-       << shown_time(stats.oldest_ready_at) << ", oldest dead " << shown_time(stats.oldest_dead_at)
-       << '}';
+       << stats.ready << ", waiting ";
+  PrintTo(stats.waiting, out);
+  *out << ", leased " << stats.leased << ", done " << stats.done << ", dead " << stats.dead
+       << ", oldest ready " << shown_time(stats.oldest_ready_at) << ", oldest dead "
+       << shown_time(stats.oldest_dead_at) << '}';
 }
 
 void PrintTo(const KeyRecord& record, std::ostream* out) {

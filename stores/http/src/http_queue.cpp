@@ -41,6 +41,23 @@ void require_payload_sizes(std::span<const Item> items, std::optional<std::size_
   }
 }
 
+std::vector<ActOutcome> read_purged_as_acted(std::string_view json) {
+  std::vector<ActOutcome> outcomes;
+  for (const PurgeOutcome outcome : wire::read_purged(json)) {
+    outcomes.push_back(outcome == PurgeOutcome::purged     ? ActOutcome::changed
+                       : outcome == PurgeOutcome::not_dead ? ActOutcome::refused
+                                                           : ActOutcome::unknown);
+  }
+  return outcomes;
+}
+
+std::string path_of(const OperatorAction& action) {
+  if (std::holds_alternative<Purge>(action)) return "/dead/purge";
+  std::string name(name_of(action));
+  std::ranges::replace(name, '_', '-');
+  return "/messages/" + name;
+}
+
 }  // namespace
 
 ApiCall HttpQueue::post(std::string_view path, std::string body, Effect effect) const {
@@ -167,18 +184,22 @@ std::vector<PastContent> HttpQueueOperator::do_past_contents(const MessageKey& k
   return client_.call(call, wire::read_past_contents);
 }
 
-std::vector<PurgeOutcome> HttpQueueOperator::do_purge(std::span<const MessageKey> keys,
-                                                      const PurgeOptions& options) {
-  const wire::PurgeCall removal{.which = std::vector<MessageKey>(keys.begin(), keys.end()),
-                                .options = options};
-  const ApiCall call{.path = prefix_ + "/dead/purge", .body = wire::write_purge(removal)};
-  return client_.call_batch(call, keys.size(), wire::read_purged);
+std::vector<ActOutcome> HttpQueueOperator::do_act(std::span<const MessageKey> keys,
+                                                  const OperatorAction& action,
+                                                  const ActOptions& options) {
+  const wire::ActCall act{.which = std::vector<MessageKey>(keys.begin(), keys.end()),
+                          .action = action,
+                          .options = options};
+  const bool is_purge = std::holds_alternative<Purge>(action);
+  return client_.call_batch({.path = prefix_ + path_of(action), .body = wire::write_act(act)},
+                            keys.size(), is_purge ? read_purged_as_acted : wire::read_acted);
 }
 
-std::size_t HttpQueueOperator::do_purge_matching(const MessageFilter& filter, std::size_t limit,
-                                                 const PurgeOptions& options) {
-  const wire::PurgeCall removal{.which = filter, .options = options, .limit = limit};
-  return client_.call({.path = prefix_ + "/dead/purge", .body = wire::write_purge(removal)},
+std::size_t HttpQueueOperator::do_act_matching(const MessageFilter& filter,
+                                               const OperatorAction& action, std::size_t limit,
+                                               const ActOptions& options) {
+  const wire::ActCall act{.which = filter, .action = action, .options = options, .limit = limit};
+  return client_.call({.path = prefix_ + path_of(action), .body = wire::write_act(act)},
                       wire::read_count);
 }
 

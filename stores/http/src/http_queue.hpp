@@ -59,10 +59,10 @@ class HttpQueueOperator final : public QueueOperator {
   std::vector<ReviveOutcome> do_revive_edited(std::span<const EditedMessage> edits,
                                               const ReviveOptions& options) override;
   std::vector<PastContent> do_past_contents(const MessageKey& key) override;
-  std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys,
-                                     const PurgeOptions& options) override;
-  std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit,
-                                const PurgeOptions& options) override;
+  std::vector<ActOutcome> do_act(std::span<const MessageKey> keys, const OperatorAction& action,
+                                 const ActOptions& options) override;
+  std::size_t do_act_matching(const MessageFilter& filter, const OperatorAction& action,
+                              std::size_t limit, const ActOptions& options) override;
   CleanupResult do_cleanup(const CleanupRequest& request) override;
 
   HttpClient& client_;

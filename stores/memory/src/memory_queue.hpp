@@ -62,10 +62,10 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   std::vector<ReviveOutcome> do_revive_edited(std::span<const EditedMessage> edits,
                                               const ReviveOptions& options) override;
   std::vector<PastContent> do_past_contents(const MessageKey& key) override;
-  std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys,
-                                     const PurgeOptions& options) override;
-  std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit,
-                                const PurgeOptions& options) override;
+  std::vector<ActOutcome> do_act(std::span<const MessageKey> keys, const OperatorAction& action,
+                                 const ActOptions& options) override;
+  std::size_t do_act_matching(const MessageFilter& filter, const OperatorAction& action,
+                              std::size_t limit, const ActOptions& options) override;
   CleanupResult do_cleanup(const CleanupRequest& request) override;
 
   /// The rows and how many bytes they have.
@@ -134,8 +134,11 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   template <class Iterator>
   [[nodiscard]] MessagePage collect(Iterator row, const Iterator& end,
                                     const ListRequest& request) const ONCEBOX_REQUIRES(mutex_);
-  [[nodiscard]] std::vector<Row*> dead_matching(const MessageFilter& filter, std::size_t limit)
-      ONCEBOX_REQUIRES(mutex_);
+  /// Those that match, the oldest first.
+  [[nodiscard]] std::vector<Row*> matching(const MessageFilter& filter, std::size_t limit,
+                                           TimePoint now) ONCEBOX_REQUIRES(mutex_);
+  ActOutcome act_on(Row& row, const OperatorAction& action, std::string error,
+                    TimePoint now) noexcept ONCEBOX_REQUIRES(mutex_);
 
   detail::Mutex mutex_;
   TopicPolicies policies_ ONCEBOX_GUARDED_BY(mutex_);

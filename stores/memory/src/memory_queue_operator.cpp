@@ -147,7 +147,7 @@ std::size_t MemoryQueue::do_revive_matching(const MessageFilter& filter,
   {
     const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
-    const std::vector<Row*> rows = dead_matching(filter, limit);
+    const std::vector<Row*> rows = matching(only_dead(filter), limit, now);
     revive_rows(rows, options, now);
     revived = rows.size();
   }
@@ -184,9 +184,18 @@ void MemoryQueue::revive_rows(std::span<Row* const> rows, const ReviveOptions& o
   }
 }
 
-std::vector<Row*> MemoryQueue::dead_matching(const MessageFilter& filter, std::size_t limit) {
-  const TimePoint now = clock_.now();
+std::vector<Row*> MemoryQueue::matching(const MessageFilter& filter, std::size_t limit,
+                                        TimePoint now) {
   std::vector<Row*> rows;
+  const bool only_dead = filter.states == std::vector{State::dead};
+  if (!only_dead) {
+    for (Row& row : rows_.index.rows_by_id()) {
+      if (rows.size() == limit) break;
+      if (filter.matches(subject_of(row, now))) rows.push_back(&row);
+    }
+    return rows;
+  }
+  // Among many that are done they are found by their topics.
   for (auto& [topic, lane] : rows_.index.lanes()) {
     for (Row& row : lane.dead) {
       if (filter.matches(subject_of(row, now))) rows.push_back(&row);
@@ -207,31 +216,54 @@ void MemoryQueue::Rows::remove(Row& row) noexcept {
   index.destroy(row);
 }
 
-std::vector<PurgeOutcome> MemoryQueue::do_purge(std::span<const MessageKey> keys,
-                                                const PurgeOptions& /*options*/) {
-  std::vector<PurgeOutcome> outcomes;
+std::vector<ActOutcome> MemoryQueue::do_act(std::span<const MessageKey> keys,
+                                            const OperatorAction& action,
+                                            const ActOptions& options) {
+  // Before anything changes: what may fail for lack of memory.
+  std::vector<std::string> errors(keys.size(), cancellation_text(options.reason));
+  std::vector<ActOutcome> outcomes;
   outcomes.reserve(keys.size());
-  const detail::Lock lock(mutex_);
-  for (const MessageKey& key : keys) {
-    Row* const row = rows_.index.find(key);
-    if (row == nullptr) {
-      outcomes.push_back(PurgeOutcome::unknown);
-    } else if (row->state.status != Status::dead) {
-      outcomes.push_back(PurgeOutcome::not_dead);
-    } else {
-      rows_.remove(*row);
-      outcomes.push_back(PurgeOutcome::purged);
+  {
+    const detail::Lock lock(mutex_);
+    const TimePoint now = clock_.now();
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      Row* const row = rows_.index.find(keys[i]);
+      outcomes.push_back(row == nullptr ? ActOutcome::unknown
+                                        : act_on(*row, action, std::move(errors[i]), now));
     }
   }
+  listeners_.notify();
   return outcomes;
 }
 
-std::size_t MemoryQueue::do_purge_matching(const MessageFilter& filter, std::size_t limit,
-                                           const PurgeOptions& /*options*/) {
-  const detail::Lock lock(mutex_);
-  const std::vector<Row*> rows = dead_matching(filter, limit);
-  for (Row* row : rows) rows_.remove(*row);
-  return rows.size();
+std::size_t MemoryQueue::do_act_matching(const MessageFilter& filter, const OperatorAction& action,
+                                         std::size_t limit, const ActOptions& options) {
+  std::size_t changed = 0;
+  {
+    const detail::Lock lock(mutex_);
+    const TimePoint now = clock_.now();
+    const std::vector<Row*> rows = matching(filter, limit, now);
+    std::vector<std::string> errors(rows.size(), cancellation_text(options.reason));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      act_on(*rows[i], action, std::move(errors[i]), now);
+    }
+    changed = rows.size();
+  }
+  listeners_.notify();
+  return changed;
+}
+
+ActOutcome MemoryQueue::act_on(Row& row, const OperatorAction& action, std::string error,
+                               TimePoint now) noexcept {
+  const ShownState shown = shown_state_of(row, now);
+  ActEffect effect = ActEffect::none;
+  rows_.index.edit(row, now, [&]() noexcept {
+    effect = apply_action(row.state, action, shown, std::move(error), now);
+    // It leaves its partition before it is removed.
+    if (effect == ActEffect::removed) finish(row.state, Status::dead, now);
+  });
+  if (effect == ActEffect::removed) rows_.remove(row);
+  return effect == ActEffect::none ? ActOutcome::refused : ActOutcome::changed;
 }
 
 CleanupResult MemoryQueue::do_cleanup(const CleanupRequest& request) {

@@ -88,10 +88,10 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   std::vector<ReviveOutcome> do_revive_edited(std::span<const EditedMessage> edits,
                                               const ReviveOptions& options) override;
   std::vector<PastContent> do_past_contents(const MessageKey& key) override;
-  std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys,
-                                     const PurgeOptions& options) override;
-  std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit,
-                                const PurgeOptions& options) override;
+  std::vector<ActOutcome> do_act(std::span<const MessageKey> keys, const OperatorAction& action,
+                                 const ActOptions& options) override;
+  std::size_t do_act_matching(const MessageFilter& filter, const OperatorAction& action,
+                              std::size_t limit, const ActOptions& options) override;
   CleanupResult do_cleanup(const CleanupRequest& request) override;
 
   /// Throws `invalid_argument` when one of them, or all together, have too many bytes.
@@ -208,10 +208,8 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   /// Changes those that still are, without committing it.
   static ReapResult reap_in(RowBatch& rows, const Overdue& overdue, const TopicPolicies& policies);
   ReapResult reap_each(const Overdue& overdue, const TopicPolicies& policies);
-  [[nodiscard]] std::vector<std::int64_t> dead_matching(const MessageFilter& filter,
-                                                        std::size_t limit);
-  template <class Change>
-  std::size_t change_dead(const MessageFilter& filter, std::size_t limit, Change change);
+  /// Those that match, the oldest first.
+  [[nodiscard]] std::vector<MessageKey> matching(const MessageFilter& filter, std::size_t limit);
 
   const StoreParts parts_;
   const QueueKind kind_;

@@ -161,75 +161,66 @@ std::vector<ReviveOutcome> PostgresqlQueue::do_revive(std::span<const MessageKey
   return outcomes;
 }
 
-std::vector<PurgeOutcome> PostgresqlQueue::do_purge(std::span<const MessageKey> keys,
-                                                    const PurgeOptions& /*options*/) {
-  return in_rows({}, [&](RowBatch& rows, Transaction&) {
+std::vector<ActOutcome> PostgresqlQueue::do_act(std::span<const MessageKey> keys,
+                                                const OperatorAction& action,
+                                                const ActOptions& options) {
+  auto outcomes = in_rows({}, [&](RowBatch& rows, Transaction& transaction) {
     rows.load(keys, RowBatch::Payloads::omit, RowBatch::NewRows::none);
-    std::vector<PurgeOutcome> outcomes;
-    outcomes.reserve(keys.size());
+    const KnownPolicies::Snapshot rules = policies_.read(transaction);
+    const std::string error = cancellation_text(options.reason);
+    std::vector<ActOutcome> answers;
+    answers.reserve(keys.size());
     for (const MessageKey& key : keys) {
       RowBatch::Row* const row = rows.find(key);
       if (row == nullptr) {
-        outcomes.push_back(PurgeOutcome::unknown);
-      } else if (row->state.status != Status::dead) {
-        outcomes.push_back(PurgeOutcome::not_dead);
-      } else {
-        RowBatch::remove(*row);
-        outcomes.push_back(PurgeOutcome::purged);
+        answers.push_back(ActOutcome::unknown);
+        continue;
       }
+      const ShownState shown = sql::shown_state(*row, rules->policies.paused(), rows.now());
+      const ActEffect effect = apply_action(row->state, action, shown, error, rows.now());
+      if (effect == ActEffect::changed) RowBatch::save(*row);
+      if (effect == ActEffect::removed) RowBatch::remove(*row);
+      answers.push_back(effect == ActEffect::none ? ActOutcome::refused : ActOutcome::changed);
     }
-    rows.commit(std::nullopt);
-    return outcomes;
+    commit(rows, true);
+    return answers;
   });
+  listeners_.notify();
+  return outcomes;
 }
 
-std::vector<std::int64_t> PostgresqlQueue::dead_matching(const MessageFilter& filter,
-                                                         std::size_t limit) {
-  if (!wants(filter, Status::dead)) return {};
-  MessageFilter only_dead = filter;
-  only_dead.statuses = {Status::dead};
-  const FilterSql conditions(only_dead, {});
+std::size_t PostgresqlQueue::do_act_matching(const MessageFilter& filter,
+                                             const OperatorAction& action, std::size_t limit,
+                                             const ActOptions& options) {
+  const std::vector<MessageKey> keys = matching(filter, limit);
+  if (keys.empty()) return 0;
+  return static_cast<std::size_t>(
+      std::ranges::count(do_act(keys, action, options), ActOutcome::changed));
+}
+
+std::vector<MessageKey> PostgresqlQueue::matching(const MessageFilter& filter, std::size_t limit) {
+  const KnownPolicies::Snapshot rules = policies_.read();
+  const FilterSql conditions(filter, {test_time(), rules->policies.paused()});
   const std::string sql = fmt::format(
-      "SELECT m.id FROM {{message}} m JOIN {{work}} s ON s.id = m.id {} ORDER BY m.id LIMIT {}",
+      "SELECT m.source, m.message_id FROM {{message}} m {} {} ORDER BY m.id LIMIT {}",
+      names_one_message(filter) ? look_up_each_state() : std::string(kJoinAllStates),
       conditions.where(), limit);
   const Result rows =
       run_report(parts_.pool, parts_.names.fill(sql, name_), conditions.parameters());
-  std::vector<std::int64_t> ids;
-  for (int row = 0; row < rows.rows(); ++row) ids.push_back(rows.int64(row, 0));
-  return ids;
-}
-
-template <class Change>
-std::size_t PostgresqlQueue::change_dead(const MessageFilter& filter, std::size_t limit,
-                                         Change change) {
-  const std::vector<std::int64_t> ids = dead_matching(filter, limit);
-  if (ids.empty()) return 0;
-  return in_rows({}, [&](RowBatch& rows, Transaction&) {
-    rows.load_ids(ids);
-    std::size_t changed = 0;
-    for (RowBatch::Row* row : rows.rows()) {
-      if (row->state.status != Status::dead) continue;
-      change(*row, rows.now());
-      ++changed;
-    }
-    commit(rows, true);
-    return changed;
-  });
+  std::vector<MessageKey> keys;
+  for (int number = 0; number < rows.rows(); ++number) {
+    const ResultRow row(rows, number);
+    keys.push_back({row.text(0), row.text(1)});
+  }
+  return keys;
 }
 
 std::size_t PostgresqlQueue::do_revive_matching(const MessageFilter& filter,
                                                 const ReviveOptions& options, std::size_t limit) {
-  const std::size_t revived = change_dead(filter, limit, [&](RowBatch::Row& row, TimePoint now) {
-    sql::revive(row.state, options, now);
-    RowBatch::save(row);
-  });
-  if (revived > 0) listeners_.notify();
-  return revived;
-}
-
-std::size_t PostgresqlQueue::do_purge_matching(const MessageFilter& filter, std::size_t limit,
-                                               const PurgeOptions& /*options*/) {
-  return change_dead(filter, limit, [](RowBatch::Row& row, TimePoint) { RowBatch::remove(row); });
+  const std::vector<MessageKey> keys = matching(only_dead(filter), limit);
+  if (keys.empty()) return 0;
+  return static_cast<std::size_t>(
+      std::ranges::count(do_revive(keys, options), ReviveOutcome::revived));
 }
 
 CleanupResult PostgresqlQueue::do_cleanup(const CleanupRequest& request) {

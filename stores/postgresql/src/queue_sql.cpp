@@ -160,9 +160,16 @@ UPDATE {done} d
  WHERE d.id = u.id)sql";
 
 constexpr std::string_view kRemove = R"sql(
-WITH gone AS (
+WITH gone_done AS (
+  DELETE FROM {done} WHERE id = ANY($1::bigint[])
+  RETURNING id, revivals, attempt + lapses + revivals > 0 OR content_version > 1 AS was_tried),
+counted AS (
+  INSERT INTO {done_count} (topic, count)
+  SELECT m.topic, -count(*) FROM gone_done d JOIN {message} m ON m.id = d.id GROUP BY m.topic),
+gone_work AS (
   DELETE FROM {work} WHERE id = ANY($1::bigint[])
   RETURNING id, revivals, attempt + lapses + revivals > 0 OR content_version > 1 AS was_tried),
+gone AS (SELECT * FROM gone_work UNION ALL SELECT * FROM gone_done),
 forgotten AS (
   DELETE FROM {past_content}
    WHERE id = ANY(ARRAY(SELECT id FROM gone WHERE revivals > 0))),

@@ -137,7 +137,7 @@ struct QueueSql {
   Statement update_messages;       ///< kContentColumns
   Statement finish_work;           ///< kDoneColumns: out of work, into done
   Statement touch_done;            ///< ids, times, duplicates
-  Statement remove;                ///< bigint[]: messages that are not done
+  Statement remove;                ///< bigint[]: messages that stand in no run
   Statement keep_attempts;         ///< kAttemptColumns
   Statement read_attempts;         ///< uuid[] -> key, then as `sql::read_attempt` reads them
   Statement past_totals;           ///< bigint[] -> id, how many are kept, their bytes

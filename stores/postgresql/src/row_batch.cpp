@@ -217,7 +217,8 @@ class RowBatch::Writing {
                                             Column{"duplicates", SqlType::integer}};
 
   void add(Row& row) {
-    if (row.state.partition_key && (row.is_new || row.state_changed || row.is_removed)) {
+    const bool is_changed = row.is_new || row.state_changed || row.is_removed;
+    if (row.state.partition_key && is_changed && !row.is_done) {
       batch_.partitions_touched_.insert(row.state.partition_key->str());
     }
     if (row.is_removed) {

@@ -342,6 +342,7 @@ void QueueTable::remove(const QueueRow& row) {
     sql_.delete_attempts.bind(1, row.id).bind(2, std::numeric_limits<int>::max()).run();
   }
   if (row.stage == Stage::done) --done_added_[topic_number(row)];
+  if (row.state.partition_key) partitions_touched_.insert(row.state.partition_key->str());
 }
 
 PastContentTotals QueueTable::past_content_totals(const QueueRow& row) {

@@ -79,10 +79,10 @@ class SqliteQueue final : public QueueStore, public QueueOperator, public Transa
   std::vector<ReviveOutcome> do_revive_edited(std::span<const EditedMessage> edits,
                                               const ReviveOptions& options) override;
   std::vector<PastContent> do_past_contents(const MessageKey& key) override;
-  std::vector<PurgeOutcome> do_purge(std::span<const MessageKey> keys,
-                                     const PurgeOptions& options) override;
-  std::size_t do_purge_matching(const MessageFilter& filter, std::size_t limit,
-                                const PurgeOptions& options) override;
+  std::vector<ActOutcome> do_act(std::span<const MessageKey> keys, const OperatorAction& action,
+                                 const ActOptions& options) override;
+  std::size_t do_act_matching(const MessageFilter& filter, const OperatorAction& action,
+                              std::size_t limit, const ActOptions& options) override;
   CleanupResult do_cleanup(const CleanupRequest& request) override;
 
   /// For calls that read.
@@ -114,8 +114,11 @@ class SqliteQueue final : public QueueStore, public QueueOperator, public Transa
   void revive_row(QueueRow& row, const ReviveOptions& options, TimePoint now);
   ReviveOutcome revive_edited_one(const EditedMessage& edit, const ReviveOptions& options,
                                   TimePoint now);
-  [[nodiscard]] std::vector<std::int64_t> dead_matching(const MessageFilter& filter,
-                                                        std::size_t limit);
+  /// Those that match, the oldest first.
+  [[nodiscard]] std::vector<std::int64_t> matching(const MessageFilter& filter, std::size_t limit,
+                                                   TimePoint now);
+  ActOutcome act_on(QueueRow& row, const OperatorAction& action, const ActOptions& options,
+                    TimePoint now);
   void give_pages_back();
 
   StoreParts parts_;

@@ -99,15 +99,10 @@ std::vector<ReviveOutcome> SqliteQueue::do_revive(std::span<const MessageKey> ke
   return outcomes;
 }
 
-std::vector<std::int64_t> SqliteQueue::dead_matching(const MessageFilter& filter,
-                                                     std::size_t limit) {
-  const std::vector<Status>& statuses = filter.statuses;
-  const bool wants_dead = statuses.empty() || std::find(statuses.begin(), statuses.end(),
-                                                        Status::dead) != statuses.end();
-  if (!wants_dead) return {};
-  MessageFilter only_dead = filter;
-  only_dead.statuses = {Status::dead};
-  const FilterSql conditions(only_dead, name_, {});
+std::vector<std::int64_t> SqliteQueue::matching(const MessageFilter& filter, std::size_t limit,
+                                                TimePoint now) {
+  const std::span<const TopicPattern> paused = parts_.policies.current(kind_).paused();
+  const FilterSql conditions(filter, name_, {now, paused});
   Statement found = parts_.connection.prepare(fmt::format(
       "SELECT m.id FROM oncebox_{0}_message m JOIN oncebox_{0}_state s ON s.id = m.id {1} "
       "ORDER BY m.id LIMIT {2}",
@@ -121,7 +116,7 @@ std::vector<std::int64_t> SqliteQueue::dead_matching(const MessageFilter& filter
 std::size_t SqliteQueue::do_revive_matching(const MessageFilter& filter,
                                             const ReviveOptions& options, std::size_t limit) {
   const std::size_t revived = write(Flush::required, [&](TimePoint now) {
-    const std::vector<std::int64_t> ids = dead_matching(filter, limit);
+    const std::vector<std::int64_t> ids = matching(only_dead(filter), limit, now);
     for (const std::int64_t id : ids) {
       QueueRow row = table_.get(id);
       revive_row(row, options, now);
@@ -132,33 +127,51 @@ std::size_t SqliteQueue::do_revive_matching(const MessageFilter& filter,
   return revived;
 }
 
-std::vector<PurgeOutcome> SqliteQueue::do_purge(std::span<const MessageKey> keys,
-                                                const PurgeOptions& /*options*/) {
-  return write(Flush::required, [&](TimePoint /*now*/) {
-    std::vector<PurgeOutcome> outcomes;
-    outcomes.reserve(keys.size());
+std::vector<ActOutcome> SqliteQueue::do_act(std::span<const MessageKey> keys,
+                                            const OperatorAction& action,
+                                            const ActOptions& options) {
+  auto outcomes = write(Flush::required, [&](TimePoint now) {
+    std::vector<ActOutcome> answers;
+    answers.reserve(keys.size());
     for (const MessageKey& key : keys) {
-      const std::optional<QueueRow> row = table_.find(key);
-      if (!row) {
-        outcomes.push_back(PurgeOutcome::unknown);
-      } else if (row->stage != Stage::dead) {
-        outcomes.push_back(PurgeOutcome::not_dead);
-      } else {
-        table_.remove(*row);
-        outcomes.push_back(PurgeOutcome::purged);
-      }
+      std::optional<QueueRow> row = table_.find(key);
+      answers.push_back(row ? act_on(*row, action, options, now) : ActOutcome::unknown);
     }
-    return outcomes;
+    return answers;
   });
+  listeners_.notify();
+  return outcomes;
 }
 
-std::size_t SqliteQueue::do_purge_matching(const MessageFilter& filter, std::size_t limit,
-                                           const PurgeOptions& /*options*/) {
-  return write(Flush::required, [&](TimePoint /*now*/) {
-    const std::vector<std::int64_t> ids = dead_matching(filter, limit);
-    for (const std::int64_t id : ids) table_.remove(table_.get(id));
+std::size_t SqliteQueue::do_act_matching(const MessageFilter& filter, const OperatorAction& action,
+                                         std::size_t limit, const ActOptions& options) {
+  const std::size_t changed = write(Flush::required, [&](TimePoint now) {
+    const std::vector<std::int64_t> ids = matching(filter, limit, now);
+    for (const std::int64_t id : ids) {
+      QueueRow row = table_.get(id);
+      act_on(row, action, options, now);
+    }
     return ids.size();
   });
+  listeners_.notify();
+  return changed;
+}
+
+ActOutcome SqliteQueue::act_on(QueueRow& row, const OperatorAction& action,
+                               const ActOptions& options, TimePoint now) {
+  const ShownState shown =
+      sql::shown_state(row, parts_.policies.current(kind_).paused(), now);
+  switch (apply_action(row.state, action, shown, cancellation_text(options.reason), now)) {
+    case ActEffect::none:
+      return ActOutcome::refused;
+    case ActEffect::changed:
+      table_.save(row);
+      break;
+    case ActEffect::removed:
+      table_.remove(row);
+      break;
+  }
+  return ActOutcome::changed;
 }
 
 CleanupResult SqliteQueue::do_cleanup(const CleanupRequest& request) {

@@ -15,10 +15,17 @@ namespace oncebox::app {
 namespace {
 
 constexpr Choice<AuditAction> kActions[] = {
-    {"revive", AuditAction::revive},         {"edit", AuditAction::revive_edited},
-    {"purge", AuditAction::purge},           {"cleanup", AuditAction::cleanup},
-    {"pause", AuditAction::pause},           {"resume", AuditAction::resume},
+    {"revive", AuditAction::revive},
+    {"edit", AuditAction::revive_edited},
+    {"purge", AuditAction::purge},
+    {"cleanup", AuditAction::cleanup},
+    {"pause", AuditAction::pause},
+    {"resume", AuditAction::resume},
     {"set-policy", AuditAction::set_policy},
+    {"cancel", AuditAction::cancel},
+    {"run-now", AuditAction::run_now},
+    {"reschedule", AuditAction::reschedule},
+    {"delete", AuditAction::delete_messages},
 };
 
 struct AuditOptions {

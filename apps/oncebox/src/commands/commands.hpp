@@ -11,6 +11,7 @@ namespace oncebox::app {
 [[nodiscard]] Command work_command();
 [[nodiscard]] Command get_command();
 [[nodiscard]] Command list_command();
+[[nodiscard]] Command messages_command();
 [[nodiscard]] Command dead_command();
 [[nodiscard]] Command audit_command();
 [[nodiscard]] Command cleanup_command();

@@ -5,13 +5,12 @@
 #include <memory>
 #include <utility>
 
-#include "acting_user.hpp"
 #include "commands/commands.hpp"
 #include "commands/dead_edit_commands.hpp"
+#include "commands/message_changes.hpp"
 #include "commands/message_lookup.hpp"
 #include "failure.hpp"
 #include "json_output.hpp"
-#include "oncebox/limits.hpp"
 #include "oncebox/operate/dead_recovery.hpp"
 #include "oncebox/wire/audit_json.hpp"
 #include "oncebox/wire/operator_json.hpp"
@@ -23,129 +22,54 @@
 namespace oncebox::app {
 namespace {
 
-/// How many messages one call to the store changes.
-constexpr std::size_t kStep = 1'000;
-
-struct DeadOptions {
-  StoreOptions store = {};
-  std::vector<std::string> ids = {};
-  FilterOptions filter = {};
-  std::size_t limit = 0;  ///< of a filter; 0: no limit
+struct DeadOptions : ChangeOptions {
   std::optional<DeadGroupId> group = {};
   ReviveOptions revive = {};
   PurgeOptions purge = {};
   RevivalPace pace = {};
-  bool all = false;
-  bool dry_run = false;
 };
 
 std::vector<Option> selection_options(DeadOptions& options) {
-  return joined(
-      filter_options(options.filter, StatusOption::fixed, SystemClock::current()),
-      {{.names = "-a,--all", .text = "all dead messages", .take = into(options.all)},
-       {.names = "-g,--group",
-        .value = "GROUP",
-        .text = "a group of dead messages, as \"oncebox dead groups\" lists it",
-        .take = [&options](const std::string& text) { options.group = DeadGroupId::parse(text); }},
-       {.names = "-n,--limit",
-        .value = "N",
-        .text = "at most so many of those that match, the oldest first",
-        .take =
-            [&options](const std::string& text) {
-              options.limit = parse_count(text);
-              // It would mean all of them.
-              require_in_range("the limit", options.limit, 1, std::size_t(-1));
-            }},
-       {.names = "--dry-run",
-        .text = "only tell how many it would be",
-        .take = into(options.dry_run)}});
+  return joined(change_options(options, StatusOption::fixed, "all dead messages"),
+                {{.names = "-g,--group",
+                  .value = "GROUP",
+                  .text = "a group of dead messages, as \"oncebox dead groups\" lists it",
+                  .take = [&options](const std::string& text) {
+                    options.group = DeadGroupId::parse(text);
+                  }}});
 }
 
-/// What one kind of change does with keys and with a filter.
-struct DeadChange {
-  std::string_view done;  ///< "revived"
-  AuditAction action;
-  std::string reason;
-  /// Answers how many of the keys it changed, and prints the outcomes as JSON when asked to.
-  std::function<std::size_t(QueueOperator&, std::span<const MessageKey>, Output* json)> by_keys;
-  std::function<std::size_t(QueueOperator&, const MessageFilter&, std::size_t limit)> by_filter;
+/// Calls `step`, which answers how many it changed, until it has changed so many together.
+template <class Step>
+std::size_t in_steps(std::size_t limit, Step step) {
+  constexpr std::size_t kStep = 1'000;
+  std::size_t changed = 0;
+  while (changed < limit) {
+    const std::size_t wanted = std::min(kStep, limit - changed);
+    const std::size_t count = step(wanted);
+    changed += count;
+    if (count < wanted) break;
+  }
+  return changed;
+}
+
+/// What one kind of change does with dead messages.
+struct DeadChange : MessageChange {
   /// By group, or at a rate; a dry run only tells what it would be.
   std::function<RevivalResult(QueueOperator&, const DeadQuery&)> by_query;
 };
 
-/// The keys of the messages with these ids; with --source without asking the store first.
-std::vector<MessageKey> keys_of(const OpenStore& store, const DeadOptions& options) {
-  std::vector<MessageKey> keys;
-  for (const std::string& id : options.ids) {
-    const auto& source = options.filter.filter.source;
-    keys.push_back(source ? MessageKey{*source, id} : find_message(store, {id}).key);
-  }
-  return keys;
-}
-
-/// Runs `step`, which answers how many it changed, with a trace. On a server that leaves one
-/// itself.
-template <class Step>
-std::size_t with_trace(const OpenStore& store, const DeadChange& change,
-                       const wire::DeadSelection& which, const std::optional<DeadGroupId>& group,
-                       Step step) {
-  return audited(store.store().audit(),
-                 {.actor = acting_user(),
-                  .action = change.action,
-                  .part = audited_part(store.kind()),
-                  .subject = wire::audit_subject(which, group),
-                  .reason = change.reason},
-                 step, std::identity());
-}
-
-ExitCode change_by_keys(Console& console, const OpenStore& store, const DeadOptions& options,
-                        const DeadChange& change) {
-  const std::vector<MessageKey> keys = keys_of(store, options);
-  std::size_t count = 0;
-  if (options.dry_run) {
-    for (const auto& record : store.queue().find(keys)) {
-      if (record && record->status == Status::dead) ++count;
-    }
-    if (options.store.json) console.out.line(wire::write_matched(count, true));
-  } else {
-    count = with_trace(store, change, keys, {}, [&] {
-      return change.by_keys(store.queue_operator(), keys,
-                            options.store.json ? &console.out : nullptr);
-    });
-  }
-  if (!options.store.json) {
-    console.out.line(fmt::format("{}{} {} of {}", options.dry_run ? "would be " : "", change.done,
-                                 grouped(count), grouped(keys.size())));
-  }
-  return count == keys.size() ? ExitCode::ok : ExitCode::failed;
-}
-
-ExitCode change_by_filter(Console& console, const OpenStore& store, const DeadOptions& options,
-                          const DeadChange& change) {
-  MessageFilter filter = options.filter.filter;
-  filter.statuses = {Status::dead};
-  // Counted once, so that messages that die again meanwhile do not keep this going for ever.
-  std::size_t matching = store.queue_operator().count(filter);
-  if (options.limit > 0) matching = std::min(matching, options.limit);
-  const auto change_all = [&] {
-    std::size_t changed = 0;
-    while (changed < matching) {
-      const std::size_t step = std::min(kStep, matching - changed);
-      const std::size_t count = change.by_filter(store.queue_operator(), filter, step);
-      changed += count;
-      if (count < step) break;
-    }
-    return changed;
+DeadChange dead_change(std::string_view done, AuditAction action, const std::string& reason) {
+  DeadChange change;
+  change.done = done;
+  change.action = action;
+  change.reason = reason;
+  change.subject = [](const wire::MessageSelection& which) { return wire::audit_subject(which); };
+  change.applies = [](const MessageRecord& record) { return record.status == Status::dead; };
+  change.count = [](QueueOperator& queue, const MessageFilter& filter) {
+    return queue.count(only_dead(filter));
   };
-  const std::size_t count =
-      options.dry_run ? matching : with_trace(store, change, filter, {}, change_all);
-  if (options.store.json) {
-    console.out.line(wire::write_matched(count, options.dry_run));
-  } else {
-    console.out.line(
-        fmt::format("{}{} {}", options.dry_run ? "would be " : "", change.done, grouped(count)));
-  }
-  return ExitCode::ok;
+  return change;
 }
 
 ExitCode change_by_query(Console& console, const OpenStore& store, const DeadOptions& options,
@@ -161,7 +85,7 @@ ExitCode change_by_query(Console& console, const OpenStore& store, const DeadOpt
   if (options.dry_run) {
     run();
   } else {
-    with_trace(store, change, query.filter, query.group, run);
+    with_trace(store, change, wire::audit_subject(query.filter, query.group), run);
   }
   const bool paced = options.pace.per_second.has_value();
   if (options.store.json) {
@@ -176,42 +100,52 @@ ExitCode change_by_query(Console& console, const OpenStore& store, const DeadOpt
   return ExitCode::ok;
 }
 
-bool has_other_than_source(const MessageFilter& filter) {
-  return filter.topic || filter.message_id || filter.partition_key || filter.error_contains ||
-         filter.first_seen.from || filter.first_seen.until || filter.finished.from ||
-         filter.finished.until;
-}
-
 ExitCode change_dead(Console& console, const DeadOptions& options, const DeadChange& change) {
-  const bool has_filter = options.all || options.filter.given || options.group;
-  // With ids --source names the messages; it is no filter then.
-  if (!options.ids.empty()) {
-    if (options.all || options.limit > 0 || options.group) {
-      throw Failure(ExitCode::usage, "ids and --all, --group or --limit exclude each other");
-    }
-    if (has_other_than_source(options.filter.filter)) {
-      throw Failure(ExitCode::usage, "of the filters only --source goes with ids");
-    }
-    return change_by_keys(console, OpenStore(options.store), options, change);
-  }
-  if (!has_filter) {
-    throw Failure(ExitCode::usage, "which messages? Give ids, a filter such as --topic, or --all");
-  }
+  require_selection(options, options.group.has_value());
   if (options.all && options.group) {
     throw Failure(ExitCode::usage, "--all and --group exclude each other");
   }
-  if (options.group || options.pace.per_second) {
+  if (options.ids.empty() && (options.group || options.pace.per_second)) {
     return change_by_query(console, OpenStore(options.store), options, change);
   }
-  return change_by_filter(console, OpenStore(options.store), options, change);
+  return change_messages(console, options, change);
 }
 
-std::vector<Argument> id_arguments(DeadOptions& options) {
-  return {{.value = "ID",
-           .text = "the ids of the messages; with --source all of that source",
-           .take = into(options.ids),
-           .presence = Presence::optional,
-           .occurs = Occurs::repeatedly}};
+DeadChange revival(const DeadOptions& options) {
+  DeadChange change = dead_change("revived", AuditAction::revive, options.revive.reason);
+  change.by_keys = [&](QueueOperator& queue, std::span<const MessageKey> keys, Output* json) {
+    const auto outcomes = revive_keys(queue, keys, options.revive, options.pace);
+    if (json != nullptr) json->line(wire::write_revived(outcomes));
+    return static_cast<std::size_t>(std::ranges::count(outcomes, ReviveOutcome::revived));
+  };
+  change.by_filter = [&](QueueOperator& queue, const MessageFilter& filter, std::size_t limit) {
+    return in_steps(limit, [&](std::size_t step) {
+      return queue.revive_matching(filter, options.revive, step);
+    });
+  };
+  change.by_query = [&](QueueOperator& queue, const DeadQuery& query) {
+    return options.dry_run ? plan_revival(queue, query, options.revive, options.pace)
+                           : revive_dead(queue, query, options.revive, options.pace);
+  };
+  return change;
+}
+
+DeadChange removal(const DeadOptions& options) {
+  DeadChange change = dead_change("purged", AuditAction::purge, options.purge.reason);
+  change.by_keys = [&](QueueOperator& queue, std::span<const MessageKey> keys, Output* json) {
+    const auto outcomes = queue.purge(keys, options.purge);
+    if (json != nullptr) json->line(wire::write_purged(outcomes));
+    return static_cast<std::size_t>(std::ranges::count(outcomes, PurgeOutcome::purged));
+  };
+  change.by_filter = [&](QueueOperator& queue, const MessageFilter& filter, std::size_t limit) {
+    return in_steps(
+        limit, [&](std::size_t step) { return queue.purge_matching(filter, step, options.purge); });
+  };
+  change.by_query = [&](QueueOperator& queue, const DeadQuery& query) {
+    return RevivalResult{.count = options.dry_run ? count_dead(queue, query)
+                                                  : purge_dead(queue, query, options.purge)};
+  };
+  return change;
 }
 
 Command dead_list_command() {
@@ -285,29 +219,7 @@ Command dead_revive_command() {
                        {"oncebox dead revive --group mail:0f3a5c7e9b1d2468 --rate 10",
                         "A group, ten messages a second"}},
           .run = [options](Console& console) {
-            return change_dead(
-                console, *options,
-                {.done = "revived",
-                 .action = AuditAction::revive,
-                 .reason = options->revive.reason,
-                 .by_keys =
-                     [&](QueueOperator& queue, std::span<const MessageKey> keys, Output* json) {
-                       const auto outcomes =
-                           revive_keys(queue, keys, options->revive, options->pace);
-                       if (json != nullptr) json->line(wire::write_revived(outcomes));
-                       return static_cast<std::size_t>(
-                           std::count(outcomes.begin(), outcomes.end(), ReviveOutcome::revived));
-                     },
-                 .by_filter =
-                     [&](QueueOperator& queue, const MessageFilter& filter, std::size_t limit) {
-                       return queue.revive_matching(filter, options->revive, limit);
-                     },
-                 .by_query =
-                     [&](QueueOperator& queue, const DeadQuery& query) {
-                       return options->dry_run
-                                  ? plan_revival(queue, query, options->revive, options->pace)
-                                  : revive_dead(queue, query, options->revive, options->pace);
-                     }});
+            return change_dead(console, *options, revival(*options));
           }};
 }
 
@@ -327,28 +239,7 @@ Command dead_purge_command() {
           .arguments = id_arguments(*options),
           .examples = {{"oncebox dead purge --finished-before 30d", "What died a month ago"}},
           .run = [options](Console& console) {
-            return change_dead(
-                console, *options,
-                {.done = "purged",
-                 .action = AuditAction::purge,
-                 .reason = options->purge.reason,
-                 .by_keys =
-                     [&](QueueOperator& queue, std::span<const MessageKey> keys, Output* json) {
-                       const auto outcomes = queue.purge(keys, options->purge);
-                       if (json != nullptr) json->line(wire::write_purged(outcomes));
-                       return static_cast<std::size_t>(
-                           std::count(outcomes.begin(), outcomes.end(), PurgeOutcome::purged));
-                     },
-                 .by_filter =
-                     [&](QueueOperator& queue, const MessageFilter& filter, std::size_t limit) {
-                       return queue.purge_matching(filter, limit, options->purge);
-                     },
-                 .by_query =
-                     [&](QueueOperator& queue, const DeadQuery& query) {
-                       return RevivalResult{
-                           .count = options->dry_run ? count_dead(queue, query)
-                                                     : purge_dead(queue, query, options->purge)};
-                     }});
+            return change_dead(console, *options, removal(*options));
           }};
 }
 

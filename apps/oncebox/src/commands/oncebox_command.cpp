@@ -20,14 +20,14 @@ Command oncebox_command() {
                     "Give it a message"},
                    {"oncebox work --topic 'order.*' -- ./handle-order",
                     "Handle its messages with a program"}},
-      .commands = {serve_command(), validate_command(), send_command(), work_command(),
-                   get_command(), list_command(), dead_command(), audit_command(), stats_command(),
-                   topics_command(), workers_command(), health_command(), keys_command(),
-                   cleanup_command(),
+      .commands = {serve_command(),   validate_command(), send_command(),     work_command(),
+                   get_command(),     list_command(),     messages_command(), dead_command(),
+                   audit_command(),   stats_command(),    topics_command(),   workers_command(),
+                   health_command(),  keys_command(),     cleanup_command(),
 #ifdef ONCEBOX_WITH_HTTP
                    stores_command(),
 #endif
-                   migrate_command(), bench_command(), version_command(), completion_command(),
+                   migrate_command(), bench_command(),    version_command(),  completion_command(),
                    man_command()},
   };
 }

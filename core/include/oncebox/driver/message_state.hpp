@@ -5,6 +5,7 @@
 #include <string>
 
 #include "oncebox/message.hpp"
+#include "oncebox/operator_action.hpp"
 #include "oncebox/queue_types.hpp"
 #include "oncebox/topic_policy.hpp"
 #include "oncebox/transaction.hpp"
@@ -138,6 +139,16 @@ void bury(MessageState& state, std::string cause, TimePoint now) noexcept;
 /// Brings a dead message back to where a claim can take it, or to seen when it was never enqueued.
 void bring_back(MessageState& state, TimePoint eligible_at, std::string reason,
                 TimePoint now) noexcept;
+
+/// The error of a message that is cancelled for this reason.
+[[nodiscard]] std::string cancellation_text(const std::string& reason);
+
+enum class ActEffect { none, changed, removed };
+
+/// Does what an operator asks with a message that is doing `shown`: nothing when the action does
+/// not apply. The caller removes what is to be removed. `error` is the `cancellation_text`.
+ActEffect apply_action(MessageState& state, const OperatorAction& action, const ShownState& shown,
+                       std::string error, TimePoint now) noexcept;
 
 /// Notes that an operator replaced the payload by one with this hash.
 void take_edit(MessageState& state, ContentHash hash) noexcept;

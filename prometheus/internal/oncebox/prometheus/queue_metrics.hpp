@@ -75,6 +75,7 @@ class QueueMetrics final : public Observer {
   void on_handler_end(const ClaimedMessage& claimed, const Verdict& verdict,
                       std::chrono::nanoseconds took) noexcept override;
   void on_lease_lost(const MessageKey& key) noexcept override;
+  void on_cancel(const MessageKey& key) noexcept override;
   void on_reap(const ReapResult& result) noexcept override;
   void on_store_call(std::string_view call, std::size_t items, std::chrono::nanoseconds took,
                      bool failed) noexcept override;
@@ -136,6 +137,7 @@ class QueueMetrics final : public Observer {
     prometheus::Counter& retries;
     prometheus::Counter& dead_failed;
     prometheus::Counter& dead_reaped;
+    prometheus::Counter& dead_cancelled;
     prometheus::Counter& dead_quarantined;
     prometheus::Counter& dead_marked;
     prometheus::Counter& lapsed;

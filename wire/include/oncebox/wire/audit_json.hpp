@@ -31,8 +31,10 @@ namespace oncebox::wire {
 
 /// What was selected, for an entry: how many keys and the first of them, or the filter, and the
 /// group.
-[[nodiscard]] std::string audit_subject(const DeadSelection& which,
+[[nodiscard]] std::string audit_subject(const MessageSelection& which,
                                         const std::optional<DeadGroupId>& group = {});
+/// The same of a call that reschedules, with the due time.
+[[nodiscard]] std::string audit_subject(const ActCall& call);
 [[nodiscard]] std::string audit_subject(const TopicPattern& topic);
 
 }  // namespace oncebox::wire

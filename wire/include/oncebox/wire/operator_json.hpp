@@ -15,10 +15,11 @@
 /// The bodies of what an operator does with a queue. Rules as in message_json.hpp.
 namespace oncebox::wire {
 
-/// A filter as JSON: `{"filter": {"status": ["Dead"], "topic": "order.*", "source": …, "messageId":
-/// …, "partitionKey": …, "errorContains": …, "firstSeenFrom": …, "firstSeenUntil": …,
-/// "finishedFrom": …, "finishedUntil": …}}`, each of them optional. In a URL's query the same names
-/// are used, `status` with commas between, and `exactTopic` for a topic whose own name ends in `*`.
+/// A filter as JSON: `{"filter": {"status": ["Dead"], "state": ["Waiting"], "waitingFor":
+/// ["Backoff"], "topic": "order.*", "source": …, "messageId": …, "partitionKey": …,
+/// "errorContains": …, "firstSeenFrom": …, "firstSeenUntil": …, "finishedFrom": …, "finishedUntil":
+/// …}}`, each of them optional. In a URL's query the same names are used, several words with commas
+/// between, and `exactTopic` for a topic whose own name ends in `*`.
 [[nodiscard]] std::string write_filter(const MessageFilter& filter);
 [[nodiscard]] MessageFilter read_filter(std::string_view json);
 
@@ -42,14 +43,31 @@ struct QueryParameter {
 [[nodiscard]] std::string write_stats(const QueueStats& stats);
 [[nodiscard]] QueueStats read_stats(std::string_view json);
 
-/// Which dead messages a call means: these keys, or what matches a filter. `{"keys": […]}`,
-/// `{"filter": {…}}`, or `{"all": true}`; none of them is an error, so that nobody revives
-/// everything by a slip. `{"group": "order.created:00ff17a92c03d5e8"}` means a group, of which a
+/// Which messages a call means: these keys, or what matches a filter. `{"keys": […]}`, `{"filter":
+/// {…}}`, or `{"all": true}`; none of them is an error, so that nobody changes everything by a
+/// slip. Of the dead, `{"group": "order.created:00ff17a92c03d5e8"}` means a group, of which a
 /// filter leaves a part.
-using DeadSelection = std::variant<std::vector<MessageKey>, MessageFilter>;
+using MessageSelection = std::variant<std::vector<MessageKey>, MessageFilter>;
+
+/// Something that an operator does with messages: `{"keys": […], "limit": …, "dryRun": …, "reason":
+/// …}`, and to reschedule also `"dueAt"`. Which action it is, the path says.
+struct ActCall {
+  MessageSelection which;
+  OperatorAction action;
+  ActOptions options = {};
+  std::size_t limit = 10'000;  ///< of a filter
+  bool dry_run = false;        ///< only count
+};
+
+/// `action` is what the path says; the due time of a `Reschedule` is read.
+[[nodiscard]] ActCall read_act(std::string_view json, OperatorAction action);
+[[nodiscard]] std::string write_act(const ActCall& call);
+/// By keys: `{"results": ["Changed", "Refused", "Unknown"], "count": 1}`.
+[[nodiscard]] std::string write_acted(std::span<const ActOutcome> outcomes);
+[[nodiscard]] std::vector<ActOutcome> read_acted(std::string_view json);
 
 struct ReviveCall {
-  DeadSelection which;
+  MessageSelection which;
   ReviveOptions options = {};
   RevivalPace pace = {};
   std::optional<DeadGroupId> group = {};
@@ -58,7 +76,7 @@ struct ReviveCall {
 };
 
 struct PurgeCall {
-  DeadSelection which;
+  MessageSelection which;
   PurgeOptions options = {};
   std::optional<DeadGroupId> group = {};
   std::size_t limit = 10'000;

@@ -38,6 +38,8 @@ void PrintTo(const ExtendOutcome& outcome, std::ostream* out);
 void PrintTo(const Death& death, std::ostream* out);
 void PrintTo(const ReapResult& result, std::ostream* out);
 void PrintTo(const CleanupResult& result, std::ostream* out);
+void PrintTo(ActOutcome outcome, std::ostream* out);
+void PrintTo(const WaitingCounts& counts, std::ostream* out);
 void PrintTo(const TopicStats& stats, std::ostream* out);
 
 void PrintTo(KeyStatus status, std::ostream* out);

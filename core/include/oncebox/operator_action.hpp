@@ -1,0 +1,56 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/message.hpp"
+
+/// What an operator can do with messages, one by one or all that match; see `QueueOperator::act`.
+namespace oncebox {
+
+/// Ends an unfinished message: it is dead with the error "cancelled" and the reason. When a worker
+/// has it, the worker's settlement is `lease_lost`.
+struct Cancel {};
+
+/// Lets a message be claimed now that waits for its due time or its backoff. One that stands behind
+/// another of its partition stays there.
+struct RunNow {};
+
+/// Gives an unfinished message that no worker has another due time. It waits for that one alone: a
+/// backoff ends. A time in the past means now.
+struct Reschedule {
+  TimePoint due_at{};
+};
+
+/// Removes a message that no worker has, whatever its state, and with it the memory of its key and
+/// its past contents: a sender that repeats it is heard again.
+struct Delete {};
+
+/// The same for dead messages only.
+struct Purge {};
+
+using OperatorAction = std::variant<Cancel, RunNow, Reschedule, Delete, Purge>;
+
+/// "cancel", "run_now", "reschedule", "delete" or "purge".
+[[nodiscard]] std::string_view name_of(const OperatorAction& action) noexcept;
+
+/// Whether an action changes messages in this state.
+[[nodiscard]] bool applies_to(const OperatorAction& action, State state,
+                              std::optional<WaitingFor> waits_for) noexcept;
+
+struct ActOptions {
+  std::string reason = {};  ///< kept with what is cancelled, and in the trail of a server
+};
+
+enum class ActOutcome {
+  changed,
+  refused,  ///< the action does not apply to the message's state; nothing changed
+  unknown,  ///< no such key
+};
+
+[[nodiscard]] std::string_view to_string(ActOutcome outcome) noexcept;
+
+}  // namespace oncebox

@@ -1,0 +1,52 @@
+#include "oncebox/driver/observed_queue_operator.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "oncebox/memory/memory_store.hpp"
+#include "oncebox/testing/fake_clock.hpp"
+
+namespace oncebox {
+namespace {
+
+class CancelObserver final : public Observer {
+ public:
+  void on_cancel(const MessageKey& key) noexcept override { ids.push_back(key.message_id.str()); }
+
+  std::vector<std::string> ids;
+};
+
+TEST(ObservedQueueOperator, TellsOfEachCancelledMessageOnce) {
+  ::testing::Test::RecordProperty("requirement", "R-33");
+  const testing::FakeClock clock;
+  memory::MemoryStore store(clock);
+  std::ostringstream log;
+  TextLogger logger(log, clock, LogLevel::debug);
+  CancelObserver observer;
+  ObservedQueueOperator queue(store.inbox_operator(), "tenant-a", logger, observer);
+  std::vector<std::string> all;
+  for (int i = 0; i < 1'500; ++i) {
+    all.push_back("m" + std::to_string(i));
+    store.inbox().enqueue(Message{.key = {"shop", all.back()}, .topic = "t"});
+  }
+
+  const std::vector<MessageKey> keys{{"shop", "m0"}, {"shop", "nobody"}, {"shop", "m0"}};
+  EXPECT_EQ(queue.act(keys, Cancel{}),
+            (std::vector{ActOutcome::changed, ActOutcome::unknown, ActOutcome::refused}));
+  EXPECT_EQ(observer.ids, std::vector<std::string>{"m0"});
+  EXPECT_NE(log.str().find("warning message is dead store=tenant-a source=shop message_id=m0 "
+                           "reason=cancelled"),
+            std::string::npos)
+      << log.str();
+
+  EXPECT_EQ(queue.act_matching({}, Cancel{}, 10'000), 1'499U);
+  EXPECT_EQ(observer.ids, all);
+  EXPECT_EQ(queue.act_matching({}, Delete{}, 10'000), 1'500U);
+  EXPECT_EQ(observer.ids, all) << "nothing died";
+}
+
+}  // namespace
+}  // namespace oncebox

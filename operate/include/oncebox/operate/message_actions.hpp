@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstddef>
+
+#include "oncebox/operate/dead_groups.hpp"
+#include "oncebox/queue_operator.hpp"
+
+namespace oncebox {
+
+/// Does something with up to `limit` messages that match a filter and to which it applies, oldest
+/// first, in slices of one transaction each, and tells how many. Each message is met once, though
+/// it may match again afterwards. Throws what the store throws; when some were changed before, as
+/// `outcome_unknown` with their number. Works on every store; also over HTTP.
+std::size_t act_on_all(QueueOperator& queue, const MessageFilter& filter,
+                       const OperatorAction& action, std::size_t limit,
+                       const ActOptions& options = {}, const KeepGoing& keep_going = {});
+
+}  // namespace oncebox
