@@ -63,6 +63,11 @@ const std::map<std::string, LimitedRequest>& limited_requests() {
       {"GET /dead/{source}/{messageId}/history", {about("/dead/@/dead/history"), no_text}},
       {"POST /dead/revive", {no_text, about(kFilter + R"(,"dryRun":true})")}},
       {"POST /dead/purge", {no_text, about(kFilter + R"(,"dryRun":true})")}},
+      {"POST /messages/cancel", {no_text, about(kFilter + R"(,"dryRun":true})")}},
+      {"POST /messages/run-now", {no_text, about(kFilter + R"(,"dryRun":true})")}},
+      {"POST /messages/reschedule",
+       {no_text, about(kFilter + R"(,"dueAt":"2030-01-01T00:00:00Z","dryRun":true})")}},
+      {"POST /messages/delete", {no_text, about(kFilter + R"(,"dryRun":true})")}},
       {"POST /dead/edit",
        {no_text, about(R"({"items":[{"source":"@","messageId":"dead","payload":1}]})")}},
   };
