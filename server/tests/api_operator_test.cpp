@@ -164,7 +164,7 @@ TEST_P(OperatorRoutesTest, MessagesAreCancelledByKeyAndByFilter) {
             json::parse(R"({"count":2,"dryRun":false})"));
   EXPECT_EQ(dead(), 3U);
   EXPECT_NE(under_test_.metrics().expose().find(
-                R"(oncebox_messages_dead_total{cause="cancelled",queue="inbox",store="main"} 3)"),
+                R"(oncebox_messages_dead_total{cause="cancelled",queue="inbox",store="first"} 3)"),
             std::string::npos);
 }
 

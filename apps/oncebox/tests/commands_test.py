@@ -103,10 +103,11 @@ class SendAndLook(ProgramTest):
         self.out("send", "--topic", "b", "--due", "1h", "-d", "x")
         self.assertEqual(
             re.sub(r" +\d+s", "   0s", self.out("stats")),
-            "TOPIC       READY  WAITING  LEASED  DONE  DEAD  SEEN  OLDEST READY  OLDEST DEAD\n"
-            "a               1        0       0     0     0     0   0s            -\n"
-            "b               1        1       0     0     0     0   0s            -\n"
-            "all topics      2        1       0     0     0     0   0s            -\n",
+            "TOPIC       READY  WAITING  FOR    LEASED  DONE  DEAD  SEEN  OLDEST READY  "
+            "OLDEST DEAD\n"
+            "a               1        0  -           0     0     0     0   0s            -\n"
+            "b               1        1  due 1       0     0     0     0   0s            -\n"
+            "all topics      2        1  due 1       0     0     0     0   0s            -\n",
         )
         self.assertEqual(self.json("stats")["total"]["ready"], 2)
 
