@@ -21,6 +21,8 @@ std::size_t ObservedQueueOperator::do_count(const MessageFilter& filter) {
 
 QueueStats ObservedQueueOperator::do_stats() { return below_.stats(); }
 
+std::vector<WorkerRecord> ObservedQueueOperator::do_workers() { return below_.workers(); }
+
 std::vector<ReviveOutcome> ObservedQueueOperator::do_revive(std::span<const MessageKey> keys,
                                                             const ReviveOptions& options) {
   return below_.revive(keys, options);

@@ -76,7 +76,7 @@ struct RunSql {
   /// answers none, unless all messages are new.
   Statement arrive;
   /// kArrivalColumns, kArrivingRunColumns, now, the owner, milliseconds, the worker, the version of
-  /// the rules for topics -> for each run the first id, its delivery, now, and the end of the lease.
+  /// the rules for topics -> for each run the first id, its delivery, now and the end of the lease.
   /// The same for messages that are leased at once; does nothing, either, when the rules have
   /// changed.
   Statement arrive_leased;

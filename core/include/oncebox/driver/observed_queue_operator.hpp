@@ -23,6 +23,7 @@ class ObservedQueueOperator final : public QueueOperator {
   MessagePage do_list(const ListRequest& request) override;
   std::size_t do_count(const MessageFilter& filter) override;
   QueueStats do_stats() override;
+  std::vector<WorkerRecord> do_workers() override;
   std::vector<ReviveOutcome> do_revive(std::span<const MessageKey> keys,
                                        const ReviveOptions& options) override;
   std::size_t do_revive_matching(const MessageFilter& filter, const ReviveOptions& options,
