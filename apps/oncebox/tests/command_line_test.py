@@ -36,7 +36,7 @@ class HelpAndMistakes(ProgramTest):
             ([], "a command is missing"),
             (["lst"], "did you mean list?"),
             (["dead", "purg"], "did you mean purge?"),
-            (["list", "--statsu", "dead"], "did you mean --status?"),
+            (["list", "--staet", "dead"], "did you mean --state?"),
             (["list", "--status", "ded"], "did you mean dead?"),
             (["list", "--limit", "many"], '--limit: "many" is not a whole number'),
             (["list", "--limit"], "--limit"),
