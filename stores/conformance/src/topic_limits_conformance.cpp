@@ -103,12 +103,12 @@ TEST_P(TopicLimitsConformance, ClaimsAtTheSameTimeDoNotExceedALimit) {
   Ids ids;
   for (int i = 0; i < 40; ++i) ids.push_back("m" + std::to_string(i));
   enqueue_of("mail", ids);
-  constexpr int kThreads = 4;
+  constexpr int kClaimers = 4;
   std::atomic<std::size_t> claimed = 0;
-  std::barrier begin(kThreads);
+  std::barrier begin(kClaimers);
   {
     std::vector<std::jthread> threads;
-    for (int i = 0; i < kThreads; ++i) {
+    for (int i = 0; i < kClaimers; ++i) {
       threads.emplace_back([&] {
         const std::shared_ptr<Store> own = open();
         begin.arrive_and_wait();
