@@ -74,7 +74,8 @@ KnownPolicies::Snapshot KnownPolicies::read(Transaction& transaction) {
 KnownPolicies::Snapshot KnownPolicies::know(const Result& result) {
   const std::int64_t version = result.int64(0, 4);
   const detail::Lock lock(mutex_);
-  if (!known_ || known_->version < version) {
+  // It may be less than before: another server may have taken over.
+  if (!known_ || known_->version != version) {
     known_ = std::make_shared<const VersionedPolicies>(
         VersionedPolicies{version, TopicPolicies(queue_, read_rules(result))});
   }
@@ -139,9 +140,11 @@ bool PostgresqlPolicies::do_remove(QueueKind queue, const TopicPattern& pattern,
   const bool removed = in_transaction(pool_, [&](Transaction& transaction) {
     const Parameters nothing;
     const Parameters key = key_of(queue, pattern);
-    const std::array commands{Command{&lock_, &nothing}, Command{&delete_, &key},
-                              Command{&advance_, &nothing}};
-    return transaction.commit(commands)[1].changed() > 0;
+    const std::array remove{Command{&lock_, &nothing}, Command{&delete_, &key}};
+    if (transaction.run_all(remove).back().changed() == 0) return false;
+    const std::array advance{Command{&advance_, &nothing}};
+    transaction.commit(advance);
+    return true;
   });
   if (removed) tell_(queue);
   return removed;

@@ -123,6 +123,9 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   /// the commit or soon after it.
   std::vector<Result> commit(RowBatch& rows, bool brings_work, std::span<const Command> last = {});
 
+  /// Whether the end of a lease may let others be claimed, because the number of leases is limited.
+  [[nodiscard]] bool makes_room() const;
+
   /// Where a process stands with a claim.
   struct ClaimAnswer {
     bool is_clean = false;  ///< nothing had to be reaped first

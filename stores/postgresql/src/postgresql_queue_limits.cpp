@@ -23,17 +23,19 @@ class PostgresqlQueue::LimitedClaim {
     ClaimAllowance allowance = read_allowance();
     ClaimAnswer answer{.is_clean = true, .policies = claim_.rules.version};
     std::size_t bytes = 0;
-    for (;;) {
+    for (bool is_first = true;; is_first = false) {
       const std::optional<TopicSelection> topics = allowance.among(claim_.request.topics);
       const std::size_t left = claim_.request.limit - answer.messages.size();
-      if (!topics || left == 0 || bytes >= claim_.request.max_bytes) break;
-      Step step = take_step(allowance, *topics,
+      // The first step also finds what has lapsed, though everything that is wanted is closed.
+      if ((!topics && !is_first) || left == 0 || bytes >= claim_.request.max_bytes) break;
+      Step step = take_step(allowance, topics.value_or(TopicSelection{.except = {"*"}}),
                             {.limit = left,
                              .candidates = candidates_,
                              .bytes_left = claim_.request.max_bytes - bytes,
                              .takes_one_at_least = answer.messages.empty()});
       if (!step.answer.is_clean || step.answer.policies != claim_.rules.version) {
-        return std::move(step.answer);
+        if (answer.messages.empty()) return std::move(step.answer);
+        break;  // what was claimed before is right by the rules of then
       }
       for (const StoredMessage& message : step.answer.messages) {
         bytes += message.content->payload.size();
@@ -42,7 +44,7 @@ class PostgresqlQueue::LimitedClaim {
       if (!step.met_a_limit && !look_further(step.answer)) break;
     }
     std::sort(answer.messages.begin(), answer.messages.end(), comes_first);
-    spend(allowance);
+    if (!answer.messages.empty()) spend(allowance);
     return answer;
   }
 

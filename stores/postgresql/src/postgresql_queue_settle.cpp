@@ -351,13 +351,17 @@ std::vector<SettleOutcome> PostgresqlQueue::do_settle(std::span<const Settlement
   Settling settling(*this, settlements);
   std::vector<SettleOutcome> outcomes = settling.run();
   handouts_.forget(settlements);
-  const KnownPolicies::Snapshot rules = policies_.known();
-  if (rules && rules->policies.limits_concurrency()) {
-    announce_committed();  // there is room for others
+  if (makes_room()) {
+    announce_committed();
   } else if (settling.may_be_claimable()) {
     listeners_.notify();
   }
   return outcomes;
+}
+
+bool PostgresqlQueue::makes_room() const {
+  const KnownPolicies::Snapshot rules = policies_.known();
+  return rules && rules->policies.limits_concurrency();
 }
 
 // Handlers that run at the same time acknowledge the messages of one claim one by one. In a shared
@@ -410,7 +414,7 @@ SettleOutcome PostgresqlQueue::acknowledge_with(const Delivery& delivery, const 
     if (settled != SettleStatus::settled) return settled;
     transaction.commit();
     settling.committed();
-    if (settling.may_be_claimable()) brought_work.insert(this);
+    if (settling.may_be_claimable() || makes_room()) brought_work.insert(this);
     return settled;
   });
   if (outcome != SettleStatus::settled) return outcome;
