@@ -100,7 +100,15 @@ ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
              .singles = into_outbox_,
              .strict_singles = strictly_into_outbox_,
              .max_payload_bytes = inbox.max_payload_bytes} {
-  set_configured_policies(policies(), parts.options);
+  try {
+    set_configured_policies(policies(), parts.options);
+  } catch (const Error& error) {
+    // The store is served by the rules that it has.
+    parts.logger.log(LogLevel::error,
+                     "the configured rules for topics are not set in this store; they will be when "
+                     "it is opened again",
+                     {{"store", name()}, {"error", error.what()}});
+  }
 }
 
 RequestQueue ServedQueue::for_request(const Request& request) const {
