@@ -267,6 +267,9 @@ TEST_P(LimitedTokens, DeadMessagesThatAreNamedMustAllBeAllowed) {
   for (const TokenLimits& limits : {of_topic_, of_source_}) {
     EXPECT_EQ(status(post("/v1/dead/revive", keys), limits), kForbidden);
     EXPECT_EQ(status(post("/v1/dead/purge", keys), limits), kForbidden);
+    for (const std::string action : {"cancel", "run-now", "delete"}) {
+      EXPECT_EQ(status(post("/v1/messages/" + action, keys), limits), kForbidden) << action;
+    }
   }
   EXPECT_EQ(store_->inbox().find(MessageKey{"mine", "dead"})->status, Status::dead);
 }

@@ -134,7 +134,6 @@ constexpr std::array<Rewrite, 37> kBodies = {
     rewrite<wire::read_stats, wire::write_stats>,
     rewrite<wire::read_revive, wire::write_revive>,
     rewrite<wire::read_purge, wire::write_purge>,
-    rewrite_act,
     rewrite_begins,
     rewrite<wire::read_begun, wire::write_begun>,
     rewrite_completions,
@@ -146,6 +145,7 @@ constexpr std::array<Rewrite, 37> kBodies = {
     rewrite<wire::read_past_contents, wire::write_past_contents>,
     rewrite<wire::read_audit_page, wire::write_audit_page>,
     rewrite<wire::read_audit_cleanup, wire::write_audit_cleanup>,
+    rewrite_act,
 };
 
 }  // namespace

@@ -214,8 +214,10 @@ std::unique_ptr<server::MetricsEndpoint> serve_metrics(PrometheusMetrics& metric
                                                        const Clock& clock) {
   if (!options.metrics_port) return nullptr;
   // Who names an address has decided who may read the metrics.
-  const server::ListenOptions listen{
-      .host = options.metrics_host, .port = *options.metrics_port, .allow_anonymous_remote = true};
+  const bool is_named = options.metrics_host != WorkOptions{}.metrics_host;
+  const server::ListenOptions listen{.host = options.metrics_host,
+                                     .port = *options.metrics_port,
+                                     .allow_anonymous_remote = is_named};
   const auto expose = [&metrics, &dispatcher] {
     metrics.on_dispatcher("work", dispatcher.stats());
     return metrics.expose();
