@@ -111,7 +111,9 @@ std::shared_ptr<TestExchange> ApiUnderTest::begin(const TestCall& call) {
   }
   if (!holds_limits(*match->route, request.principal)) {
     auto exchange = std::make_shared<TestExchange>(std::move(request));
-    exchange->send({.status = 403});
+    exchange->send(problem_response(
+        {.status = 403, .code = "forbidden", .title = "Not allowed", .detail = "by its limits"},
+        exchange->request()));
     return exchange;
   }
   request.arguments = match->arguments;

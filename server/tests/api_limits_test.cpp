@@ -66,7 +66,7 @@ const std::map<std::string, LimitedRequest>& limited_requests() {
       {"POST /messages/cancel", {no_text, about(kFilter + R"(,"dryRun":true})")}},
       {"POST /messages/run-now", {no_text, about(kFilter + R"(,"dryRun":true})")}},
       {"POST /messages/reschedule",
-       {no_text, about(kFilter + R"(,"dueAt":"2030-01-01T00:00:00Z","dryRun":true})")}},
+       {no_text, about(kFilter + R"(,"dueAt":"2030-01-01T00:00:00.000Z","dryRun":true})")}},
       {"POST /messages/delete", {no_text, about(kFilter + R"(,"dryRun":true})")}},
       {"POST /dead/edit",
        {no_text, about(R"({"items":[{"source":"@","messageId":"dead","payload":1}]})")}},

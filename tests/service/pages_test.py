@@ -24,7 +24,7 @@ EXPECTED = {
     "docs/http-api.md": [
         '"Accepted"', '"order-1"', '"Settled"', '"Done"', '"DuplicateDone"',
         '"Accepted"', '"order-2"', '"Settled"', "the amount is negative", '"count":1', '"count":1',
-        '"complete":true', '"lastsSeconds"',
+        '"attempts"', '"complete":true', '"lastsSeconds"',
         '"Accepted"', '"Marked"', '"Revived"', "the sign was wrong",
         '"Changed"', '"dryRun":true', '"count":0', '"count":0',
         '"ReviveEdited"',
