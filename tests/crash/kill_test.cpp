@@ -106,6 +106,7 @@ TEST_F(KilledProcess, MessageThatKillsItsWorkersEndsDead) {
   RecordProperty("requirement", "R-10");
   {
     sqlite::SqliteStore store({.path = database()});
+    limit_deliveries(store);
     store.inbox().enqueue({.key = key_of("killer"), .topic = topic_of(Plan::kills_its_worker)});
     for (int n = 1; n <= 10; ++n) {
       store.inbox().enqueue(
