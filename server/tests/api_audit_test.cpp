@@ -72,7 +72,7 @@ TEST_P(AuditRoutesTest, EveryChangeOfAnOperatorIsThere) {
       {"/v1/messages/cancel", R"({"filter":{"topic":"mail"},"reason":"why"})", "Cancel", "Inbox",
        0},
       {"/v1/messages/run-now", R"({"all":true,"reason":"why"})", "RunNow", "Inbox", 0},
-      {"/v1/messages/reschedule", R"({"all":true,"dueAt":"2030-01-01T00:00:00Z","reason":"why"})",
+      {"/v1/messages/reschedule", R"({"all":true,"dueAt":"2030-01-01T00:00:00.000Z","reason":"why"})",
        "Reschedule", "Inbox", 2},
       {"/v1/outbox/messages/delete", R"({"all":true,"reason":"why"})", "Delete", "Outbox", 0},
       {"/v1/cleanup", R"({"doneRetentionSeconds":1,"reason":"why"})", "Cleanup", "Inbox", 0},

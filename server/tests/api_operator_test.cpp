@@ -160,7 +160,7 @@ TEST_P(OperatorRoutesTest, MessagesAreCancelledByKeyAndByFilter) {
   EXPECT_EQ(json_of(call(post("/v1/messages/cancel", keys + "}"))),
             json::parse(R"({"results":["Changed","Unknown"],"count":1})"));
   EXPECT_EQ(record("a").history.last_error, "cancelled: why");
-  EXPECT_EQ(json_of(call(post("/v1/messages/cancel", R"({"filter":{"state":"Ready"}})"))),
+  EXPECT_EQ(json_of(call(post("/v1/messages/cancel", R"({"filter":{"state":["Ready"]}})"))),
             json::parse(R"({"count":2,"dryRun":false})"));
   EXPECT_EQ(dead(), 3U);
   EXPECT_NE(under_test_.metrics().expose().find(
@@ -193,7 +193,7 @@ TEST_P(OperatorRoutesTest, MessagesAreRescheduledRunNowAndDeleted) {
   EXPECT_EQ(record("a").waiting_for, WaitingFor::due);
   EXPECT_EQ(json_of(call(get("/v1/messages?waitingFor=Due"))).at("messages").as_array().size(), 1U);
   EXPECT_EQ(json_of(call(get("/v1/messages?state=Ready"))).at("messages").as_array().size(), 0U);
-  EXPECT_EQ(json_of(call(post("/v1/messages/run-now", R"({"filter":{"waitingFor":"Due"}})"))),
+  EXPECT_EQ(json_of(call(post("/v1/messages/run-now", R"({"filter":{"waitingFor":["Due"]}})"))),
             json::parse(R"({"count":1,"dryRun":false})"));
   EXPECT_EQ(record("a").state, State::ready);
   EXPECT_EQ(call(post("/v1/messages/reschedule", R"({"all":true})")).status, 400);
