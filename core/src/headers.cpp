@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "oncebox/error.hpp"
+#include "oncebox/internal/utf8.hpp"
 #include "oncebox/names.hpp"
-#include "utf8.hpp"
 
 namespace oncebox {
 

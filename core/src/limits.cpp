@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "oncebox/error.hpp"
-#include "utf8.hpp"
+#include "oncebox/internal/utf8.hpp"
 
 namespace oncebox {
 

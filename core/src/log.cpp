@@ -6,8 +6,9 @@
 #include <cmath>
 #include <iterator>
 #include <ostream>
+#include <utility>
 
-#include "utf8.hpp"
+#include "oncebox/internal/escaped_text.hpp"
 
 namespace oncebox {
 
@@ -16,24 +17,18 @@ namespace {
 bool is_plain(std::string_view text) {
   const auto plain = [](char c) {
     const auto byte = static_cast<unsigned char>(c);
-    return byte > ' ' && byte != 0x7F && c != '"' && c != '=' && c != '\\';
+    return byte > ' ' && byte < 0x7F && c != '"' && c != '=' && c != '\\';
   };
   return !text.empty() && std::all_of(text.begin(), text.end(), plain);
 }
 
-void append_quoted(std::string& line, std::string_view text) {
-  line += '"';
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      line += '\\';
-      line += c;
-    } else if (byte < ' ' || byte == 0x7F) {
-      fmt::format_to(std::back_inserter(line), "\\x{:02x}", byte);
-    } else {
-      line += c;
-    }
+void append_text(std::string& line, std::string_view text) {
+  if (is_plain(text)) {
+    line += text;
+    return;
   }
+  line += '"';
+  detail::append_escaped(line, text, detail::EscapeStyle::quoted);
   line += '"';
 }
 
@@ -45,51 +40,13 @@ struct AppendValue {
     fmt::format_to(std::back_inserter(line), "{}", number);
   }
   void operator()(double number) const { fmt::format_to(std::back_inserter(line), "{}", number); }
-  void operator()(std::string_view text) const {
-    if (is_plain(text)) {
-      line += text;
-    } else {
-      append_quoted(line, text);
-    }
-  }
+  void operator()(std::string_view text) const { append_text(line, text); }
   void operator()(const Uuid& uuid) const { line += uuid.to_string(); }
 };
 
-/// Whether it can stand between quotes as it is.
-bool is_plain_json(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte >= ' ' && byte < 0x7F && c != '"' && c != '\\';
-  });
-}
-
-void append_json_character(std::string& line, std::string_view character) {
-  const char c = character.front();
-  if (c == '"' || c == '\\') {
-    line += '\\';
-    line += c;
-  } else if (static_cast<unsigned char>(c) < ' ' || c == 0x7F) {
-    fmt::format_to(std::back_inserter(line), "\\u{:04x}", static_cast<unsigned>(c));
-  } else {
-    line += character;
-  }
-}
-
 void append_json(std::string& line, std::string_view text) {
   line += '"';
-  if (is_plain_json(text)) {
-    line += text;
-  } else {
-    while (!text.empty()) {
-      const auto [bytes, valid] = detail::decode_first(text);
-      if (valid) {
-        append_json_character(line, text.substr(0, bytes));
-      } else {
-        line += "\xEF\xBF\xBD";
-      }
-      text.remove_prefix(bytes);
-    }
-  }
+  detail::append_escaped(line, text, detail::EscapeStyle::json);
   line += '"';
 }
 
@@ -113,8 +70,10 @@ struct AppendJsonValue {
 
 /// Most lines fit.
 constexpr std::size_t kUsualLineBytes = 384;
-/// So many may wait; then the thread that logs writes them.
-constexpr std::size_t kMaxWaitingBytes = 1 << 20;
+/// When so many wait they are written before the interval has passed.
+constexpr std::size_t kManyWaitingBytes = std::size_t{256} << 10;
+/// So many may wait for the flusher; lines beyond them are dropped.
+constexpr std::size_t kMaxWaitingBytes = std::size_t{4} << 20;
 
 }  // namespace
 
@@ -132,10 +91,12 @@ std::string_view to_string(LogLevel level) noexcept {
   return "unknown";
 }
 
-StreamLogger::StreamLogger(std::ostream& out, const Clock& clock, const LogOptions& options)
+StreamLogger::StreamLogger(std::ostream& out, const Clock& clock, const LogOptions& options,
+                           Format format)
     : out_(out),
       clock_(clock),
       flush_interval_(options.flush_interval),
+      format_(format),
       min_level_(options.min_level),
       changed_(clock) {
   if (flush_interval_ > Duration::zero()) {
@@ -158,39 +119,78 @@ void StreamLogger::write(LogLevel level, std::string_view text,
   try {
     std::string line;
     line.reserve(kUsualLineBytes);
-    format(line, {.time = clock_.now(), .level = level, .text = text, .fields = fields});
+    format_(line, {.time = clock_.now(), .level = level, .text = text, .fields = fields});
     line += '\n';
-    bool is_first = false;
-    bool is_due = flush_interval_ == Duration::zero() || level >= LogLevel::warning;
+    if (flush_interval_ > Duration::zero()) {
+      leave_to_the_flusher(level, line);
+      return;
+    }
     {
       const detail::Lock lock(mutex_);
-      is_first = waiting_.empty();
       waiting_ += line;
-      is_due = is_due || waiting_.size() > kMaxWaitingBytes;
     }
-    if (is_due) {
-      flush();
-    } else if (is_first) {
-      changed_.notify_one();
-    }
+    flush();
   } catch (...) {
-    // A log line that cannot be written must not fail the work that it tells of.
+    drop(1);  // A line that cannot be written must not fail the work that it tells of.
   }
 }
 
-void StreamLogger::flush() noexcept {
-  try {
-    const detail::Lock out_lock(out_mutex_);
-    std::string lines;
-    {
-      const detail::Lock lock(mutex_);
-      lines.swap(waiting_);
-      if (flush_interval_ > Duration::zero()) waiting_.reserve(lines.size());
+void StreamLogger::leave_to_the_flusher(LogLevel level, std::string_view line) {
+  bool is_news = false;  // for the flusher
+  {
+    const detail::Lock lock(mutex_);
+    if (waiting_.size() + line.size() > kMaxWaitingBytes) {
+      ++untold_;
+      ++dropped_;
+      return;
     }
-    if (!lines.empty()) out_ << lines << std::flush;
-  } catch (...) {
-    // As in `write`.
+    const bool was_urgent = is_urgent_;
+    is_news = waiting_.empty();
+    waiting_ += line;
+    is_urgent_ |= level >= LogLevel::warning || waiting_.size() > kManyWaitingBytes;
+    is_news |= is_urgent_ && !was_urgent;
   }
+  if (is_news) changed_.notify_one();
+}
+
+void StreamLogger::drop(std::uint64_t lines) noexcept {
+  const detail::Lock lock(mutex_);
+  untold_ += lines;
+  dropped_ += lines;
+}
+
+void StreamLogger::flush() noexcept {
+  const detail::Lock out_lock(out_mutex_);
+  std::string lines;
+  std::uint64_t untold = 0;
+  {
+    const detail::Lock lock(mutex_);
+    lines.swap(waiting_);
+    is_urgent_ = false;
+    untold = std::exchange(untold_, 0);
+  }
+  if (lines.empty() && untold == 0) return;
+  const auto count = static_cast<std::uint64_t>(std::count(lines.begin(), lines.end(), '\n'));
+  try {
+    if (untold > 0) append_dropped(lines, untold);
+    out_.clear();  // a disk that was full, or a reader that was away, may be back
+    out_ << lines << std::flush;
+    if (out_.good()) return;
+  } catch (...) {
+    // No memory, or the stream is one that throws.
+  }
+  const detail::Lock lock(mutex_);
+  untold_ += untold + count;
+  dropped_ += count;
+}
+
+void StreamLogger::append_dropped(std::string& lines, std::uint64_t count) const {
+  const LogField field("count", count);
+  format_(lines, {.time = clock_.now(),
+                  .level = LogLevel::warning,
+                  .text = "log lines dropped",
+                  .fields = {&field, 1}});
+  lines += '\n';
 }
 
 void StreamLogger::flush_often() {
@@ -198,21 +198,21 @@ void StreamLogger::flush_often() {
   for (;;) {
     while (waiting_.empty() && !ends_) changed_.wait(mutex_);
     if (ends_) return;
-    // Lets more lines gather; only the end of the logger cuts the interval short.
+    // Lets more lines gather.
     const SteadyTime flush_at = clock_.steady() + flush_interval_;
-    while (!ends_ && changed_.wait_until(mutex_, flush_at)) continue;
+    while (!ends_ && !is_urgent_ && changed_.wait_until(mutex_, flush_at)) continue;
     lock.unlock();
     flush();
     lock.lock();
   }
 }
 
-void TextLogger::format(std::string& out, const Line& line) const {
+void TextLogger::format(std::string& out, const Line& line) {
   out += format_rfc3339(line.time);
   out += ' ';
   out += to_string(line.level);
   out += ' ';
-  out += line.text;
+  detail::append_escaped(out, line.text, detail::EscapeStyle::printed);
   for (const LogField& field : line.fields) {
     out += ' ';
     out += field.name();
@@ -221,7 +221,7 @@ void TextLogger::format(std::string& out, const Line& line) const {
   }
 }
 
-void JsonLogger::format(std::string& out, const Line& line) const {
+void JsonLogger::format(std::string& out, const Line& line) {
   out += R"({"time":")";
   out += format_rfc3339(line.time);
   out += R"(","level":")";

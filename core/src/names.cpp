@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "oncebox/error.hpp"
-#include "utf8.hpp"
+#include "oncebox/internal/utf8.hpp"
 
 namespace oncebox::detail {
 

@@ -6,7 +6,7 @@
 #include <charconv>
 
 #include "oncebox/error.hpp"
-#include "utf8.hpp"
+#include "oncebox/internal/utf8.hpp"
 
 namespace oncebox {
 

@@ -1,4 +1,4 @@
-#include "utf8.hpp"
+#include "oncebox/internal/utf8.hpp"
 
 #include <boost/locale/utf.hpp>
 
@@ -10,7 +10,9 @@ DecodedCharacter decode_first(std::string_view text) noexcept {
   const char* position = text.data();
   const utf::code_point point = utf::utf_traits<char>::decode(position, text.data() + text.size());
   if (point == utf::illegal || point == utf::incomplete) return {.bytes = 1, .valid = false};
-  return {.bytes = static_cast<std::size_t>(position - text.data()), .valid = true};
+  return {.bytes = static_cast<std::size_t>(position - text.data()),
+          .valid = true,
+          .code_point = point};
 }
 
 std::optional<std::size_t> count_code_points(std::string_view text) noexcept {

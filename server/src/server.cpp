@@ -204,6 +204,7 @@ void Server::Impl::add_probe_routes() {
                .scope = Scope::read,
                .handler = [this](const ExchangePtr& exchange) {
                  expositions_.answer(exchange, [this](const Request&) {
+                   metrics_.on_dropped_log_lines(logger_.dropped_lines());
                    return metrics_response(metrics_.expose());
                  });
                }});

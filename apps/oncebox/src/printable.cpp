@@ -1,37 +1,13 @@
 #include "printable.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
-#include <cstdint>
-#include <optional>
+
+#include "oncebox/internal/escaped_text.hpp"
+#include "oncebox/internal/utf8.hpp"
 
 namespace oncebox::app {
 namespace {
-
-struct Character {
-  char32_t code_point;
-  std::size_t bytes;
-};
-
-/// The character at the front of `text`, or nothing when the bytes are no UTF-8.
-std::optional<Character> front_character(std::string_view text) {
-  const auto byte = [&](std::size_t place) { return static_cast<std::uint8_t>(text[place]); };
-  const std::uint8_t lead = byte(0);
-  if (lead < 0x80) return Character{lead, 1};
-  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return {};
-  char32_t code_point = lead & (0x7fU >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xc0U) != 0x80) return {};
-    code_point = (code_point << 6U) | (byte(i) & 0x3fU);
-  }
-  constexpr std::array<char32_t, 5> kSmallest{0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code_point >= 0xd800 && code_point <= 0xdfff;
-  if (code_point < kSmallest[bytes] || code_point > 0x10ffff || surrogate) return {};
-  return Character{code_point, bytes};
-}
 
 struct Range {
   char32_t first;
@@ -90,55 +66,32 @@ constexpr std::array kWide{
     Range{0x20000, 0x2fffd}, Range{0x30000, 0x3fffd},
 };
 
-// They reorder what stands around them, or end lines where nobody looks for it.
-constexpr std::array kDeceiving{Range{0x61c, 0x61c}, Range{0x200e, 0x200f}, Range{0x2028, 0x202e},
-                                Range{0x2066, 0x2069}};
-
-std::size_t width_of(char32_t code_point) {
-  if (is_in(code_point, kZeroWidth)) return 0;
-  return is_in(code_point, kWide) ? 2 : 1;
+std::size_t width_of(const detail::DecodedCharacter& character) {
+  if (is_in(character.code_point, kZeroWidth)) return 0;
+  return is_in(character.code_point, kWide) ? 2 : 1;
 }
 
-enum class LineFeeds { escape, keep };
-
-std::string escaped(std::string_view text, LineFeeds line_feeds) {
+std::string escaped(std::string_view text, detail::EscapeStyle style) {
   std::string result;
   result.reserve(text.size());
-  while (!text.empty()) {
-    const auto character = front_character(text);
-    const std::size_t bytes = character ? character->bytes : 1;
-    const char32_t code_point = character ? character->code_point : 0;
-    const bool is_space = code_point == U'\n' || code_point == U'\t';
-    if (!character) {
-      result += fmt::format("\\x{:02x}", static_cast<std::uint8_t>(text.front()));
-    } else if (is_space && line_feeds == LineFeeds::keep) {
-      result += text.front();
-    } else if (is_space) {
-      result += code_point == U'\n' ? "\\n" : "\\t";
-    } else if (code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0)) {
-      result += fmt::format("\\x{:02x}", static_cast<std::uint32_t>(code_point));
-    } else if (is_in(code_point, kDeceiving)) {
-      result += fmt::format("\\u{{{:04x}}}", static_cast<std::uint32_t>(code_point));
-    } else {
-      result += text.substr(0, bytes);
-    }
-    text.remove_prefix(bytes);
-  }
+  detail::append_escaped(result, text, style);
   return result;
 }
 
 }  // namespace
 
-std::string printable(std::string_view text) { return escaped(text, LineFeeds::escape); }
+std::string printable(std::string_view text) { return escaped(text, detail::EscapeStyle::printed); }
 
-std::string printable_lines(std::string_view text) { return escaped(text, LineFeeds::keep); }
+std::string printable_lines(std::string_view text) {
+  return escaped(text, detail::EscapeStyle::lines);
+}
 
 std::size_t display_width(std::string_view text) {
   std::size_t width = 0;
   while (!text.empty()) {
-    const auto character = front_character(text);
-    width += character ? width_of(character->code_point) : 1;
-    text.remove_prefix(character ? character->bytes : 1);
+    const detail::DecodedCharacter character = detail::decode_first(text);
+    width += width_of(character);
+    text.remove_prefix(character.bytes);
   }
   return width;
 }
@@ -149,11 +102,11 @@ std::string fitted(std::string_view text, std::size_t width) {
   std::size_t used = 0;
   std::size_t bytes = 0;
   while (bytes < text.size()) {
-    const auto character = front_character(text.substr(bytes));
-    const std::size_t columns = character ? width_of(character->code_point) : 1;
+    const detail::DecodedCharacter character = detail::decode_first(text.substr(bytes));
+    const std::size_t columns = width_of(character);
     if (used + columns > width - 1) break;
     used += columns;
-    bytes += character ? character->bytes : 1;
+    bytes += character.bytes;
   }
   return std::string(text.substr(0, bytes)) + "…";
 }

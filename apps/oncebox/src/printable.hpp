@@ -8,8 +8,8 @@
 namespace oncebox::app {
 
 /// Replaces what could drive a terminal or hide something: control characters and bytes that are
-/// not UTF-8 become \n, \t, \xNN; characters that turn the direction of text \u{NNNN}. Everything
-/// else stays, also the backslash.
+/// not UTF-8 become \n, \t, \xNN; characters that turn the direction of text, or are not seen,
+/// \u{NNNN}. Everything else stays, also the backslash.
 [[nodiscard]] std::string printable(std::string_view text);
 
 /// The same, but line feeds and tabs stay: for texts of several lines.

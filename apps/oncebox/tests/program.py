@@ -132,6 +132,12 @@ class ProgramTest(unittest.TestCase):
         return written.decode()
 
 
+def is_sanitized(program):
+    """Whether it is built with AddressSanitizer or ThreadSanitizer."""
+    content = pathlib.Path(program).read_bytes()
+    return b"__asan_init" in content or b"__tsan_init" in content
+
+
 def read_to_the_end(descriptor):
     written = b""
     while True:

@@ -1,8 +1,11 @@
 """`oncebox serve` as a process: where it listens, its signals, and the tool against it."""
 
+import concurrent.futures
 import http.client
 import json
 import os
+import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -10,7 +13,7 @@ import threading
 import time
 import unittest
 
-from program import PATIENCE_S, ProgramTest
+from program import PATIENCE_S, PROGRAM, ProgramTest, is_sanitized, read_to_the_end, read_until
 
 
 class Served(ProgramTest):
@@ -64,6 +67,70 @@ class Served(ProgramTest):
 
     def end_of(self, process, code=0):
         self.assertEqual(process.wait(PATIENCE_S), code, self.log())
+
+
+class StalledLog(Served):
+    """Standard error is a pipe, and nobody reads it."""
+
+    def setUp(self):
+        super().setUp()
+        self.reader, writer = os.pipe()
+        self.addCleanup(os.close, self.reader)
+        self.process = self.start(
+            *("serve", "--port", "0", "--json", "--store", "memory:"),
+            stdout=subprocess.PIPE,
+            stderr=writer,
+        )
+        os.close(writer)
+        self.port = json.loads(self.process.stdout.readline())["port"]
+        # Their lines are far more than the pipe and the server keep.
+        path = "/" + "x" * 7000
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        for _ in range(1000):
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            answer.read()
+            self.assertEqual(answer.status, 404)
+        connection.close()
+
+    def test_the_server_goes_on_and_the_reader_is_told_what_it_missed(self):
+        self.assertEqual(self.ask("GET", "/healthz")[0], 200)
+        metrics = self.ask("GET", "/metrics")[1].decode()
+        dropped = re.search(r"^oncebox_log_lines_dropped_total (\d+)", metrics, re.M)[1]
+        self.assertGreater(int(dropped), 100)
+        read_until(self.reader, b"warning log lines dropped count=")
+        self.ask("GET", "/healthz")
+        self.process.terminate()
+        self.assertIn(b"info stopped", read_to_the_end(self.reader))
+        self.end_of(self.process)
+
+    def test_it_ends_when_it_is_told_to(self):
+        began = time.monotonic()
+        self.process.terminate()
+        self.end_of(self.process)
+        self.assertLess(time.monotonic() - began, 25, "shorter than server.drain_timeout")
+
+
+class LargeBodies(Served):
+    def resident_mib(self, process):
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        return int(re.search(r"^VmRSS:\s+(\d+) kB$", status, re.M)[1]) / 1024
+
+    def send_large(self, size):
+        """A body of this size that is whole, and no JSON in the end."""
+        self.assertEqual(self.ask("POST", "/v1/messages", '{"payload":"' + "x" * size)[0], 400)
+
+    @unittest.skipIf(is_sanitized(PROGRAM), "a sanitizer keeps what is freed")
+    def test_their_buffers_leave_no_holes_in_the_heaps_of_the_threads(self):
+        limits = ("--set", "server.io_threads=16", "--set", "limits.memory=2GiB")
+        process = self.serve("--store", "memory:", *limits)
+        self.send_large(100)
+        before = self.resident_mib(process)
+        with concurrent.futures.ThreadPoolExecutor(16) as clients:
+            for size in (7_000_000, 5_000_000, 3_000_000, 1_500_000, 600_000) * 2:
+                list(clients.map(self.send_large, [size] * 16))
+        # At once: what the trimmer gives back comes later.
+        self.assertLess(self.resident_mib(process), before + 32)
 
 
 class Serve(Served):

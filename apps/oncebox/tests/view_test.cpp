@@ -152,7 +152,7 @@ TEST(Printable, WhatCouldDriveATerminalIsEscaped) {
   EXPECT_EQ(printable("\xc2\x9b"), "\\x9b") << "a control character of its own";
   EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3") << "no UTF-8";
   EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80") << "half of a pair";
-  EXPECT_EQ(printable("\u202ex\u2028"), "\\u{202e}x\\u{2028}");
+  EXPECT_EQ(printable("\u202ex\u2028\ufeff"), "\\u{202e}x\\u{2028}\\u{feff}");
   EXPECT_EQ(printable_lines("a\n\tb\r"), "a\n\tb\\x0d");
 }
 

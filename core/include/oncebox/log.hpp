@@ -64,6 +64,8 @@ class Logger {
   /// Called only for enabled levels.
   virtual void write(LogLevel level, std::string_view text,
                      std::span<const LogField> fields) noexcept = 0;
+  /// How many lines could not be written since it was made; for metrics.
+  [[nodiscard]] virtual std::uint64_t dropped_lines() const noexcept { return 0; }
 
   void log(LogLevel level, std::string_view text, std::initializer_list<LogField> fields) noexcept {
     if (enabled(level)) write(level, text, {fields.begin(), fields.size()});
@@ -79,15 +81,21 @@ class NullLogger final : public Logger {
 
 struct LogOptions {
   LogLevel min_level = LogLevel::info;
-  /// How long lines below `warning` may wait before they are written, so that many of them cost
-  /// little; warnings and errors are written at once, with all that waits. Zero: nothing waits.
+  /// Zero: the thread that logs writes its line, and waits while the stream does. Otherwise a
+  /// thread of the logger writes them all, and nobody waits for it: lines below `warning` after
+  /// this interval, so that many of them cost little; warnings and errors at once, with all that
+  /// waits.
   Duration flush_interval{0};
 };
 
 /// What the loggers below share: one line for each call, to a stream.
+///
+/// With a `flush_interval` up to 4 MiB of lines wait while the stream takes none. More are dropped
+/// and counted, and the next line that is written after them says how many: `log lines dropped`.
+/// The same goes for lines that the stream refused.
 class StreamLogger : public Logger {
  public:
-  /// Writes what still waits.
+  /// Writes what still waits, and waits for the stream.
   ~StreamLogger() override;
   StreamLogger(const StreamLogger&) = delete;
   StreamLogger& operator=(const StreamLogger&) = delete;
@@ -100,25 +108,28 @@ class StreamLogger : public Logger {
 
   void write(LogLevel level, std::string_view text,
              std::span<const LogField> fields) noexcept final;
-  /// Writes what waits.
+  [[nodiscard]] std::uint64_t dropped_lines() const noexcept final { return dropped_; }
+  /// Writes what waits, on this thread.
   void flush() noexcept;
 
  protected:
-  /// Stream and clock are borrowed and must outlive the logger.
-  StreamLogger(std::ostream& out, const Clock& clock, const LogOptions& options);
-
- private:
   struct Line {
     TimePoint time;
     LogLevel level;
     std::string_view text;
     std::span<const LogField> fields;
   };
-  friend class TextLogger;
-  friend class JsonLogger;
+  /// Appends the line, without its end. Not virtual: the last lines are written when the derived
+  /// part is gone.
+  using Format = void (*)(std::string& out, const Line& line);
 
-  /// Appends the line, without its end.
-  virtual void format(std::string& out, const Line& line) const = 0;
+  /// Stream and clock are borrowed and must outlive the logger.
+  StreamLogger(std::ostream& out, const Clock& clock, const LogOptions& options, Format format);
+
+ private:
+  void leave_to_the_flusher(LogLevel level, std::string_view line);
+  void drop(std::uint64_t lines) noexcept;
+  void append_dropped(std::string& lines, std::uint64_t count) const;
   /// The work of the flusher, until the logger is destroyed.
   void flush_often();
 
@@ -126,39 +137,44 @@ class StreamLogger : public Logger {
   std::ostream& out_ ONCEBOX_GUARDED_BY(out_mutex_);
   const Clock& clock_;
   const Duration flush_interval_;
+  const Format format_;
   std::atomic<LogLevel> min_level_;
 
   detail::Mutex mutex_;
-  detail::TimedCondition changed_;  ///< there are lines, or the end has come
+  detail::TimedCondition changed_;  ///< there are lines, some urgent, or the end has come
   std::string waiting_ ONCEBOX_GUARDED_BY(mutex_);
+  bool is_urgent_ ONCEBOX_GUARDED_BY(mutex_) = false;    ///< what waits should wait no longer
+  std::uint64_t untold_ ONCEBOX_GUARDED_BY(mutex_) = 0;  ///< of those dropped
+  std::atomic<std::uint64_t> dropped_ = 0;
   bool ends_ ONCEBOX_GUARDED_BY(mutex_) = false;
   std::jthread flusher_;  // last: it uses the members above
 };
 
 /// One line for each call: `2026-01-31T08:15:30.250Z info enqueued topic=payment.received count=1`.
-/// Texts with spaces, quotes or control characters are quoted and escaped, so that no value can
-/// forge a line.
+/// Texts of other than printable ASCII, and those with spaces or quotes, are quoted; control
+/// characters and characters that turn the direction of text are escaped, so that no value can
+/// forge a line or deceive who reads it.
 class TextLogger final : public StreamLogger {
  public:
   TextLogger(std::ostream& out, const Clock& clock, LogLevel min_level = LogLevel::info)
       : TextLogger(out, clock, LogOptions{.min_level = min_level}) {}
   TextLogger(std::ostream& out, const Clock& clock, const LogOptions& options)
-      : StreamLogger(out, clock, options) {}
+      : StreamLogger(out, clock, options, &format) {}
 
  private:
-  void format(std::string& out, const Line& line) const override;
+  static void format(std::string& out, const Line& line);
 };
 
 /// One JSON object for each call, on a line of its own: `{"time":"2026-01-31T08:15:30.250Z",
 /// "level":"info","message":"enqueued","topic":"payment.received","count":1}`. What is not UTF-8
-/// is replaced by U+FFFD.
+/// is replaced by U+FFFD; control and direction characters are escaped.
 class JsonLogger final : public StreamLogger {
  public:
   JsonLogger(std::ostream& out, const Clock& clock, const LogOptions& options = {})
-      : StreamLogger(out, clock, options) {}
+      : StreamLogger(out, clock, options, &format) {}
 
  private:
-  void format(std::string& out, const Line& line) const override;
+  static void format(std::string& out, const Line& line);
 };
 
 }  // namespace oncebox

@@ -93,7 +93,13 @@ class Metrics::Impl {
                      .Name("oncebox_http_connections_refused_total")
                      .Help("Connections closed at once because too many were open.")
                      .Register(registry_)
-                     .Add({})) {
+                     .Add({})),
+        dropped_log_lines_(BuildCounter()
+                               .Name("oncebox_log_lines_dropped_total")
+                               .Help("Lines of the log that were dropped because its reader "
+                                     "stalled or refused them.")
+                               .Register(registry_)
+                               .Add({})) {
     BuildGauge()
         .Name("oncebox_build_info")
         .Help("Always 1; the labels say which build this is.")
@@ -155,6 +161,7 @@ class Metrics::Impl {
 
   prometheus::Gauge& connections() { return connections_; }
   prometheus::Counter& refused() { return refused_; }
+  prometheus::Counter& dropped_log_lines() { return dropped_log_lines_; }
   RecoveryMetrics& recovery() { return recovery_; }
 
  private:
@@ -194,6 +201,7 @@ class Metrics::Impl {
   RecoveryMetrics recovery_{registry_};
   prometheus::Gauge& connections_;
   prometheus::Counter& refused_;
+  prometheus::Counter& dropped_log_lines_;
   prometheus::Family<prometheus::Counter>& request_count_ =
       BuildCounter()
           .Name("oncebox_http_requests_total")
@@ -270,6 +278,11 @@ void Metrics::on_connections(std::ptrdiff_t change) {
 }
 
 void Metrics::on_refused_connection() { impl_->refused().Increment(); }
+
+void Metrics::on_dropped_log_lines(std::uint64_t total) {
+  prometheus::Counter& counter = impl_->dropped_log_lines();
+  counter.Increment(static_cast<double>(total) - counter.Value());
+}
 
 void Metrics::on_webhook(std::string_view name, std::string_view outcome) {
   impl_->on_webhook(name, outcome);

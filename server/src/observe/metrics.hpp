@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -53,6 +54,8 @@ class Metrics {
                   std::chrono::nanoseconds took, std::size_t bytes_in, std::size_t bytes_out);
   void on_connections(std::ptrdiff_t change);
   void on_refused_connection();
+  /// How many lines of the log were dropped in all.
+  void on_dropped_log_lines(std::uint64_t total);
   /// `outcome` is one of: accepted, duplicate, bad_signature, bad_request, failed.
   void on_webhook(std::string_view name, std::string_view outcome);
   /// All stores that there are; others have no series any more.

@@ -3,7 +3,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <memory>
 #include <stop_token>
 #include <thread>
@@ -22,6 +21,7 @@
 #include "oncebox/server/server.hpp"
 #include "output.hpp"
 #include "printable.hpp"
+#include "process_log.hpp"
 #include "signals.hpp"
 #include "values.hpp"
 
@@ -75,15 +75,6 @@ std::unique_ptr<server::Server> make_server(const Config& config, StoreSet& stor
   } catch (const Error& error) {
     throw Failure(ExitCode::bad_config, error.what());
   }
-}
-
-std::unique_ptr<StreamLogger> make_logger(const LogSettings& settings, const Clock& clock) {
-  // Requests are many: their lines are written together, ten times a second.
-  const LogOptions options{.min_level = settings.level, .flush_interval = Duration{100}};
-  if (settings.format == LogFormat::json) {
-    return std::make_unique<JsonLogger>(std::cerr, clock, options);
-  }
-  return std::make_unique<TextLogger>(std::cerr, clock, options);
 }
 
 /// SIGHUP: tokens, certificates, discovered stores and the level of the log. Each stays as it is
@@ -158,19 +149,20 @@ ExitCode serve(Console& console, const ServeOptions& options) {
   const Config& config = loaded.config;
   Signals signals({SIGTERM, SIGINT, SIGHUP});
   const SystemClock clock;
-  const auto logger = make_logger(config.log, clock);
-  for (const std::string& warning : loaded.warnings) logger->log(LogLevel::warning, warning, {});
-  ConfiguredStores stores(config, *logger);
-  const auto server = make_server(config, stores.set(), *logger, clock);
+  ProcessLog log(config.log, clock);
+  StreamLogger& logger = log.logger();
+  for (const std::string& warning : loaded.warnings) logger.log(LogLevel::warning, warning, {});
+  ConfiguredStores stores(config, logger);
+  const auto server = make_server(config, stores.set(), logger, clock);
   server->start();
   announce(console, options, url_of(config.server, server->port()), server->port());
 
-  Reloads reloads(*server, *logger, options);
+  Reloads reloads(*server, logger, options);
   while (signals.wait() == SIGHUP) reloads.ask();
   reloads.stop();
-  logger->log(LogLevel::info, "draining", {{"within_ms", config.drain_timeout}});
+  logger.log(LogLevel::info, "draining", {{"within_ms", config.drain_timeout}});
   const server::DrainResult result = drain(*server, signals, config.drain_timeout);
-  logger->log(LogLevel::info, "stopped", {{"unanswered", result.unanswered}});
+  logger.log(LogLevel::info, "stopped", {{"unanswered", result.unanswered}});
   return result.complete() ? ExitCode::ok : ExitCode::failed;
 }
 

@@ -8,8 +8,9 @@ namespace oncebox::detail {
 
 /// One step through UTF-8 text.
 struct DecodedCharacter {
-  std::size_t bytes = 0;  ///< how many bytes it takes; for an invalid one, how many to skip
-  bool valid = false;     ///< false: not UTF-8 (surrogates and overlong forms included)
+  std::size_t bytes = 0;    ///< how many bytes it takes; for an invalid one, how many to skip
+  bool valid = false;       ///< false: not UTF-8 (surrogates and overlong forms included)
+  char32_t code_point = 0;  ///< 0 when it is not valid
 };
 
 /// The character at the beginning of `text`, which is not empty.
