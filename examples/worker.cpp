@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
   handlers.on<Invoice>("invoice.send", send,
                        {.max_concurrency = 2, .rate = RateLimit{.count = 100, .per = 1s}});
 
-  // The policy of this topic; all others keep the default one.
+  // The policy of these topics; for all others the rules of the store hold.
   RetryPolicies retries;
   retries.set("invoice.*", {.backoff = FixedDelay{20ms}, .max_attempts = 3});
 

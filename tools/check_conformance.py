@@ -29,6 +29,12 @@ TEST = re.compile(
 CLAIM = re.compile(
     r'\bproves\s*\([^;{]*?\)\s*;|\bRecordProperty\s*\(\s*"requirement"\s*,[^;]*?\)\s*;'
 )
+# Functions of our CMake files that add the ctest test <prefix>.<their first argument>.
+NAMING_FUNCTIONS = {
+    "oncebox_add_cli_test": "cli",
+    "oncebox_add_client_test": "clients",
+    "oncebox_add_example": "example",
+}
 # What a brace can hide in, and the braces.
 CPP_TOKEN = re.compile(
     r'R"(?P<tag>[^(\s]*)\(.*?\)(?P=tag)"'  # raw string
@@ -94,7 +100,9 @@ def read_ctest_names(root):
     for file in project_files.find_files(root, "CMakeLists.txt", ".cmake"):
         text = file.read_text(encoding="utf-8")
         names.update(re.split(r"[\s()\"]+", text))
-        names.update(f"example.{name}" for name in re.findall(r"oncebox_add_example\((\w+)", text))
+        for function, prefix in NAMING_FUNCTIONS.items():
+            found = re.findall(rf"\b{function}\((\w+)", text)
+            names.update(f"{prefix}.{name}" for name in found)
         names.update(compile_error_names(text))
     return names
 

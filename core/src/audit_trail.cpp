@@ -16,11 +16,11 @@ AuditAction audit_action(const OperatorAction& action) noexcept {
   return kActions[action.index()];
 }
 
-AuditAction audit_action_of(const TopicPolicy& changes) {
-  TopicPolicy other = changes;
-  other.paused.reset();
-  if (!changes.paused || !other.empty()) return AuditAction::set_policy;
-  return *changes.paused ? AuditAction::pause : AuditAction::resume;
+AuditAction audit_action_of(const TopicPolicyChange& change) {
+  TopicPolicyChange other = change;
+  other.paused = {};
+  if (change.paused.leaves() || !other.empty()) return AuditAction::set_policy;
+  return change.paused.value().value_or(false) ? AuditAction::pause : AuditAction::resume;
 }
 
 std::string_view to_string(AuditAction action) noexcept {

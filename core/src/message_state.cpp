@@ -196,9 +196,9 @@ SettleOutcome apply_verdict(MessageState& state, const Verdict& verdict, std::st
     finish(state, Status::dead, now);
     return {.death = SettledDeath::failed};
   }
-  const PolicyOrigin origin = abandon->limit       ? PolicyOrigin::worker
-                              : policy.is_of_topic ? PolicyOrigin::topic
-                                                   : PolicyOrigin::queue;
+  const PolicyOrigin origin = abandon->limit             ? PolicyOrigin::worker
+                              : policy.limit_is_of_topic ? PolicyOrigin::topic
+                                                         : PolicyOrigin::queue;
   const RetryPolicy& retry = policy.retry;
   if (abandon->limit.value_or(retry.limit()).is_last(attempt, age_at(state, now))) {
     finish(state, Status::dead, now);

@@ -38,6 +38,23 @@ Duration pick(Duration low, Duration high, std::uint64_t entropy) {
   return low + Duration{static_cast<Duration::rep>(entropy % choices)};
 }
 
+// Of delays, or of a policy, which has the same fields.
+template <class Delays>
+Duration delay_of(const Delays& delays, int attempt, std::uint64_t entropy) {
+  const Duration max = delays.max_delay;
+  const Duration raw = std::min(std::visit(RawDelay{attempt, max}, delays.backoff), max);
+  const Duration delay = std::max(raw, kMinDelay);
+  switch (delays.jitter) {
+    case Jitter::none:
+      return delay;
+    case Jitter::equal:
+      return pick(std::max(delay / 2, kMinDelay), delay, entropy);
+    case Jitter::full:
+      return pick(kMinDelay, delay, entropy);
+  }
+  return delay;
+}
+
 }  // namespace
 
 void AttemptLimit::validate() const {
@@ -50,9 +67,8 @@ void AttemptLimit::validate() const {
   }
 }
 
-void RetryPolicy::validate() const {
+void RetryDelays::validate() const {
   require_in_range("maximum delay of the retry policy", max_delay, kMinDelay, limits::kMaxDelay);
-  limit().validate();
   if (const auto* exponential = std::get_if<ExponentialBackoff>(&backoff)) {
     require_in_range("base of the backoff", exponential->base, kMinDelay, limits::kMaxDelay);
   } else if (const auto* fixed = std::get_if<FixedDelay>(&backoff)) {
@@ -67,18 +83,18 @@ void RetryPolicy::validate() const {
   }
 }
 
+Duration RetryDelays::delay_after(int attempt, std::uint64_t entropy) const {
+  return delay_of(*this, attempt, entropy);
+}
+
+void RetryPolicy::validate() const {
+  delays().validate();
+  limit().validate();
+}
+
+// Without a copy of the delays: every failure comes here.
 Duration RetryPolicy::delay_after(int attempt, std::uint64_t entropy) const {
-  const Duration raw = std::min(std::visit(RawDelay{attempt, max_delay}, backoff), max_delay);
-  const Duration delay = std::max(raw, kMinDelay);
-  switch (jitter) {
-    case Jitter::none:
-      return delay;
-    case Jitter::equal:
-      return pick(std::max(delay / 2, kMinDelay), delay, entropy);
-    case Jitter::full:
-      return pick(kMinDelay, delay, entropy);
-  }
-  return delay;
+  return delay_of(*this, attempt, entropy);
 }
 
 RetryPolicy outbox_retry_policy() {
@@ -89,36 +105,50 @@ RetryPolicy outbox_retry_policy() {
           .give_up_after = std::chrono::days{3}};
 }
 
-RetryPolicies::RetryPolicies(RetryPolicy fallback) : fallback_(std::move(fallback)) {
-  fallback_.validate();
+template <class Value>
+void RetryPolicies::ByPattern<Value>::set(const TopicPattern& pattern, Value value) {
+  const auto known = std::find(patterns.begin(), patterns.end(), pattern);
+  if (known != patterns.end()) {
+    values[static_cast<std::size_t>(known - patterns.begin())] = std::move(value);
+    return;
+  }
+  values.reserve(values.size() + 1);  // so that nothing can throw between the two
+  patterns.push_back(pattern);
+  values.push_back(std::move(value));
 }
 
-RetryPolicies& RetryPolicies::set(const TopicPattern& pattern, RetryPolicy policy) {
+template <class Value>
+const Value* RetryPolicies::ByPattern<Value>::find(const Topic& topic) const noexcept {
+  const std::optional<std::size_t> match = best_match(patterns, topic.str());
+  return match ? &values[*match] : nullptr;
+}
+
+RetryPolicies::RetryPolicies(const RetryPolicy& policy) { set("*", policy); }
+
+RetryPolicies& RetryPolicies::set(const TopicPattern& pattern, const RetryPolicy& policy) {
   policy.validate();
-  const auto known = std::find(patterns_.begin(), patterns_.end(), pattern);
-  if (known != patterns_.end()) {
-    policies_[static_cast<std::size_t>(known - patterns_.begin())] = std::move(policy);
-    return *this;
-  }
-  policies_.reserve(policies_.size() + 1);  // so that nothing can throw between the two
-  patterns_.push_back(pattern);
-  policies_.push_back(std::move(policy));
+  return set_delays(pattern, policy.delays()).set_limit(pattern, policy.limit());
+}
+
+RetryPolicies& RetryPolicies::set_delays(const TopicPattern& pattern, RetryDelays delays) {
+  delays.validate();
+  delays_.set(pattern, std::move(delays));
   return *this;
 }
 
-const RetryPolicy& RetryPolicies::for_topic(const Topic& topic) const noexcept {
-  const std::optional<std::size_t> match = best_match(patterns_, topic.str());
-  return match ? policies_[*match] : fallback_;
+RetryPolicies& RetryPolicies::set_limit(const TopicPattern& pattern, AttemptLimit limit) {
+  limit.validate();
+  limits_.set(pattern, limit);
+  return *this;
 }
 
-std::optional<int> RetryPolicies::most_attempts() const noexcept {
-  if (fallback_.give_up_after) return std::nullopt;
-  int most = fallback_.max_attempts;
-  for (const RetryPolicy& policy : policies_) {
-    if (policy.give_up_after) return std::nullopt;
-    most = std::max(most, policy.max_attempts);
-  }
-  return most;
+const RetryDelays* RetryPolicies::delays_of(const Topic& topic) const noexcept {
+  return delays_.find(topic);
+}
+
+std::optional<AttemptLimit> RetryPolicies::limit_of(const Topic& topic) const noexcept {
+  const AttemptLimit* limit = limits_.find(topic);
+  return limit != nullptr ? std::optional(*limit) : std::nullopt;
 }
 
 }  // namespace oncebox

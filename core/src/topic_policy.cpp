@@ -21,14 +21,47 @@ void require_count(std::string_view what, const std::optional<int>& value, int m
                    static_cast<std::size_t>(max));
 }
 
-void require_duration(std::string_view what, const std::optional<Duration>& value) {
-  if (value) require_in_range(what, *value, Duration{1}, limits::kMaxDelay);
+void require_duration(std::string_view what, const std::optional<Duration>& value,
+                      Duration min = Duration{1}) {
+  if (value) require_in_range(what, *value, min, limits::kMaxDelay);
 }
 
-template <class T>
-void take_if_there(std::optional<T>& to, const std::optional<T>& from) {
-  if (from) to = from;
+/// Calls `visit(field of the policy, field of the change)` for each field.
+template <class Policy, class Change, class Visit>
+void for_each_field(Policy& policy, Change& change, Visit visit) {
+  visit(policy.max_attempts, change.max_attempts);
+  visit(policy.backoff, change.backoff);
+  visit(policy.delays, change.delays);
+  visit(policy.max_delay, change.max_delay);
+  visit(policy.jitter, change.jitter);
+  visit(policy.give_up_after, change.give_up_after);
+  visit(policy.max_deliveries, change.max_deliveries);
+  visit(policy.limits.max_concurrency, change.limits.max_concurrency);
+  visit(policy.limits.rate, change.limits.rate);
+  visit(policy.paused, change.paused);
 }
+
+struct ChangeField {
+  template <class T>
+  void operator()(std::optional<T>& field, const FieldChange<T>& change) const {
+    if (!change.leaves()) field = change.value();
+  }
+  void operator()(std::vector<Duration>& field,
+                  const FieldChange<std::vector<Duration>>& change) const {
+    if (!change.leaves()) field = change.value().value_or(std::vector<Duration>());
+  }
+};
+
+struct SetWhatIsThere {
+  template <class T>
+  void operator()(const std::optional<T>& field, FieldChange<T>& change) const {
+    if (field) change = *field;
+  }
+  void operator()(const std::vector<Duration>& field,
+                  FieldChange<std::vector<Duration>>& change) const {
+    if (!field.empty()) change = field;
+  }
+};
 
 /// Whether every topic of `narrow` is one of `wide`.
 bool covers(const TopicPattern& wide, const TopicPattern& narrow) noexcept {
@@ -49,6 +82,7 @@ RetryPolicy retry_of(const TopicPolicy& policy, RetryPolicy retry) {
   if (policy.jitter) retry.jitter = *policy.jitter;
   // Whoever says how many attempts there are means them, though the queue's own end by age.
   if (policy.give_up_after || policy.max_attempts) retry.give_up_after = policy.give_up_after;
+  if (retry.give_up_after == Duration::zero()) retry.give_up_after.reset();
   if (policy.max_delay) {
     retry.max_delay = *policy.max_delay;
   } else if (!policy.delays.empty()) {
@@ -62,7 +96,7 @@ ResolvedPolicy resolved(const TopicPolicy& policy, RetryPolicy of_queue) {
   ResolvedPolicy whole{.retry = retry_of(policy, std::move(of_queue))};
   whole.max_deliveries =
       policy.max_deliveries.value_or(2 * std::min(whole.retry.max_attempts, kMaxAttempts));
-  whole.is_of_topic = !policy.empty();
+  whole.limit_is_of_topic = policy.max_attempts || policy.give_up_after;
   return whole;
 }
 
@@ -73,7 +107,7 @@ void TopicPolicy::validate() const {
   require_count("max_deliveries of a topic", max_deliveries, limits::kMaxDeliveries);
   require_duration("backoff of a topic", backoff);
   require_duration("max_delay of a topic", max_delay);
-  require_duration("give_up_after of a topic", give_up_after);
+  require_duration("give_up_after of a topic", give_up_after, Duration::zero());
   require_in_range("number of delays of a topic", delays.size(), 0, kMaxDelays);
   for (const Duration delay : delays) require_duration("delay of a topic", delay);
   limits.validate();
@@ -82,23 +116,24 @@ void TopicPolicy::validate() const {
   }
 }
 
-void TopicPolicy::take(const TopicPolicy& changes) {
-  take_if_there(max_attempts, changes.max_attempts);
-  take_if_there(max_delay, changes.max_delay);
-  take_if_there(jitter, changes.jitter);
-  take_if_there(give_up_after, changes.give_up_after);
-  take_if_there(max_deliveries, changes.max_deliveries);
-  take_if_there(limits.max_concurrency, changes.limits.max_concurrency);
-  take_if_there(limits.rate, changes.limits.rate);
-  take_if_there(paused, changes.paused);
+void TopicPolicy::apply(const TopicPolicyChange& change) {
+  // One replaces the other.
+  if (change.backoff.value()) delays.clear();
+  if (change.delays.value() && !change.delays.value()->empty()) backoff.reset();
+  for_each_field(*this, change, ChangeField());
   if (paused == false) paused.reset();
-  if (changes.backoff) {
-    backoff = changes.backoff;
-    delays.clear();
-  } else if (!changes.delays.empty()) {
-    delays = changes.delays;
-    backoff.reset();
-  }
+}
+
+TopicPolicyChange TopicPolicy::as_change() const {
+  TopicPolicyChange change;
+  for_each_field(*this, change, SetWhatIsThere());
+  return change;
+}
+
+void TopicPolicyChange::validate() const {
+  TopicPolicy set;
+  for_each_field(set, *this, ChangeField());
+  set.validate();
 }
 
 bool ResolvedPolicy::is_delivered_too_often(int attempt, int lapses) const noexcept {
@@ -127,7 +162,7 @@ TopicPolicy TopicPolicies::inherited(const TopicPattern& pattern) const {
   }
   std::ranges::sort(chain, is_wider);
   TopicPolicy policy;
-  for (const TopicRule* rule : chain) policy.take(rule->policy);
+  for (const TopicRule* rule : chain) policy.apply(rule->policy.as_change());
   policy.paused.reset();
   policy.limits = {};
   return policy;
@@ -136,6 +171,11 @@ TopicPolicy TopicPolicies::inherited(const TopicPattern& pattern) const {
 const ResolvedPolicy& TopicPolicies::for_topic(std::string_view topic) const noexcept {
   const std::optional<std::size_t> match = best_match(patterns_, topic);
   return match ? resolved_[*match] : fallback_;
+}
+
+TopicPolicy TopicPolicies::rule_of(const TopicPattern& pattern) const {
+  const auto known = std::ranges::find(rules_, pattern, &TopicRule::pattern);
+  return known != rules_.end() ? known->policy : TopicPolicy{};
 }
 
 bool TopicPolicies::limits_concurrency() const noexcept {
@@ -176,9 +216,9 @@ TopicPolicies PolicyStore::policies(QueueKind queue) {
 }
 
 TopicPolicy PolicyStore::update(QueueKind queue, const TopicPattern& pattern,
-                                const TopicPolicy& changes, const PolicyOptions& options) {
-  changes.validate();
-  return do_update(queue, pattern, changes, options);
+                                const TopicPolicyChange& change, const PolicyOptions& options) {
+  change.validate();
+  return do_update(queue, pattern, change, options);
 }
 
 bool PolicyStore::remove(QueueKind queue, const TopicPattern& pattern,
@@ -187,10 +227,10 @@ bool PolicyStore::remove(QueueKind queue, const TopicPattern& pattern,
 }
 
 TopicPolicy policy_after(std::span<const TopicRule> rules, const TopicPattern& pattern,
-                         const TopicPolicy& changes) {
+                         const TopicPolicyChange& change) {
   const auto known = std::ranges::find(rules, pattern, &TopicRule::pattern);
   TopicPolicy policy = known != rules.end() ? known->policy : TopicPolicy{};
-  policy.take(changes);
+  policy.apply(change);
   const bool is_one_more = known == rules.end() && !policy.empty();
   if (is_one_more && rules.size() >= PolicyStore::kMaxRules) {
     throw Error(ErrorCode::overloaded,

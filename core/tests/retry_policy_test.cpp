@@ -105,21 +105,36 @@ TEST(RetryPolicies, ATopicsOwnPolicyOverridesTheDefault) {
   RetryPolicies policies(RetryPolicy{.max_attempts = 7});
   policies.set("payment.*", {.max_attempts = 20});
   policies.set("payment.refund", {.max_attempts = 1});
-  EXPECT_EQ(policies.for_topic("order").max_attempts, 7);
-  EXPECT_EQ(policies.for_topic("payment.received").max_attempts, 20);
-  EXPECT_EQ(policies.for_topic("payment.refund").max_attempts, 1);
+  EXPECT_EQ(policies.limit_of("order"), AttemptLimit{7});
+  EXPECT_EQ(policies.limit_of("payment.received"), AttemptLimit{20});
+  EXPECT_EQ(policies.limit_of("payment.refund"), AttemptLimit{1});
   policies.set("payment.refund", {.max_attempts = 2});
-  EXPECT_EQ(policies.for_topic("payment.refund").max_attempts, 2);
+  EXPECT_EQ(policies.limit_of("payment.refund"), AttemptLimit{2});
   expect_error(ErrorCode::out_of_range, [&] { policies.set("x", {.max_attempts = 0}); });
 }
 
-TEST(RetryPolicies, OneThatGivesUpByAgeBoundsNoAttempts) {
+TEST(RetryPolicies, WhatTheyDoNotNameIsLeftOpen) {
+  RecordProperty("requirement", "R-31");
   RetryPolicies policies;
   policies.set("payment.*", {.max_attempts = 20});
-  EXPECT_EQ(policies.most_attempts(), 20);
-  policies.set("mail.*", {.max_attempts = 3, .give_up_after = days{1}});
-  EXPECT_EQ(policies.most_attempts(), std::nullopt);
-  EXPECT_EQ(RetryPolicies(RetryPolicy{.give_up_after = days{1}}).most_attempts(), std::nullopt);
+  EXPECT_EQ(policies.delays_of("order"), nullptr);
+  EXPECT_EQ(policies.limit_of("order"), std::nullopt);
+  policies.set_delays("order", {.backoff = FixedDelay{seconds{3}}});
+  EXPECT_EQ(policies.delays_of("order")->delay_after(1, kNoEntropy), seconds{3});
+  EXPECT_EQ(policies.limit_of("order"), std::nullopt);
+  policies.set_limit("mail", {.max_attempts = 2});
+  EXPECT_EQ(policies.delays_of("mail"), nullptr);
+  EXPECT_EQ(policies.limit_of("mail"), AttemptLimit{2});
+}
+
+TEST(RetryPolicies, DelaysAndLimitHaveEachTheirBestPattern) {
+  RetryPolicies policies(RetryPolicy{.backoff = FixedDelay{seconds{3}}, .max_attempts = 7});
+  policies.set_limit("payment.*", {.max_attempts = 2});
+  EXPECT_EQ(policies.delays_of("payment.refund")->delay_after(1, kNoEntropy), seconds{3});
+  EXPECT_EQ(policies.limit_of("payment.refund"), AttemptLimit{2});
+  expect_error(ErrorCode::out_of_range, [&] { policies.set_limit("x", {.max_attempts = 0}); });
+  expect_error(ErrorCode::out_of_range,
+               [&] { policies.set_delays("x", {.backoff = FixedDelay{seconds{0}}}); });
 }
 
 }  // namespace

@@ -167,10 +167,11 @@ Verdict HandlerCalls::verdict_of(const Failure& failure, const HandlerContext& c
 
 Abandon HandlerCalls::retry(const ClaimedMessage& message, std::string error, std::string kind) {
   Abandon abandon{.error = std::move(error), .error_kind = std::move(kind)};
-  if (!retries_) return abandon;
-  const RetryPolicy& policy = retries_->for_topic(message.message.topic);
-  abandon.delay = policy.delay_after(message.history.attempt + 1, entropy());
-  abandon.limit = policy.limit();
+  const Topic& topic = message.message.topic;
+  if (const RetryDelays* delays = retries_.delays_of(topic); delays != nullptr) {
+    abandon.delay = delays->delay_after(message.history.attempt + 1, entropy());
+  }
+  abandon.limit = retries_.limit_of(topic);
   return abandon;
 }
 

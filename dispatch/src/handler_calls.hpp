@@ -28,7 +28,7 @@ class RetryNotBefore final : public RetryAfter {
 class HandlerCalls {
  public:
   struct Settings {
-    const std::optional<RetryPolicies>& retries;  ///< nothing: the store's policies decide
+    const RetryPolicies& retries;  ///< what they leave open is for the store's policies
     NoHandlerPolicy no_handler;
     std::optional<int> max_deliveries;       ///< nothing: the store's policies decide
     std::optional<std::uint64_t> seed = {};  ///< of the jitter; nothing: a random one
@@ -66,14 +66,14 @@ class HandlerCalls {
                                            TransactionalQueue& transactions,
                                            HandlerContext& context);
   [[nodiscard]] Verdict verdict_of(const Failure& failure, const HandlerContext& context);
-  /// What follows from a failure by the dispatcher's own policy, or else by the store's. The store
-  /// sees when it was the last.
+  /// What follows from a failure by the dispatcher's own rules; what they leave open, the store
+  /// decides, which also sees when it was the last.
   [[nodiscard]] Abandon retry(const ClaimedMessage& message, std::string error, std::string kind);
   void log(LogLevel level, std::string_view text, const HandlerContext& context,
            const Failure* failure) noexcept;
   std::uint64_t entropy() noexcept;
 
-  const std::optional<RetryPolicies>& retries_;
+  const RetryPolicies& retries_;
   const NoHandlerPolicy no_handler_;
   const std::optional<int> max_deliveries_;
   Logger& logger_;

@@ -124,6 +124,8 @@ void Settler::conclude(std::size_t count, const std::vector<SettleOutcome>& outc
 
 void Settler::count(const InFlight& message, const Settlement& settlement,
                     const SettleOutcome& outcome) {
+  // A store that does not notify would let it wait for the next poll.
+  if (outcome.again_at) parts_.work.on_due(*outcome.again_at);
   Counters& counters = parts_.counters;
   if (outcome == SettleStatus::superseded) {
     ++counters.superseded;
@@ -139,14 +141,10 @@ void Settler::count(const InFlight& message, const Settlement& settlement,
     on_death(*message.claimed, settlement.verdict, *outcome.death);
   } else if (std::holds_alternative<Ack>(settlement.verdict)) {
     ++counters.handled;
-  } else if (const auto* abandon = std::get_if<Abandon>(&settlement.verdict)) {
+  } else if (std::holds_alternative<Abandon>(settlement.verdict)) {
     ++counters.retried;
-    // A store that does not notify would let it wait for the next poll.
-    if (abandon->delay) parts_.work.on_due(parts_.clock.now() + *abandon->delay);
   } else {
     ++counters.released;
-    const auto* release = std::get_if<Release>(&settlement.verdict);
-    if (release->delay) parts_.work.on_due(parts_.clock.now() + *release->delay);
   }
   // The next one of its partition can be claimed now.
   if (message.claimed->message.partition_key) parts_.work.on_claimable();

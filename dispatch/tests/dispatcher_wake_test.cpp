@@ -1,4 +1,6 @@
 #include "dispatcher_fixture.hpp"
+#include "oncebox/driver/forwarding_queue_store.hpp"
+#include "oncebox/testing/manual_clock.hpp"
 
 namespace oncebox {
 namespace {
@@ -68,6 +70,53 @@ TEST_F(DispatcherWakeTest, ARetryIsNotWaitedForByPolling) {
   dispatcher.start();
   store.inbox().enqueue(message("m"));
   EXPECT_TRUE(calls.wait_for(4));
+}
+
+/// A queue that tells nobody of what can be claimed.
+class SilentQueue final : public ForwardingQueueStore {
+ public:
+  using ForwardingQueueStore::ForwardingQueueStore;
+
+  /// Waits until so many claims have found nothing.
+  [[nodiscard]] bool wait_for_empty_claims(int count) const {
+    return empty_claims_.wait([&](int empty) { return empty >= count; });
+  }
+
+ private:
+  ClaimResult do_claim(const ClaimRequest& request) override {
+    ClaimResult claimed = ForwardingQueueStore::do_claim(request);
+    if (claimed.empty()) empty_claims_.change([](int& count) { ++count; });
+    return claimed;
+  }
+  void do_listen(std::weak_ptr<WorkListener>) override {}
+
+  Watched<int> empty_claims_;
+};
+
+TEST_F(DispatcherWakeTest, ATimeThatTheStoreSetsIsNotWaitedForByPolling) {
+  RecordProperty("requirement", "R-31,R-35");
+  constexpr seconds kDelay{10};  // before the lease would have ended, which the store told before
+  testing::ManualClock clock;
+  memory::MemoryStore store(clock);
+  store.policies().update(QueueKind::inbox, "*", {.delays = {kDelay}});
+  SilentQueue queue(store.inbox());
+  handlers_.on("*", [&](const ClaimedMessage&, HandlerContext&) {
+    const int tries = handled_.get() + 1;
+    // By then the dispatcher has asked when something is due, and sleeps.
+    EXPECT_TRUE(tries == 3 || queue.wait_for_empty_claims(tries));
+    handled_.change([](int& handled) { ++handled; });
+    if (tries == 1) throw std::runtime_error("not yet");
+    if (tries == 2) throw NotNow(kDelay, "not now");
+  });
+  store.inbox().enqueue(message("m"));
+  Dispatcher dispatcher(queue, handlers_, no_polls(), logger_, *observer_, clock);
+  dispatcher.start();
+  for (int tries = 1; tries <= 2; ++tries) {
+    ASSERT_TRUE(handled_.wait_for(tries));
+    ASSERT_TRUE(eventually([&] { return !store.inbox().find(message("m").key)->lease; }));
+    clock.advance(kDelay);
+  }
+  EXPECT_TRUE(handled_.wait_for(3));
 }
 
 TEST_F(DispatcherWakeTest, TheNextOfAPartitionComesWhenTheFirstIsSettled) {

@@ -129,7 +129,7 @@ void ServerOptions::validate() const {
   for (const TopicOptions& rule : topics) {
     with_prefix("topics: ", [&] {
       static_cast<void>(TopicPattern(rule.topic));
-      rule.policy.validate();
+      rule.change.validate();
     });
   }
   require_in_range("io_threads", io_threads, std::size_t{0}, kMaxThreads);

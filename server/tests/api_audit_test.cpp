@@ -80,6 +80,12 @@ TEST_P(AuditRoutesTest, EveryChangeOfAnOperatorIsThere) {
       {"/v1/topics/pause", R"({"topic":"order.*","reason":"why"})", "Pause", "Inbox", 1},
       {"/v1/topics/resume", R"({"topic":"order.*","reason":"why"})", "Resume", "Inbox", 1},
       {"/v1/topics/resume", R"({"topic":"order.*","reason":"why"})", "Resume", "Inbox", 0},
+      {"/v1/topics/policies", R"({"topic":"order.*","paused":null,"reason":"why"})", "Resume",
+       "Inbox", 0},
+      {"/v1/topics/policies", R"({"topic":"t","maxAttempts":3,"reason":"why"})", "SetPolicy",
+       "Inbox", 1},
+      {"/v1/topics/policies", R"({"topic":"t","maxAttempts":3,"reason":"why"})", "SetPolicy",
+       "Inbox", 0},
       {"/v1/audit/cleanup", R"({"retentionSeconds":86400,"reason":"why"})", "Cleanup", "AuditTrail",
        0},
   };
@@ -99,6 +105,15 @@ TEST_P(AuditRoutesTest, EveryChangeOfAnOperatorIsThere) {
   }
   operate("/v1/keys/cleanup", "");
   EXPECT_EQ(last().at("part"), "Keys");
+}
+
+TEST_P(AuditRoutesTest, ChangeOfARuleSaysWhatChanged) {
+  operate("/v1/topics/policies", R"({"topic":"order.*","maxAttempts":5,"rate":null})");
+  EXPECT_EQ(last().at("subject"), R"({"topic":"order.*","maxAttempts":5,"rate":null})");
+  operate("/v1/topics/pause", R"({"topic":"order.*","reason":"why"})");
+  EXPECT_EQ(last().at("subject"), R"({"topic":"order.*","paused":true})");
+  operate("/v1/topics/policies/remove", R"({"topic":"order.*"})");
+  EXPECT_EQ(last().at("subject"), R"({"topic":"order.*","removed":true})");
 }
 
 TEST_P(AuditRoutesTest, LooksAndDryRunsAndWhatIsRefusedLeaveNoTrace) {

@@ -272,6 +272,11 @@ TEST_P(OperatorRoutesTest, ChangesTheRulesForTopicsFieldByField) {
   EXPECT_EQ(after.at("maxAttempts"), 2) << "what is left out stays";
   EXPECT_EQ(after.at("maxDeliveries"), 9);
   EXPECT_EQ(json_of(call(get("/v1/topics/policies"))).at("policies").at(0), after);
+  EXPECT_EQ(json_of(call(post("/v1/topics/policies",
+                              R"({"topic":"order.*","maxAttempts":null,"delaysSeconds":null,)"
+                              R"("jitter":null,"rate":null})"))),
+            json::parse(R"({"topic":"order.*","maxDeliveries":9,"maxConcurrency":1})"))
+      << "null clears";
   EXPECT_TRUE(json_of(call(get("/v1/outbox/topics/policies"))).at("policies").as_array().empty());
   EXPECT_EQ(json_of(call(post("/v1/topics/policies/remove", R"({"topic":"order.*"})"))),
             json::parse(R"({"count":1})"));
@@ -325,15 +330,19 @@ class ConfiguredPauses : public OperatorRoutesTest {
   ConfiguredPauses() : OperatorRoutesTest(options()) {}
   static ServerOptions options() {
     ServerOptions paused = quiet_options();
-    paused.topics = {{.topic = "order.*", .policy = {.paused = true}},
-                     {.topic = "mail", .policy = {.max_attempts = 3, .paused = true}}};
+    paused.topics = {{.topic = "order.*", .change = {.max_attempts = std::nullopt, .paused = true}},
+                     {.topic = "mail", .change = {.max_attempts = 3, .paused = true}}};
     paused.retry = {.max_attempts = 7};
     return paused;
+  }
+  static std::size_t rule_count(Store& store) {
+    return store.policies().policies(QueueKind::inbox).rules().size();
   }
 };
 ONCEBOX_OVER_EACH_STORE(ConfiguredPauses);
 
-TEST_P(ConfiguredPauses, HoldForTheInboxesFromTheStart) {
+TEST_P(ConfiguredPauses, AreSetInEveryStoreThatIsOpened) {
+  EXPECT_TRUE(eventually([&] { return rule_count(*store_) == 3 && rule_count(*second_) == 3; }));
   EXPECT_EQ(json_of(call(get("/v1/topics/paused"))),
             json::parse(R"({"paused":["mail","order.*"]})"));
   EXPECT_EQ(json_of(call(get("/v1/topics/policies"))), json::parse(R"({"policies":[
@@ -344,6 +353,31 @@ TEST_P(ConfiguredPauses, HoldForTheInboxesFromTheStart) {
             2U);
   enqueue("m");
   EXPECT_TRUE(claim().at("messages").as_array().empty());
+}
+
+TEST_P(ConfiguredPauses, AreInTheAuditTrailWhenTheyChangeSomething) {
+  ASSERT_TRUE(eventually([&] { return rule_count(*store_) == 3; }));
+  const auto entries = [&] {
+    std::vector<std::string> all;
+    for (const AuditRecord& record : store_->audit().list().records) {
+      const bool is_done = record.result == AuditResult{.changed = 1};
+      all.push_back(record.entry.actor + " " + std::string(to_string(record.entry.action)) + " " +
+                    record.entry.subject + (is_done ? "" : " ?"));
+    }
+    return all;
+  };
+  ASSERT_TRUE(eventually([&] { return entries().size() == 3 && !entries()[0].ends_with("?"); }));
+  EXPECT_EQ(entries()[0],
+            R"(configuration set_policy {"topic":"mail","maxAttempts":3,"paused":true})");
+  EXPECT_EQ(entries()[1],
+            R"(configuration set_policy {"topic":"order.*","maxAttempts":null,"paused":true})");
+  EXPECT_EQ(entries()[2], R"(configuration set_policy {"topic":"*","maxAttempts":7})");
+
+  ServerOptions more = options();
+  more.topics.push_back({.topic = "new", .change = {.max_attempts = 1}});
+  ApiUnderTest again(more, {{"first", *store_}}, clock_);
+  ASSERT_TRUE(eventually([&] { return rule_count(*store_) == 4; }));
+  EXPECT_EQ(entries().size(), 4U) << "rules that say so already leave no entry";
 }
 
 TEST(Readiness, IsThatOfTheDefaultStoreAndAskedForAtMostOnceASecond) {

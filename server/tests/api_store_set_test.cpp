@@ -10,6 +10,7 @@
 #include "faulty_store.hpp"
 #include "oncebox/driver/forwarding_store.hpp"
 #include "oncebox/fleet/store_set.hpp"
+#include "oncebox/testing/manual_clock.hpp"
 
 namespace oncebox::server {
 namespace {
@@ -71,15 +72,14 @@ class ServedSetTest : public ::testing::Test {
   }
 
   ApiUnderTest& start(const std::string& default_store = "a") {
-    ServerOptions options = quiet_options();
-    options.default_store = default_store;
+    options_.default_store = default_store;
     set_.emplace(
         [this] { return discover(); },
         [this](const StoreLocation& location) { return open(location); },
         StoreSetOptions{
             .refresh_interval = kNever, .first_retry = Duration{1}, .max_retry = Duration{5}},
         logger_);
-    under_test_.emplace(options, *set_, clock_);
+    under_test_.emplace(options_, *set_, clock_);
     return *under_test_;
   }
   Response call(const TestCall& call) { return under_test_->call(call); }
@@ -106,13 +106,24 @@ class ServedSetTest : public ::testing::Test {
     if (const auto control = controls_.find(location.url); control != controls_.end()) {
       return std::make_unique<WatchedStore>(control->second);
     }
+    if (const auto before = before_rules_.find(location.url); before != before_rules_.end()) {
+      return std::make_unique<FaultyRulesStore>(clock_, before->second);
+    }
     return std::make_unique<memory::MemoryStore>();
   }
 
+  std::size_t rules_in(const std::string& store) {
+    const Response answer = call(get("/v1/stores/" + store + "/topics/policies"));
+    return json_of(answer).at("policies").as_array().size();
+  }
+
+  ServerOptions options_ = quiet_options();
   std::mutex mutex_;
   std::vector<StoreLocation> listed_;
   std::set<std::string> down_;
   std::map<std::string, std::shared_ptr<WatchedStore::Control>> controls_;
+  /// By URL: what is called before the rules of a store are read or changed.
+  std::map<std::string, std::function<void()>> before_rules_;
   std::atomic<bool> is_broken_ = false;
   std::atomic<int> discoveries_ = 0;
   std::atomic<bool> is_held_up_ = false;
@@ -273,6 +284,42 @@ TEST_F(ServedSetTest, AStoreThatIsDownIsUnavailableAndTheOthersAreNot) {
   set_down("url-b", false);
   EXPECT_TRUE(eventually([this] { return status(message_to("b")) == 200; }));
   EXPECT_TRUE(eventually([this] { return !under_test_->api().readiness().degraded; }));
+}
+
+TEST_F(ServedSetTest, AStoreInWhichTheRulesCannotBeSetYetHoldsUpNothing) {
+  options_.retry = {.max_attempts = 3};
+  list({{"a", "url-a"}, {"b", "url-b"}});
+  std::promise<void> gate;
+  before_rules_["url-a"] = [open = gate.get_future().share()] { open.wait(); };
+  start();
+  EXPECT_TRUE(eventually([this] { return rules_in("b") == 1; })) << "which comes after it";
+  EXPECT_EQ(status(message_to("a")), 200) << "it is served by the rules that it has";
+  list({{"a", "url-a"}, {"b", "url-b"}, {"c", "url-c"}});
+  set_->refresh();
+  EXPECT_EQ(status(message_to("c")), 200);
+  EXPECT_TRUE(eventually([this] { return rules_in("c") == 1; }));
+  gate.set_value();
+  EXPECT_TRUE(eventually([this] { return rules_in("a") == 1; }));
+}
+
+TEST(ConfiguredRules, AreTriedAgainWhenTheyCouldNotBeSet) {
+  testing::ManualClock clock;
+  std::atomic<bool> is_down = true;
+  FaultyRulesStore store(clock, [&] {
+    if (is_down) throw Error(ErrorCode::unavailable, "the rules are not to be had");
+  });
+  ServerOptions options = quiet_options();
+  options.retry = {.max_attempts = 3};
+  ApiUnderTest under_test(options, {{"main", store}}, clock);
+  EXPECT_TRUE(under_test.logger().wait_for("the configured rules for topics could not be set"));
+  const TestCall message =
+      post("/v1/messages", R"({"source":"shop","messageId":"m","topic":"t","payload":1})");
+  EXPECT_EQ(under_test.call(message).status, 200);
+  is_down = false;
+  EXPECT_TRUE(eventually([&] {
+    clock.advance(std::chrono::minutes{1});
+    return store.rules() == 1;
+  }));
 }
 
 TEST_F(ServedSetTest, IsNotReadyWithoutItsDefaultStore) {

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "oncebox/driver/forwarding_store.hpp"
 #include "oncebox/memory/memory_store.hpp"
@@ -83,6 +85,47 @@ class SilentStore final : public ForwardingStore {
  private:
   std::promise<void> promise_;
   const std::shared_future<void> opened_ = promise_.get_future().share();
+};
+
+/// A memory store that calls something before its rules for topics are read or changed.
+class FaultyRulesStore final : public ForwardingStore {
+ public:
+  FaultyRulesStore(const Clock& clock, std::function<void()> before)
+      : ForwardingStore(std::make_unique<memory::MemoryStore>(clock)),
+        policies_(below().policies(), std::move(before)) {}
+
+  [[nodiscard]] PolicyStore& policies() override { return policies_; }
+  [[nodiscard]] std::size_t rules() {
+    return below().policies().policies(QueueKind::inbox).rules().size();
+  }
+
+ private:
+  class Policies final : public PolicyStore {
+   public:
+    Policies(PolicyStore& below, std::function<void()> before)
+        : below_(below), before_(std::move(before)) {}
+
+   private:
+    std::vector<TopicRule> do_rules(QueueKind queue) override {
+      before_();
+      return below_.policies(queue).rules();
+    }
+    TopicPolicy do_update(QueueKind queue, const TopicPattern& pattern,
+                          const TopicPolicyChange& change, const PolicyOptions& options) override {
+      before_();
+      return below_.update(queue, pattern, change, options);
+    }
+    bool do_remove(QueueKind queue, const TopicPattern& pattern,
+                   const PolicyOptions& options) override {
+      before_();
+      return below_.remove(queue, pattern, options);
+    }
+
+    PolicyStore& below_;
+    const std::function<void()> before_;
+  };
+
+  Policies policies_;
 };
 
 }  // namespace oncebox::server

@@ -24,7 +24,7 @@ PROOFS = {
     "IBX-001": "`Enqueue.KeepsBothSources`",
     "IBX-002": "`Enqueue.KeepsBothSources`; open: the server shows the rest",
     "IBX-003": "type: a span cannot be null",
-    "IBX-004": "`ctest:package.consumer`, `ctest:example.first_message`",
+    "IBX-004": "`ctest:package.consumer`, `ctest:example.first_message`, `ctest:cli.work`",
     "IBX-005": "`ctest:declaration.payload_missing`, `ctest:declaration.well_declared`",
     "R-01": "`Enqueue.KeepsBothSources`",
     "R-02": "`Clock.Moves`",
@@ -38,6 +38,7 @@ class CheckConformance(SampleTree):
         self.write("core/tests/a_test.cpp", TEST_FILE)
         self.write("tests/CMakeLists.txt", "add_test(NAME package.consumer COMMAND x)\n")
         self.write("examples/CMakeLists.txt", "oncebox_add_example(first_message SOURCES a.cpp)\n")
+        self.write("apps/CMakeLists.txt", "oncebox_add_cli_test(work)\n")
         self.write(
             "core/CMakeLists.txt",
             "oncebox_add_compile_errors(declaration\n  HEADER a.hpp\n  SOURCES\n"

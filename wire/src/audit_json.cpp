@@ -5,6 +5,7 @@
 
 #include "batch_json.hpp"
 #include "message_fields.hpp"
+#include "oncebox/wire/policy_json.hpp"
 #include "query.hpp"
 #include "topics_json.hpp"
 
@@ -154,10 +155,15 @@ std::string audit_subject(const ActCall& call) {
   return std::move(writer.end_object()).take();
 }
 
-std::string audit_subject(const TopicPattern& topic) {
+std::string audit_subject(const TopicPattern& topic, const TopicPolicyChange& change) {
+  return write_policy_call({topic, change});
+}
+
+std::string audit_removal(const TopicPattern& topic) {
   JsonWriter writer;
   writer.begin_object();
   write_pattern(writer.key("topic"), topic);
+  writer.field("removed", true);
   return std::move(writer.end_object()).take();
 }
 

@@ -93,7 +93,13 @@ TEST(AuditJson, SubjectSaysWhatWasSelected) {
   EXPECT_LT(many.size(), 2'000U) << "the first few, so that nothing has to be cut";
   EXPECT_EQ(audit_subject(MessageSelection(MessageFilter{.topic = TopicPattern("a.*")})),
             R"({"filter":{"topic":"a.*"}})");
-  EXPECT_EQ(audit_subject(TopicPattern("a.*")), R"({"topic":"a.*"})");
+}
+
+TEST(AuditJson, SubjectSaysWhatChangesInARule) {
+  EXPECT_EQ(audit_subject(TopicPattern("a.*"),
+                          {.max_attempts = 5, .backoff = std::nullopt, .paused = true}),
+            R"({"topic":"a.*","maxAttempts":5,"backoffSeconds":null,"paused":true})");
+  EXPECT_EQ(audit_removal(TopicPattern("a.*")), R"({"topic":"a.*","removed":true})");
 }
 
 }  // namespace

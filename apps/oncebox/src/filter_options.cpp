@@ -25,8 +25,8 @@ constexpr Choice<WaitingFor> kReasons[] = {{"content", WaitingFor::content},
                                            {"pause", WaitingFor::pause}};
 
 /// Adds each value that is given.
-template <class Enum, std::size_t kCount>
-TakeValue each_into(std::vector<Enum>& target, const Choice<Enum> (&choices)[kCount]) {
+template <class Enum, std::size_t Count>
+TakeValue each_into(std::vector<Enum>& target, const Choice<Enum> (&choices)[Count]) {
   return [&target, &choices](const std::string& text) {
     Enum taken{};
     into(taken, choices)(text);

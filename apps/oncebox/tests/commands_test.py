@@ -358,11 +358,23 @@ class Topics(ProgramTest):
         self.assertIn("backoff 2s, jitter equal", table)
         self.assertIn("10/1m burst 3", table)
         self.assertEqual(self.json("topics", "list", "--queue", "outbox"), {"policies": []})
+        self.assertEqual(
+            self.json(*("topics set order.* --max-attempts default --backoff default".split()),
+                      *("--give-up-after never --rate unlimited --jitter default".split())),
+            {"topic": "order.*", "giveUpAfterSeconds": 0, "maxConcurrency": 2})
         self.assertEqual(self.json("topics", "remove", "order.*"), {"count": 1})
         self.assertIn("no such rule", self.out("topics", "remove", "order.*", code=1))
         trail = self.json("audit", "list", "--action", "set-policy")["entries"]
-        self.assertEqual(len(trail), 4)
+        self.assertEqual(len(trail), 5)
         self.assertEqual((trail[-1]["reason"], trail[-1]["actor"]), ("why", USER))
+        self.assertEqual([json.loads(entry["subject"]) for entry in trail[:4]], [
+            {"topic": "order.*", "removed": True},
+            {"topic": "order.*", "removed": True},
+            {"topic": "order.*", "maxAttempts": None, "backoffSeconds": None, "jitter": None,
+             "giveUpAfterSeconds": 0, "rate": None},
+            {"topic": "order.*", "backoffSeconds": 2, "giveUpAfterSeconds": 604800},
+        ])
+        self.assertEqual([entry["changed"] for entry in trail[:3]], [0, 1, 1])
 
     def test_a_pause_holds_messages_back_from_every_process(self):
         self.send("1")
@@ -380,7 +392,7 @@ class Topics(ProgramTest):
     def test_what_makes_no_sense_is_refused(self):
         self.assertIn("nothing to change", self.err("topics", "set", "x", code=2))
         for bad in (["--max-attempts", "0"], ["--rate", "ten"], ["--backoff", "0"],
-                    ["--backoff", "1s", "--delay", "1s"]):
+                    ["--backoff", "1s", "--delay", "1s"], ["--max-attempts", "unlimited"]):
             self.err("topics", "set", "x", *bad, code=2)
         self.assertEqual(self.json("topics", "list"), {"policies": []})
 

@@ -97,17 +97,18 @@ TEST_F(ConfigTest, ValuesArriveWhereTheyBelong) {
   EXPECT_EQ(config.server.limits.request_timeout, 90s);
   EXPECT_EQ(config.server.retention.dead, 90 * 24h);
   EXPECT_EQ(config.server.enqueue.on_hash_mismatch, HashMismatchPolicy::quarantine);
-  EXPECT_EQ(config.server.retry,
-            (TopicPolicy{.max_attempts = 4,
+  EXPECT_EQ(
+      config.server.retry,
+      (TopicPolicyChange{.max_attempts = 4,
                          .delays = {1s, 1min},
                          .limits = {.rate = RateLimit{.count = 100, .per = 1s, .burst = 20}}}));
   ASSERT_EQ(config.server.topics.size(), 1U);
   EXPECT_EQ(config.server.topics[0].topic, "mail.*");
   EXPECT_EQ(config.server.topics[0].queue, QueueKind::outbox);
-  EXPECT_EQ(config.server.topics[0].policy, (TopicPolicy{.jitter = Jitter::full,
-                                                         .give_up_after = 48h,
-                                                         .limits = {.max_concurrency = 3},
-                                                         .paused = true}));
+  EXPECT_EQ(config.server.topics[0].change, (TopicPolicyChange{.jitter = Jitter::full,
+                                                               .give_up_after = 48h,
+                                                               .limits = {.max_concurrency = 3},
+                                                               .paused = true}));
   EXPECT_EQ(config.drain_timeout, 5s);
   EXPECT_EQ(config.log.level, LogLevel::warning);
   EXPECT_EQ(config.log.format, LogFormat::json);
@@ -119,6 +120,45 @@ TEST_F(ConfigTest, ValuesArriveWhereTheyBelong) {
   ASSERT_EQ(config.server.webhooks.size(), 1U);
   EXPECT_EQ(config.server.webhooks[0].scheme, server::WebhookScheme::none);
   EXPECT_EQ(config.server.webhooks[0].topic, "hook.{header:X-Event}");
+}
+
+TEST_F(ConfigTest, ARuleSetsClearsAndLeavesItsFields) {
+  const Config config = load(R"(
+    [retry]
+    max_attempts = "default"
+    backoff = "default"
+    delays = "default"
+    max_delay = "default"
+    jitter = "default"
+    give_up_after = "default"
+    max_deliveries = "default"
+    max_concurrency = "default"
+    rate = "default"
+    [[topics]]
+    topic = "mail"
+    give_up_after = "never"
+    max_concurrency = "unlimited"
+    rate = "unlimited"
+  )",
+                             {}, {{"retry.max_attempts", "3"}});
+  EXPECT_EQ(config.server.retry,
+            (TopicPolicyChange{.max_attempts = 3,
+                               .backoff = std::nullopt,
+                               .delays = std::nullopt,
+                               .max_delay = std::nullopt,
+                               .jitter = std::nullopt,
+                               .give_up_after = std::nullopt,
+                               .max_deliveries = std::nullopt,
+                               .limits = {.max_concurrency = std::nullopt, .rate = std::nullopt}}));
+  EXPECT_EQ(config.server.topics.at(0).change,
+            (TopicPolicyChange{.give_up_after = 0s,
+                               .limits = {.max_concurrency = std::nullopt, .rate = std::nullopt}}));
+  EXPECT_TRUE(load("").server.retry.empty());
+  EXPECT_EQ(load("", {"ONCEBOX_RETRY_DELAYS=default"}).server.retry,
+            (TopicPolicyChange{.delays = std::nullopt}));
+  for (const char* const bad : {"max_attempts = \"unlimited\"", "max_delay = \"never\""}) {
+    EXPECT_THROW((void)load("[retry]\n" + std::string(bad)), Failure) << bad;
+  }
 }
 
 TEST_F(ConfigTest, FlagsWinOverVariablesAndThoseOverTheFile) {

@@ -7,15 +7,18 @@ import unittest
 import uuid
 
 from program import ProgramTest
+from retries_table import RetriesTable
 
 
-class OnPostgresql(ProgramTest):
+class PostgresqlTest(ProgramTest):
     def setUp(self):
         super().setUp()
         server = pathlib.Path(os.environ["ONCEBOX_TEST_POSTGRESQL"]).read_text().strip()
         separator = "&" if "?" in server else "?"
         self.url = f"{server}{separator}schema=cli_{uuid.uuid4().hex[:12]}"
 
+
+class OnPostgresql(PostgresqlTest):
     def test_a_message_goes_its_way_once_the_tables_are_there(self):
         self.assertIn("migrate the database first", self.err("list", code=1))
         self.assertIn("was brought to", self.out("migrate"))
@@ -35,6 +38,20 @@ class OnPostgresql(ProgramTest):
         self.assertEqual(actions, ["Revive", "ReviveEdited"])
         self.assertEqual(json.loads(self.out(*work, "true"))["done"], 1)
         self.assertEqual(self.json("stats")["total"]["done"], 1)
+
+    def test_a_command_gets_no_password_of_its_worker(self):
+        self.out("migrate")
+        self.send("1")
+        script = self.script("look", 'echo "${PGPASSWORD-none} $PGAPPNAME" > seen')
+        variables = {"PGPASSWORD": "secret", "PGAPPNAME": "kept"}
+        self.out("work", "--drain", "--", script, variables=variables)
+        self.assertEqual((self.folder / "seen").read_text(), "none kept\n")
+
+
+class RetriesOnPostgresql(RetriesTable, PostgresqlTest):
+    def setUp(self):
+        super().setUp()
+        self.out("migrate")
 
 
 if __name__ == "__main__":

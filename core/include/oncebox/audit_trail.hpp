@@ -33,7 +33,7 @@ enum class AuditAction {
 };
 
 /// What a change of a topic's policy is called: a pause, a resumption, or more than that.
-[[nodiscard]] AuditAction audit_action_of(const TopicPolicy& changes);
+[[nodiscard]] AuditAction audit_action_of(const TopicPolicyChange& change);
 
 /// Which part of the store was changed.
 enum class AuditedPart { inbox, outbox, keys, audit_trail };

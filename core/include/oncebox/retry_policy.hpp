@@ -58,6 +58,20 @@ struct AttemptLimit {
   friend bool operator==(const AttemptLimit&, const AttemptLimit&) = default;
 };
 
+/// When a failed message is tried again.
+struct RetryDelays {
+  std::variant<ExponentialBackoff, FixedDelay, DelayList> backoff = ExponentialBackoff{};
+  Jitter jitter = Jitter::none;
+  Duration max_delay = std::chrono::seconds{60};
+
+  /// Throws `out_of_range` unless every duration is positive and at most a year, and the list is
+  /// not empty.
+  void validate() const;
+
+  /// As `RetryPolicy::delay_after`.
+  [[nodiscard]] Duration delay_after(int attempt, std::uint64_t entropy) const;
+};
+
 /// When a failed message is tried again, and when it is given up. The defaults are those of R-12
 /// and R-26: 2, 4, 8, 16, 32, 60, 60 … seconds, dead after ten failed deliveries. An outbox has its
 /// own, `outbox_retry_policy`.
@@ -77,6 +91,7 @@ struct RetryPolicy {
   /// The answer is at least one millisecond and at most `max_delay`.
   [[nodiscard]] Duration delay_after(int attempt, std::uint64_t entropy) const;
 
+  [[nodiscard]] RetryDelays delays() const { return {backoff, jitter, max_delay}; }
   [[nodiscard]] AttemptLimit limit() const noexcept { return {max_attempts, give_up_after}; }
 };
 
@@ -89,24 +104,40 @@ struct RetryPolicy {
 ///     OutboxDispatcher dispatcher(store, publishers, {.retries = RetryPolicies(a_week)});
 [[nodiscard]] RetryPolicy outbox_retry_policy();
 
-/// A default policy and exceptions by topic pattern; an exact pattern wins over the longest stem.
+/// A worker's own rules for retries, by topic pattern. What they leave open is for the rules of the
+/// store, see `TopicPolicy`: topics that no pattern matches, and the limit where only delays are
+/// set, or the delays where only a limit is. For delays and limit each the exact pattern wins, then
+/// the longest stem.
 class RetryPolicies {
  public:
   RetryPolicies() = default;
-  /// Throws as `RetryPolicy::validate` does.
-  explicit RetryPolicies(RetryPolicy fallback);
+  /// The policy of all topics. Throws as `RetryPolicy::validate` does.
+  explicit RetryPolicies(const RetryPolicy& policy);
 
   /// Adds or replaces the policy of a pattern. Throws as `RetryPolicy::validate` does.
-  RetryPolicies& set(const TopicPattern& pattern, RetryPolicy policy);
+  RetryPolicies& set(const TopicPattern& pattern, const RetryPolicy& policy);
+  /// The delays alone. Throws as `RetryDelays::validate` does.
+  RetryPolicies& set_delays(const TopicPattern& pattern, RetryDelays delays);
+  /// The limit alone. Throws as `AttemptLimit::validate` does.
+  RetryPolicies& set_limit(const TopicPattern& pattern, AttemptLimit limit);
 
-  [[nodiscard]] const RetryPolicy& for_topic(const Topic& topic) const noexcept;
-  /// The most attempts that any of the policies allows; nothing when one of them gives up by age.
-  [[nodiscard]] std::optional<int> most_attempts() const noexcept;
+  /// Null: the store decides.
+  [[nodiscard]] const RetryDelays* delays_of(const Topic& topic) const noexcept;
+  /// Nothing: the store decides.
+  [[nodiscard]] std::optional<AttemptLimit> limit_of(const Topic& topic) const noexcept;
 
  private:
-  RetryPolicy fallback_;
-  std::vector<TopicPattern> patterns_;
-  std::vector<RetryPolicy> policies_;  // one for each pattern
+  template <class Value>
+  struct ByPattern {
+    std::vector<TopicPattern> patterns;
+    std::vector<Value> values;  // one for each pattern
+
+    void set(const TopicPattern& pattern, Value value);
+    [[nodiscard]] const Value* find(const Topic& topic) const noexcept;
+  };
+
+  ByPattern<RetryDelays> delays_;
+  ByPattern<AttemptLimit> limits_;
 };
 
 }  // namespace oncebox

@@ -11,6 +11,7 @@
 #include "oncebox/retry_policy.hpp"
 #include "oncebox/topic_limits.hpp"
 #include "oncebox/topic_pattern.hpp"
+#include "oncebox/topic_policy_change.hpp"
 #include "oncebox/transaction.hpp"
 
 namespace oncebox {
@@ -30,7 +31,8 @@ struct TopicPolicy {
   std::vector<Duration> delays = {};
   std::optional<Duration> max_delay = {};
   std::optional<Jitter> jitter = {};
-  std::optional<Duration> give_up_after = {};  ///< see `AttemptLimit`
+  /// See `AttemptLimit`. Zero: attempts end by their number alone, whatever wider rules say.
+  std::optional<Duration> give_up_after = {};
   /// A message goes dead when a lease lapses and its failed and lapsed deliveries reach this number
   /// . Deliveries that were released do not count, nor do failures beyond the attempts of the
   /// policy. Absent everywhere: twice the attempts.
@@ -49,9 +51,9 @@ struct TopicPolicy {
   /// Whether it says nothing.
   [[nodiscard]] bool empty() const noexcept { return *this == TopicPolicy{}; }
 
-  /// Takes what `changes` has. Delays replace a backoff, and the other way round; not to be paused
-  /// is the same as to say nothing about it.
-  void take(const TopicPolicy& changes);
+  void apply(const TopicPolicyChange& change);
+  /// The change that sets what this policy says, and leaves the rest.
+  [[nodiscard]] TopicPolicyChange as_change() const;
 
   friend bool operator==(const TopicPolicy&, const TopicPolicy&) = default;
 };
@@ -67,7 +69,7 @@ struct TopicRule {
 struct ResolvedPolicy {
   RetryPolicy retry = {};
   int max_deliveries = 0;
-  bool is_of_topic = false;  ///< a rule had a part in it
+  bool limit_is_of_topic = false;  ///< a rule says how many attempts there are, or how long
 
   /// Whether a message is to go dead that failed and whose leases lapsed so often.
   [[nodiscard]] bool is_delivered_too_often(int attempt, int lapses) const noexcept;
@@ -86,6 +88,8 @@ class TopicPolicies {
 
   [[nodiscard]] const std::vector<TopicRule>& rules() const noexcept { return rules_; }
   [[nodiscard]] const ResolvedPolicy& for_topic(std::string_view topic) const noexcept;
+  /// What the rule of this very pattern says; empty when there is none.
+  [[nodiscard]] TopicPolicy rule_of(const TopicPattern& pattern) const;
 
   /// The patterns of the rules that are paused.
   [[nodiscard]] const std::vector<TopicPattern>& paused() const noexcept { return paused_; }
@@ -135,10 +139,9 @@ class PolicyStore {
   /// All rules of a queue, in the order of their patterns.
   [[nodiscard]] TopicPolicies policies(QueueKind queue);
 
-  /// Changes the rule of a pattern by `TopicPolicy::take`, or makes it; a rule that says nothing
-  /// any more is removed. Answers the policy that the rule has now. Throws `overloaded` when there
-  /// are too many rules.
-  TopicPolicy update(QueueKind queue, const TopicPattern& pattern, const TopicPolicy& changes,
+  /// Changes the rule of a pattern, or makes it; a rule that says nothing any more is removed.
+  /// Answers the policy that the rule has now. Throws `overloaded` when there are too many rules.
+  TopicPolicy update(QueueKind queue, const TopicPattern& pattern, const TopicPolicyChange& change,
                      const PolicyOptions& options = {});
 
   /// Removes the rule of this very pattern; false when there is none.
@@ -150,7 +153,7 @@ class PolicyStore {
  private:
   virtual std::vector<TopicRule> do_rules(QueueKind queue) = 0;
   virtual TopicPolicy do_update(QueueKind queue, const TopicPattern& pattern,
-                                const TopicPolicy& changes, const PolicyOptions& options) = 0;
+                                const TopicPolicyChange& change, const PolicyOptions& options) = 0;
   virtual bool do_remove(QueueKind queue, const TopicPattern& pattern,
                          const PolicyOptions& options) = 0;
 };
@@ -158,6 +161,7 @@ class PolicyStore {
 /// For authors of stores: the policy that `update` is to keep, where empty means none. Throws
 /// `overloaded`.
 [[nodiscard]] TopicPolicy policy_after(std::span<const TopicRule> rules,
-                                       const TopicPattern& pattern, const TopicPolicy& changes);
+                                       const TopicPattern& pattern,
+                                       const TopicPolicyChange& change);
 
 }  // namespace oncebox

@@ -207,22 +207,16 @@ std::string clean_up(const QueueCall& asked, const RetentionOptions& retention) 
 }
 
 /// Answers what the rule says now.
-TopicPolicy update_policy(const QueueCall& asked, const TopicRule& changes,
-                          const std::string& reason) {
+TopicPolicy update_policy(const QueueCall& asked, const wire::PolicyCall& call) {
   PolicyStore& policies = asked.queue->store.policies();
   const QueueKind kind = asked.queue->kind;
-  const std::vector<TopicRule> before = policies.policies(kind).rules();
-  TopicPolicy after;
-  const auto change = [&]() -> std::size_t {
-    after = policies.update(kind, changes.pattern, changes.policy);
-    const auto known = std::ranges::find(before, changes.pattern, &TopicRule::pattern);
-    return after == (known == before.end() ? TopicPolicy{} : known->policy) ? 0 : 1;
-  };
-  audited(asked.queue->store.audit(),
-          queue_entry(asked, audit_action_of(changes.policy), wire::audit_subject(changes.pattern),
-                      reason),
-          change, std::identity());
-  return after;
+  const TopicPolicy before = policies.policies(kind).rule_of(call.topic);
+  const auto change = [&] { return policies.update(kind, call.topic, call.change); };
+  const auto count = [&](const TopicPolicy& after) -> std::size_t { return after != before; };
+  return audited(asked.queue->store.audit(),
+                 queue_entry(asked, audit_action_of(call.change),
+                             wire::audit_subject(call.topic, call.change), call.reason),
+                 change, count);
 }
 
 std::string paused_of(const QueueCall& asked) {
@@ -231,13 +225,13 @@ std::string paused_of(const QueueCall& asked) {
 
 std::string pause(const QueueCall& asked, bool paused) {
   const wire::TopicCall call = wire::read_topic_call(asked.request().body);
-  update_policy(asked, {call.topic, {.paused = paused}}, call.reason);
+  update_policy(asked, {call.topic, {.paused = paused}, call.reason});
   return paused_of(asked);
 }
 
 std::string set_policy(const QueueCall& asked) {
-  const auto& [rule, reason] = wire::read_policy_call(asked.request().body);
-  return wire::write_policy({rule.pattern, update_policy(asked, rule, reason)});
+  const wire::PolicyCall call = wire::read_policy_call(asked.request().body);
+  return wire::write_policy({call.topic, update_policy(asked, call)});
 }
 
 std::string remove_policy(const QueueCall& asked) {
@@ -247,7 +241,7 @@ std::string remove_policy(const QueueCall& asked) {
     return removed ? std::size_t{1} : std::size_t{0};
   };
   const AuditEntry entry =
-      queue_entry(asked, AuditAction::set_policy, wire::audit_subject(call.topic), call.reason);
+      queue_entry(asked, AuditAction::set_policy, wire::audit_removal(call.topic), call.reason);
   return wire::write_count(audited(asked.queue->store.audit(), entry, change, std::identity()));
 }
 

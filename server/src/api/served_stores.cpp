@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "oncebox/audit_trail.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/wire/audit_json.hpp"
 
 namespace oncebox::server {
 
@@ -13,6 +16,12 @@ namespace {
 
 /// A queue that tells of work is still polled now and then, in case a notification was lost.
 constexpr Duration kPollOfNotifying = std::chrono::seconds{5};
+/// When to try again to set the configured rules: so long after the first failure, and twice as
+/// long after each further one, up to the other.
+constexpr Duration kFirstRulesPause = std::chrono::seconds{1};
+constexpr Duration kLongestRulesPause = std::chrono::minutes{1};
+/// Who has set a configured rule, in the audit trail.
+constexpr std::string_view kConfigurationActor = "configuration";
 
 void let_claims_wait(const ServedStorePtr& store, ServedQueue& queue, const ApiParts& parts,
                      WaitingPlaces& places) {
@@ -26,19 +35,25 @@ void let_claims_wait(const ServedStorePtr& store, ServedQueue& queue, const ApiP
 }
 
 /// Leaves a rule alone that says so already: every change makes all processes read the rules anew.
-void set_policy(PolicyStore& policies, const TopicOptions& wanted) {
+void set_policy(Store& store, const TopicOptions& wanted) {
   const TopicPattern pattern(wanted.topic);
-  const std::vector<TopicRule> rules = policies.policies(wanted.queue).rules();
-  const auto known = std::ranges::find(rules, pattern, &TopicRule::pattern);
-  TopicPolicy after = known != rules.end() ? known->policy : TopicPolicy{};
-  after.take(wanted.policy);
-  const bool is_there = known == rules.end() ? after.empty() : after == known->policy;
-  if (!is_there) policies.update(wanted.queue, pattern, wanted.policy);
+  const TopicPolicy before = store.policies().policies(wanted.queue).rule_of(pattern);
+  TopicPolicy after = before;
+  after.apply(wanted.change);
+  if (after == before) return;
+  const AuditEntry entry{.actor = std::string(kConfigurationActor),
+                         .action = audit_action_of(wanted.change),
+                         .part = audited_part(wanted.queue),
+                         .subject = wire::audit_subject(pattern, wanted.change)};
+  audited(
+      store.audit(), entry,
+      [&] { return store.policies().update(wanted.queue, pattern, wanted.change); },
+      [&](const TopicPolicy& now) -> std::size_t { return now == before ? 0 : 1; });
 }
 
-void set_configured_policies(PolicyStore& policies, const ServerOptions& options) {
-  if (!options.retry.empty()) set_policy(policies, {.topic = "*", .policy = options.retry});
-  for (const TopicOptions& rule : options.topics) set_policy(policies, rule);
+void set_configured_policies(Store& store, const ServerOptions& options) {
+  if (!options.retry.empty()) set_policy(store, {.topic = "*", .change = options.retry});
+  for (const TopicOptions& rule : options.topics) set_policy(store, rule);
 }
 
 EnqueueOptions usual(const ApiParts& parts) { return parts.options.enqueue; }
@@ -99,15 +114,28 @@ ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
              .operations = outbox_operator_,
              .singles = into_outbox_,
              .strict_singles = strictly_into_outbox_,
-             .max_payload_bytes = inbox.max_payload_bytes} {
+             .max_payload_bytes = inbox.max_payload_bytes},
+      rules_pause_({.first = kFirstRulesPause, .longest = kLongestRulesPause}) {}
+
+void ServedStore::set_rules(const std::weak_ptr<ServedStore>& self) {
+  const ServerOptions& options = parts_.options;
+  if (options.retry.empty() && options.topics.empty()) return;
+  rules_ = calls.add_task([self] {
+    if (const ServedStorePtr store = self.lock()) store->try_to_set_rules();
+  });
+  rules_.want();
+}
+
+void ServedStore::try_to_set_rules() {
   try {
-    set_configured_policies(policies(), parts.options);
+    set_configured_policies(store(), parts_.options);
   } catch (const Error& error) {
-    // The store is served by the rules that it has.
-    parts.logger.log(LogLevel::error,
-                     "the configured rules for topics are not set in this store; they will be when "
-                     "it is opened again",
-                     {{"store", name()}, {"error", error.what()}});
+    const Duration pause = rules_pause_.take();
+    parts_.logger.log(LogLevel::error,
+                      "the configured rules for topics could not be set and are tried again; until "
+                      "then the store is served by the rules that it has",
+                      {{"store", name()}, {"error", error.what()}});
+    rules_.want_at(parts_.clock.steady() + pause);
   }
 }
 
@@ -167,6 +195,7 @@ void ServedStores::add(const MemberStorePtr& member) {
   ServedStorePtr store = closer_.make<ServedStore>(member->server(), member, parts_);
   let_claims_wait(store, store->inbox, parts_, places_);
   let_claims_wait(store, store->outbox, parts_, places_);
+  store->set_rules(store);
   {
     const detail::WriteLock lock(mutex_);
     stores_.insert_or_assign(member->name(), store);

@@ -17,10 +17,12 @@
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/driver/observed_queue_operator.hpp"
 #include "oncebox/engine/closing.hpp"
+#include "oncebox/engine/store_calls.hpp"
 #include "oncebox/fleet/set_follower.hpp"
 #include "oncebox/fleet/store_set.hpp"
 #include "oncebox/group_commit.hpp"
 #include "oncebox/idempotency_store.hpp"
+#include "oncebox/internal/backoff.hpp"
 #include "oncebox/internal/shared_mutex.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/server/server_options.hpp"
@@ -107,6 +109,11 @@ class ServedStore {
   [[nodiscard]] Begins& begins() noexcept { return begins_; }
   [[nodiscard]] Completions& completions() noexcept { return completions_; }
 
+  /// Sets the configured rules for topics, in the lane of the store, and tries again when that
+  /// fails. The store is served meanwhile, by the rules that it has. To be called once; `self` is
+  /// this object.
+  void set_rules(const std::weak_ptr<ServedStore>& self);
+
   /// Whether somebody has used it since the last call, or waits for it.
   [[nodiscard]] bool take_use() noexcept;
   void note_use() noexcept { is_used_.store(true, std::memory_order_relaxed); }
@@ -137,6 +144,10 @@ class ServedStore {
   std::atomic<bool> is_watched = false;  ///< event streams hear of its work, or are about to
 
  private:
+  void try_to_set_rules();
+
+  detail::Backoff rules_pause_;  // of the task below alone
+  engine::StoreCalls::Lane rules_;
   std::atomic<bool> is_used_ = true;
   mutable detail::Mutex mutex_;
   Health health_ ONCEBOX_GUARDED_BY(mutex_);

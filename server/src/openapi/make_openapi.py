@@ -423,9 +423,10 @@ def operator_calls():
     ).answers("TopicPolicies", {"policies": [policy]})
     yield post(
         "/v1/topics/policies", "setPolicy", "Operation", "operate", "Change the rule for topics",
-        "It holds for everybody who works on the store. What is left out stays as it is; the "
-        "answer is the whole rule.",
-    ).takes("TopicPolicyCall", {**policy, "reason": "the bank is slow"}).answers(
+        "It holds for everybody who works on the store. What is left out stays as it is, null "
+        "clears a field, so that it is as the next wider rule has it; the answer is the whole "
+        "rule.",
+    ).takes("TopicPolicyCall", {**policy, "rate": None, "reason": "the bank is slow"}).answers(
         "TopicPolicy", policy)
     yield post(
         "/v1/topics/policies/remove", "removePolicy", "Operation", "operate",

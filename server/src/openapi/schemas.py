@@ -183,6 +183,12 @@ ONE_SELECTION = [
     {"required": ["group"], "not": {"required": ["keys"]}}]
 
 
+def clearable(field):
+    """A field of a change, where null clears."""
+    kinds = {"type": [field["type"], "null"]}
+    return {**field, **kinds, **({"enum": [*field["enum"], None]} if "enum" in field else {})}
+
+
 # What a rule for topics can say; what is left out is as the next wider rule has it.
 POLICY = dict(
     topic=ref("TopicPattern"),
@@ -194,7 +200,7 @@ POLICY = dict(
     maxDelaySeconds=seconds("The longest delay.", exclusiveMinimum=0),
     jitter=words("None", "Equal", "Full", description="How much of a delay is left to chance."),
     giveUpAfterSeconds=seconds(
-        "A message is not given up before it is so old.", exclusiveMinimum=0),
+        "A message is not given up before it is so old; 0 counts attempts alone.", minimum=0),
     maxDeliveries=integer(
         "Failed and lapsed deliveries after which a message whose lease lapses is dead.",
         minimum=1),
@@ -455,7 +461,9 @@ QUEUE_SCHEMAS = {
         reason=text("For the audit trail.", maxLength=2048)),
     "Paused": answer(["paused"], paused=array(ref("TopicPattern"))),
     "TopicPolicyCall": request(
-        ["topic"], **POLICY, reason=text("For the audit trail.", maxLength=2048)),
+        ["topic"],
+        **{name: field if name == "topic" else clearable(field) for name, field in POLICY.items()},
+        reason=text("For the audit trail.", maxLength=2048)),
     "TopicPolicy": answer(["topic"], **POLICY),
     "TopicPolicies": answer(["policies"], policies=array(ref("TopicPolicy"))),
     "Cleanup": request(

@@ -463,7 +463,8 @@ SettleOutcome NaiveQueue::settle_one(const Settlement& settlement, TimePoint now
   note_error(record, abandon.error);
   tried(AttemptOutcome::abandoned, abandon.error_kind, abandon.error);
   const AttemptLimit limit = abandon.limit.value_or(policy_.limit());
-  const PolicyOrigin origin = abandon.limit ? PolicyOrigin::worker : PolicyOrigin::topic;
+  // The rule of a run says how many deliveries there are, and nothing about attempts.
+  const PolicyOrigin origin = abandon.limit ? PolicyOrigin::worker : PolicyOrigin::queue;
   TimePoint since = later(record.history.first_seen_at, record.message->due_at);
   since = later(since, record.revivals.last_at);
   const bool is_old = !limit.give_up_after || now - since >= *limit.give_up_after;

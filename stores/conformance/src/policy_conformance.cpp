@@ -33,7 +33,7 @@ TEST_P(PolicyConformance, RulesAreKeptAndSeenThroughEveryHandle) {
                           .give_up_after = 24h,
                           .max_deliveries = 7,
                           .paused = true};
-  set_policy("order.*", whole);
+  set_policy("order.*", whole.as_change());
   set_policy(TopicPattern(Topic("star*")), {.backoff = 250ms});
   const std::vector<TopicRule> kept{{"order.*", whole},
                                     {TopicPattern(Topic("star*")), {.backoff = 250ms}}};
@@ -58,6 +58,50 @@ TEST_P(PolicyConformance, AChangeLeavesTheRestAndARuleThatSaysNothingIsGone) {
   EXPECT_TRUE(rules(store()).empty());
 }
 
+TEST_P(PolicyConformance, ASingleFieldIsClearedAndInheritedAgain) {
+  proves("R-31");
+  set_policy("*", {.max_attempts = 1});
+  set_policy("order.*", {.max_attempts = 2,
+                         .backoff = 3s,
+                         .jitter = Jitter::full,
+                         .limits = {.max_concurrency = 1, .rate = RateLimit{.count = 1, .per = 1h}},
+                         .paused = true});
+  PolicyStore& policies = store().policies();
+  EXPECT_EQ(
+      policies.update(GetParam().queue, "order.*",
+                      {.max_attempts = std::nullopt,
+                       .delays = {7s},
+                       .limits = {.rate = std::nullopt},
+                       .paused = std::nullopt}),
+      (TopicPolicy{.delays = {7s}, .jitter = Jitter::full, .limits = {.max_concurrency = 1}}));
+  EXPECT_EQ(policies.update(GetParam().queue, "order.*",
+                            {.delays = std::nullopt, .limits = {.max_concurrency = std::nullopt}}),
+            (TopicPolicy{.jitter = Jitter::full}));
+  enqueue(message("a"));
+  enqueue(message("b"));
+  const std::vector<ClaimedMessage> claimed = claim({.owner = alice});
+  ASSERT_EQ(claimed.size(), 2U) << "no limit and no pause holds any more";
+  EXPECT_EQ(settle(claimed.at(0), Abandon{}).death, SettledDeath::attempts)
+      << "the wider rule has one attempt";
+  set_policy("order.*", {.jitter = std::nullopt});
+  EXPECT_EQ(rules(*harness().open()).size(), 1U) << "a rule that says nothing is gone";
+}
+
+TEST_P(PolicyConformance, ClearingWhatIsNotThereMakesNoRule) {
+  proves("R-31");
+  set_policy("t", {.max_attempts = std::nullopt, .limits = {.rate = std::nullopt}});
+  EXPECT_TRUE(rules(store()).empty());
+}
+
+TEST_P(PolicyConformance, AnAgeOfZeroEndsAttemptsByTheirNumber) {
+  proves("R-31", "R-11");
+  set_policy("*", {.max_attempts = 2, .delays = {1s}, .give_up_after = 24h});
+  set_policy("order.*", {.give_up_after = 0s});
+  enqueue(message("a"));
+  fail_once({});
+  EXPECT_EQ(fail_once({}).death, SettledDeath::attempts);
+}
+
 TEST_P(PolicyConformance, TheTopicsPolicyEndsAttemptsWhoeverSettles) {
   proves("R-31", "R-11", "R-12");
   set_policy("order.*", {.max_attempts = 3, .delays = {10s, 20s}, .jitter = Jitter::none});
@@ -70,6 +114,18 @@ TEST_P(PolicyConformance, TheTopicsPolicyEndsAttemptsWhoeverSettles) {
   EXPECT_EQ(fail_once({.error = "boom"}),
             (SettleOutcome{.death = SettledDeath::attempts, .policy = PolicyOrigin::topic}));
   EXPECT_EQ(record("a").history.attempt, 3);
+}
+
+TEST_P(PolicyConformance, ARuleForDelaysAloneDoesNotSayHowManyAttemptsThereAre) {
+  proves("R-31");
+  set_policy("*", {.delays = {10s}, .jitter = Jitter::none});
+  enqueue(message("a"));
+  const TimePoint begun = now();
+  EXPECT_EQ(fail_once({}), (SettleOutcome{.again_at = begun + 10s, .policy = PolicyOrigin::queue}));
+  set_policy("order.*", {.give_up_after = 1h});
+  EXPECT_EQ(fail_once({}).policy, PolicyOrigin::topic);
+  set_policy("order.*", {.max_attempts = 9, .give_up_after = std::nullopt});
+  EXPECT_EQ(fail_once({}).policy, PolicyOrigin::topic);
 }
 
 TEST_P(PolicyConformance, WhatAWorkerSaysOfItsOwnWins) {

@@ -23,9 +23,9 @@ std::vector<TopicRule> HttpPolicies::do_rules(QueueKind queue) {
 }
 
 TopicPolicy HttpPolicies::do_update(QueueKind queue, const TopicPattern& pattern,
-                                    const TopicPolicy& changes, const PolicyOptions& options) {
+                                    const TopicPolicyChange& change, const PolicyOptions& options) {
   const ApiCall call{.path = path_of(queue, "/topics/policies"),
-                     .body = wire::write_policy_call({{pattern, changes}, options.reason}),
+                     .body = wire::write_policy_call({pattern, change, options.reason}),
                      .effect = Effect::repeats};
   return client_.call(call, wire::read_policy).policy;
 }
@@ -33,7 +33,7 @@ TopicPolicy HttpPolicies::do_update(QueueKind queue, const TopicPattern& pattern
 bool HttpPolicies::do_remove(QueueKind queue, const TopicPattern& pattern,
                              const PolicyOptions& options) {
   const ApiCall call{.path = path_of(queue, "/topics/policies/remove"),
-                     .body = wire::write_policy_call({{pattern, {}}, options.reason})};
+                     .body = wire::write_policy_call({pattern, {}, options.reason})};
   return client_.call(call, wire::read_count) > 0;
 }
 

@@ -12,8 +12,8 @@ class HttpPolicies final : public PolicyStore {
 
  private:
   std::vector<TopicRule> do_rules(QueueKind queue) override;
-  TopicPolicy do_update(QueueKind queue, const TopicPattern& pattern, const TopicPolicy& changes,
-                        const PolicyOptions& options) override;
+  TopicPolicy do_update(QueueKind queue, const TopicPattern& pattern,
+                        const TopicPolicyChange& change, const PolicyOptions& options) override;
   bool do_remove(QueueKind queue, const TopicPattern& pattern,
                  const PolicyOptions& options) override;
 

@@ -5,11 +5,11 @@ namespace oncebox::memory {
 std::vector<TopicRule> MemoryPolicies::do_rules(QueueKind queue) { return of(queue).rules(); }
 
 TopicPolicy MemoryPolicies::do_update(QueueKind queue, const TopicPattern& pattern,
-                                      const TopicPolicy& changes,
+                                      const TopicPolicyChange& change,
                                       const PolicyOptions& /*options*/) {
   TopicPolicy after;
   of(queue).change_rules(queue, [&](std::vector<TopicRule> rules) {
-    after = policy_after(rules, pattern, changes);
+    after = policy_after(rules, pattern, change);
     std::erase_if(rules, [&](const TopicRule& rule) { return rule.pattern == pattern; });
     if (!after.empty()) rules.push_back({pattern, after});
     return rules;

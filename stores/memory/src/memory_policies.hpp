@@ -13,8 +13,8 @@ class MemoryPolicies final : public PolicyStore {
 
  private:
   std::vector<TopicRule> do_rules(QueueKind queue) override;
-  TopicPolicy do_update(QueueKind queue, const TopicPattern& pattern, const TopicPolicy& changes,
-                        const PolicyOptions& options) override;
+  TopicPolicy do_update(QueueKind queue, const TopicPattern& pattern,
+                        const TopicPolicyChange& change, const PolicyOptions& options) override;
   bool do_remove(QueueKind queue, const TopicPattern& pattern,
                  const PolicyOptions& options) override;
 

@@ -115,14 +115,14 @@ std::vector<TopicRule> PostgresqlPolicies::do_rules(QueueKind queue) {
 }
 
 TopicPolicy PostgresqlPolicies::do_update(QueueKind queue, const TopicPattern& pattern,
-                                          const TopicPolicy& changes,
+                                          const TopicPolicyChange& change,
                                           const PolicyOptions& /*options*/) {
   TopicPolicy after = in_transaction(pool_, [&](Transaction& transaction) {
     const Parameters nothing;
     const Parameters name = Parameters().add(to_string(queue));
     const std::array before{Command{&lock_, &nothing}, Command{&select_, &name}};
     const std::vector<TopicRule> rules = read_rules(transaction.run_all(before).back());
-    TopicPolicy policy = policy_after(rules, pattern, changes);
+    TopicPolicy policy = policy_after(rules, pattern, change);
     const Parameters key = key_of(queue, pattern);
     Parameters rule = key_of(queue, pattern);
     rule.add(sql::to_json(policy));

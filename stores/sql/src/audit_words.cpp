@@ -9,8 +9,8 @@ namespace oncebox::sql {
 
 namespace {
 
-template <class Enum, std::size_t kCount>
-Enum value_of(std::string_view word, const Enum (&values)[kCount]) {
+template <class Enum, std::size_t Count>
+Enum value_of(std::string_view word, const Enum (&values)[Count]) {
   const auto* const found = std::find_if(std::begin(values), std::end(values),
                                          [&](Enum value) { return to_string(value) == word; });
   if (found == std::end(values)) {

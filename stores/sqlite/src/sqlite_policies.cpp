@@ -97,10 +97,10 @@ std::vector<TopicRule> SqlitePolicies::do_rules(QueueKind queue) {
 }
 
 TopicPolicy SqlitePolicies::do_update(QueueKind queue, const TopicPattern& pattern,
-                                      const TopicPolicy& changes,
+                                      const TopicPolicyChange& change,
                                       const PolicyOptions& /*options*/) {
   TopicPolicy after = writer_.run(Flush::required, [&] {
-    TopicPolicy policy = policy_after(read_rules(select_, queue), pattern, changes);
+    TopicPolicy policy = policy_after(read_rules(select_, queue), pattern, change);
     if (policy.empty()) {
       remove_rule(queue, pattern);
     } else {

@@ -13,6 +13,7 @@
 #include "oncebox/wire/operator_json.hpp"
 #include "oncebox/wire/policy_json.hpp"
 #include "output.hpp"
+#include "policy_values.hpp"
 #include "store_options.hpp"
 #include "table.hpp"
 #include "values.hpp"
@@ -24,7 +25,7 @@ struct TopicsOptions {
   StoreOptions store = {};
   std::string topic = {};
   bool exact = false;
-  TopicPolicy changes = {};
+  TopicPolicyChange change = {};
   PolicyOptions options = {};
 
   [[nodiscard]] TopicPattern pattern() const {
@@ -66,7 +67,7 @@ void print_rules(Output& out, std::span<const TopicRule> rules) {
                {policy.paused.value_or(false) ? "paused" : "", Style::yellow},
                {number_of(policy.max_attempts)},
                {delays_of(policy)},
-               {policy.give_up_after ? format_duration(*policy.give_up_after) : ""},
+               {policy.give_up_after ? format_age(*policy.give_up_after) : ""},
                {number_of(policy.max_deliveries)},
                {number_of(policy.limits.max_concurrency)},
                {policy.limits.rate ? format_rate(*policy.limits.rate) : ""}});
@@ -76,27 +77,29 @@ void print_rules(Output& out, std::span<const TopicRule> rules) {
 
 // What is done -----------------------------------------------------------------------------------
 
-/// Runs `change`, which answers how many rules it changed, with a trace. A server leaves one
-/// itself.
-std::size_t with_trace(const OpenStore& store, AuditAction action, const TopicsOptions& options,
-                       const std::function<std::size_t()>& change) {
+/// Leaves a trace of a change to a rule. A server leaves one itself.
+template <class Change, class Count>
+auto with_trace(const OpenStore& store, AuditAction action, std::string subject,
+                const TopicsOptions& options, Change change, Count count) {
   return audited(store.store().audit(),
                  {.actor = acting_user(),
                   .action = action,
                   .part = audited_part(store.kind()),
-                  .subject = wire::audit_subject(options.pattern()),
+                  .subject = std::move(subject),
                   .reason = options.options.reason},
-                 change, std::identity());
+                 change, count);
 }
 
 ExitCode set_policy(Console& console, const TopicsOptions& options) {
   const OpenStore store(options.store);
+  PolicyStore& policies = store.store().policies();
   TopicRule rule{options.pattern(), {}};
-  with_trace(store, audit_action_of(options.changes), options, [&] {
-    rule.policy = store.store().policies().update(store.kind(), rule.pattern, options.changes,
-                                                  options.options);
-    return std::size_t{1};
-  });
+  const TopicPolicy before = policies.policies(store.kind()).rule_of(rule.pattern);
+  rule.policy = with_trace(
+      store, audit_action_of(options.change), wire::audit_subject(rule.pattern, options.change),
+      options,
+      [&] { return policies.update(store.kind(), rule.pattern, options.change, options.options); },
+      [&](const TopicPolicy& after) -> std::size_t { return after != before; });
   if (options.store.json) {
     console.out.line(wire::write_policy(rule));
   } else {
@@ -107,11 +110,12 @@ ExitCode set_policy(Console& console, const TopicsOptions& options) {
 
 ExitCode remove_policy(Console& console, const TopicsOptions& options) {
   const OpenStore store(options.store);
-  const std::size_t removed = with_trace(store, AuditAction::set_policy, options, [&] {
-    return store.store().policies().remove(store.kind(), options.pattern(), options.options)
-               ? std::size_t{1}
-               : std::size_t{0};
-  });
+  const std::size_t removed = with_trace(
+      store, AuditAction::set_policy, wire::audit_removal(options.pattern()), options,
+      [&]() -> std::size_t {
+        return store.store().policies().remove(store.kind(), options.pattern(), options.options);
+      },
+      std::identity());
   if (options.store.json) {
     console.out.line(wire::write_count(removed));
   } else {
@@ -139,54 +143,81 @@ std::vector<Option> change_options(const TopicsOptionsPtr& options) {
                 queue_options(options->store));
 }
 
-std::vector<Option> retry_options(TopicPolicy& changes) {
+/// `parse` reads every text that does not clear the field.
+template <class T, class Parse>
+TakeValue into_field(FieldChange<T>& field, Parse parse, std::string_view cleared = kDefault) {
+  return [&field, parse, cleared](const std::string& text) {
+    field =
+        clears_field(text, cleared) ? FieldChange<T>(std::nullopt) : FieldChange<T>(parse(text));
+  };
+}
+
+Jitter parse_jitter(const std::string& text) {
+  Jitter jitter{};
+  into(jitter, kJitters)(text);
+  return jitter;
+}
+
+std::vector<std::string> jitter_words() {
+  std::vector<std::string> words = words_of(kJitters);
+  words.emplace_back(kDefault);
+  return words;
+}
+
+TakeValue into_delays(FieldChange<std::vector<Duration>>& delays) {
+  return [&delays](const std::string& text) {
+    if (clears_field(text)) {
+      delays = std::nullopt;
+      return;
+    }
+    std::vector<Duration> all = delays.value().value_or(std::vector<Duration>());
+    all.push_back(parse_duration(text));
+    delays = std::move(all);
+  };
+}
+
+std::vector<Option> retry_options(TopicPolicyChange& change) {
   return {{.names = "--max-attempts",
            .value = "N",
            .text = "failed attempts after which a message is dead",
-           .take = into(changes.max_attempts)},
+           .take = into_field(change.max_attempts, parse_int)},
           {.names = "--backoff",
            .value = "DURATION",
            .text = "the base of delays that double: twice this after the first failure",
-           .take = into(changes.backoff)},
+           .take = into_field(change.backoff, parse_duration)},
           {.names = "--delay",
            .value = "DURATION",
            .text = "the delay after the first failure, the second and so on, in place of a backoff",
-           .take = [&changes](
-                       const std::string& text) { changes.delays.push_back(parse_duration(text)); },
+           .take = into_delays(change.delays),
            .occurs = Occurs::repeatedly},
           {.names = "--max-delay",
            .value = "DURATION",
            .text = "the longest delay",
-           .take = into(changes.max_delay)},
+           .take = into_field(change.max_delay, parse_duration)},
           {.names = "--jitter",
            .value = "KIND",
            .text = "how much of a delay is left to chance",
-           .take =
-               [&changes](const std::string& text) {
-                 changes.jitter.emplace();
-                 into(*changes.jitter, kJitters)(text);
-               },
-           .choices = words_of(kJitters)},
+           .take = into_field(change.jitter, parse_jitter),
+           .choices = jitter_words()},
           {.names = "--give-up-after",
            .value = "DURATION",
-           .text = "no message is given up before it is so old",
-           .take = into(changes.give_up_after)},
+           .text = "no message is given up before it is so old; never counts attempts alone",
+           .take = into_field(change.give_up_after, parse_age)},
           {.names = "--max-deliveries",
            .value = "N",
            .text = "failed and lapsed deliveries after which a message whose worker died is dead",
-           .take = into(changes.max_deliveries)}};
+           .take = into_field(change.max_deliveries, parse_int)}};
 }
 
-std::vector<Option> limit_options(TopicPolicy& changes) {
-  return {
-      {.names = "--max-concurrency",
-       .value = "N",
-       .text = "messages that are leased at once, by all workers together",
-       .take = into(changes.limits.max_concurrency)},
-      {.names = "--rate",
-       .value = "RATE",
-       .text = "messages that are handed out in some time, such as 100/1s or '5/1m burst 1'",
-       .take = [&changes](const std::string& text) { changes.limits.rate = parse_rate(text); }}};
+std::vector<Option> limit_options(TopicPolicyChange& change) {
+  return {{.names = "--max-concurrency",
+           .value = "N",
+           .text = "messages that are leased at once, by all workers together",
+           .take = into_field(change.limits.max_concurrency, parse_count, kUnlimited)},
+          {.names = "--rate",
+           .value = "RATE",
+           .text = "messages that are handed out in some time, such as 100/1s or '5/1m burst 1'",
+           .take = into_field(change.limits.rate, parse_rate, kUnlimited)}};
 }
 
 Command list_topics_command() {
@@ -218,17 +249,19 @@ Command set_topic_command() {
       .summary = "Change the rule for a topic or a pattern of topics",
       .text =
           "The rule holds for everybody who works on the store, in any language and in any "
-          "process, from now on. What is not named stays as it is. A worker that brings rules "
-          "of its own goes by those for what it handles.",
-      .options = joined(joined(retry_options(options->changes), limit_options(options->changes)),
+          "process, from now on. What is not named stays as it is. The value default takes a field "
+          "out of the rule: it is then as the next wider rule has it, in the end as the queue does "
+          "by itself. A worker that brings rules of its own goes by those for what it handles.",
+      .options = joined(joined(retry_options(options->change), limit_options(options->change)),
                         change_options(options)),
       .arguments = {topic_argument(options)},
       .examples = {{"oncebox topics set 'order.*' --max-attempts 5 --backoff 2s",
                     "Fewer attempts, further apart"},
                    {"oncebox topics set mail.welcome --max-concurrency 2 --rate 100/1s",
-                    "Spare the mail server"}},
+                    "Spare the mail server"},
+                   {"oncebox topics set mail.welcome --rate default", "Lift one of the two again"}},
       .run = [options](Console& console) {
-        if (options->changes.empty()) {
+        if (options->change.empty()) {
           throw Failure(ExitCode::usage,
                         "nothing to change is named; see oncebox topics set --help");
         }
@@ -238,7 +271,7 @@ Command set_topic_command() {
 
 Command pause_command(std::string name, std::string summary, bool paused) {
   const auto options = std::make_shared<TopicsOptions>();
-  options->changes.paused = paused;
+  options->change.paused = paused;
   const std::string example = "oncebox topics " + name + " 'order.*'";
   return {
       .name = std::move(name),

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "choices.hpp"
 #include "command_handler.hpp"
@@ -167,18 +168,19 @@ void print_work_done(Console& console, const WorkOptions& options, const Running
   }
 }
 
-/// Rules of the command line's own; without any, those of the store hold.
-std::optional<RetryPolicies> retries_of(const WorkOptions& options) {
-  if (!options.max_attempts && !options.retry_delay && !options.max_retry_delay) return {};
-  const bool is_outbox = options.store.queue == QueueKind::outbox;
-  RetryPolicy policy = is_outbox ? outbox_retry_policy() : RetryPolicy{};
-  if (options.max_attempts) {
-    policy.max_attempts = *options.max_attempts;
-    policy.give_up_after.reset();  // a limit of attempts replaces the limit of time
+/// Rules of the command line's own, for what it names; for the rest those of the store hold.
+RetryPolicies retries_of(const WorkOptions& options) {
+  RetryPolicies own;
+  // A limit of attempts replaces a limit of time.
+  if (options.max_attempts) own.set_limit("*", {.max_attempts = *options.max_attempts});
+  if (options.retry_delay) {
+    const bool is_outbox = options.store.queue == QueueKind::outbox;
+    RetryDelays delays = (is_outbox ? outbox_retry_policy() : RetryPolicy{}).delays();
+    delays.backoff = ExponentialBackoff{*options.retry_delay};
+    if (options.max_retry_delay) delays.max_delay = *options.max_retry_delay;
+    own.set_delays("*", std::move(delays));
   }
-  if (options.retry_delay) policy.backoff = ExponentialBackoff{*options.retry_delay};
-  if (options.max_retry_delay) policy.max_delay = *options.max_retry_delay;
-  return RetryPolicies(policy);
+  return own;
 }
 
 DispatcherOptions dispatcher_options(const WorkOptions& options) {
@@ -303,6 +305,9 @@ ExitCode work(Console& console, const WorkOptions& options) {
     throw Failure(ExitCode::usage, fmt::format("{} is no program that can be executed",
                                                printable(options.command.front())));
   }
+  if (options.max_retry_delay && !options.retry_delay) {
+    throw Failure(ExitCode::usage, "--max-retry-delay is for --retry-delay; name both");
+  }
   Signals signals({SIGINT, SIGTERM, SIGHUP});
   if (options.store_file.empty()) {
     if (options.strategy) throw Failure(ExitCode::usage, "--strategy is for --stores");
@@ -367,15 +372,15 @@ std::vector<Option> work_options(WorkOptions& options) {
        .value = "N",
        .text = "failures after which a message is dead",
        .take = into(options.max_attempts),
-       .initial = "10; with --queue outbox 20, and not before it is 3 days old"},
+       .initial = "as the store's rule for the topic says"},
       {.names = "--retry-delay",
        .value = "DURATION",
        .text = "doubled with every failure to get the time until the next try",
        .take = into(options.retry_delay),
-       .initial = "1s"},
+       .initial = "as the store's rule for the topic says"},
       {.names = "--max-retry-delay",
        .value = "DURATION",
-       .text = "the longest time until the next try",
+       .text = "the longest time until the next try that --retry-delay comes to",
        .take = into(options.max_retry_delay),
        .initial = "1m; with --queue outbox 5m"},
       {.names = "--lease",

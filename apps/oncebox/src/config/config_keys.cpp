@@ -380,7 +380,9 @@ std::string_view section_text(std::string_view section) {
   if (section == "retry") {
     return "What happens to messages of the inbox that fail, and how fast they are handed out, "
            "unless [[topics]] or \"oncebox topics set\" says otherwise. What is set here is set in "
-           "every store when it is opened; what is not stays as it is there.";
+           "every store when it is opened; what is not stays as it is there. \"default\" clears "
+           "what "
+           "a store has, so that it is as the queue does by itself.";
   }
   if (section == "watchdog") return "When /v1/health is degraded.";
   if (section == "notices") return "Who is told that messages die, beside the log.";

@@ -66,10 +66,12 @@ std::string default_config_file() {
                      "mean. In the environment: ONCEBOX_STORES=\"NAME=URL NAME=URL\".");
   text += table_text("stores", store_keys(), config.stores.front(), "#");
 
-  text += "\n" + comment(
-                     "Topics with rules of their own, as in [retry]. What a rule does not say is "
-                     "as the next wider one has it: \"order.*\", then [retry]. A limit of "
-                     "concurrency or rate holds for all topics of its rule together.");
+  text +=
+      "\n" + comment(
+                 "Topics with rules of their own, as in [retry]. What a rule does not say is "
+                 "as the next wider one has it: \"order.*\", then [retry]; \"default\" clears what "
+                 "a store has, so that it is as the wider one has it again. A limit of "
+                 "concurrency or rate holds for all topics of its rule together.");
   text += "#\n# [[topics]]\n# topic = \"order.*\"\n# max_attempts = 5\n#\n";
   text += keys_text(topic_keys(), server::TopicOptions{.topic = ""});
 

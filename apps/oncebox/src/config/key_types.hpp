@@ -185,32 +185,7 @@ Key<Target> choice_key(std::string path, std::string text, const Choice<Value> (
           }};
 }
 
-/// Written where there is no limit.
-inline constexpr std::string_view kUnlimited = "unlimited";
-
-inline bool is_unlimited(const ConfigValue& value) {
-  const std::string* const text = text_in(value);
-  return text != nullptr && *text == kUnlimited;
-}
-
 /// What may be left unsaid; `initial` is what then holds, for the default file.
-template <class Target, class Number>
-Key<Target> optional_count_key(std::string path, std::string text, std::string initial,
-                               Place<Target, std::optional<Number>> place) {
-  return {std::move(path), std::move(text),
-          [place](Target& target, const ConfigValue& value) {
-            place(target).reset();
-            if (is_unlimited(value)) return;
-            const std::size_t count = count_of(value);
-            if (!std::in_range<Number>(count)) refuse_type("a smaller number");
-            place(target) = static_cast<Number>(count);
-          },
-          [place, initial = std::move(initial)](const Target& target) {
-            const auto& count = look(place, target);
-            return count ? fmt::format("{}", *count) : initial;
-          }};
-}
-
 template <class Target>
 Key<Target> optional_duration_key(std::string path, std::string text, std::string initial,
                                   Place<Target, std::optional<Duration>> place) {

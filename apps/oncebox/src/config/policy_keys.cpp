@@ -4,94 +4,137 @@
 
 #include "choices.hpp"
 #include "config/key_types.hpp"
+#include "policy_values.hpp"
 
 namespace oncebox::app {
 namespace {
 
 using server::TopicOptions;
-using PolicyKey = Key<TopicPolicy>;
+using PolicyKey = Key<TopicPolicyChange>;
 
-template <class Member>
-using PolicyPlace = Place<TopicPolicy, Member>;
+/// What a key says about itself.
+struct KeyText {
+  std::string path;
+  std::string text;
+  std::string initial;  ///< what holds when it is left unsaid, for the default file
+  std::string_view cleared = kDefault;
+};
 
-PolicyKey delays_key() {
+/// `read(value)` answers what the field is set to, `write(value)` how the file has it.
+template <class T, class Read, class Write>
+PolicyKey field_key(const KeyText& key, Place<TopicPolicyChange, FieldChange<T>> place, Read read,
+                    Write write) {
   return {
-      "delays",
-      "The delay after the first failure, the second, and so on; the last one repeats. In place "
-      "of a backoff.",
-      [](TopicPolicy& policy, const ConfigValue& value) {
-        policy.delays.clear();
-        for (const std::string& text : texts_of(value)) {
-          policy.delays.push_back(parse_duration(text));
-        }
+      key.path, key.text,
+      [place, read, cleared = key.cleared](TopicPolicyChange& change, const ConfigValue& value) {
+        const std::string* const text = text_in(value);
+        FieldChange<T> field = std::nullopt;
+        if (text == nullptr || !clears_field(*text, cleared)) field = read(value);
+        place(change) = std::move(field);
       },
-      [](const TopicPolicy& policy) {
-        std::vector<std::string> texts;
-        for (const Duration delay : policy.delays) texts.push_back(format_duration(delay));
-        return toml_list(texts);
+      [place, write, key](const TopicPolicyChange& change) -> std::string {
+        const FieldChange<T>& field = look(place, change);
+        if (field.clears()) return toml_text(key.cleared);
+        return field.value() ? write(*field.value()) : key.initial;
       }};
 }
 
+template <class Number>
+PolicyKey count_field(const KeyText& key, Place<TopicPolicyChange, FieldChange<Number>> place) {
+  const auto read = [](const ConfigValue& value) {
+    const std::size_t count = count_of(value);
+    if (!std::in_range<Number>(count)) refuse_type("a smaller number");
+    return static_cast<Number>(count);
+  };
+  return field_key<Number>(key, place, read, [](Number count) { return fmt::to_string(count); });
+}
+
+PolicyKey duration_field(const KeyText& key,
+                         Place<TopicPolicyChange, FieldChange<Duration>> place) {
+  return field_key<Duration>(key, place, duration_of, [](Duration duration) {
+    return toml_text(format_duration(duration));
+  });
+}
+
+PolicyKey delays_key() {
+  const auto read = [](const ConfigValue& value) {
+    std::vector<Duration> delays;
+    for (const std::string& text : texts_of(value)) delays.push_back(parse_duration(text));
+    return delays;
+  };
+  const auto write = [](const std::vector<Duration>& delays) {
+    std::vector<std::string> texts;
+    for (const Duration delay : delays) texts.push_back(format_duration(delay));
+    return toml_list(texts);
+  };
+  return field_key<std::vector<Duration>>(
+      {"delays",
+       "The delay after the first failure, the second, and so on; the last one repeats. In place "
+       "of a backoff.",
+       "[]"},
+      [](TopicPolicyChange& c) -> auto& { return c.delays; }, read, write);
+}
+
 PolicyKey jitter_key() {
-  return {"jitter",
-          fmt::format("How much of a delay is left to chance. One of {}.",
-                      fmt::join(words_of(kJitters), ", ")),
-          [](TopicPolicy& policy, const ConfigValue& value) {
-            policy.jitter = choice_of(kJitters, text_of(value));
-          },
-          [](const TopicPolicy& policy) {
-            return toml_text(word_for(kJitters, policy.jitter.value_or(Jitter::none)));
-          }};
+  return field_key<Jitter>(
+      {"jitter",
+       fmt::format("How much of a delay is left to chance. One of {}.",
+                   fmt::join(words_of(kJitters), ", ")),
+       toml_text("none")},
+      [](TopicPolicyChange& c) -> auto& { return c.jitter; },
+      [](const ConfigValue& value) { return choice_of(kJitters, text_of(value)); },
+      [](Jitter jitter) { return toml_text(word_for(kJitters, jitter)); });
+}
+
+PolicyKey give_up_key() {
+  return field_key<Duration>(
+      {"give_up_after",
+       "A message is not given up before it is so old, however often it has failed; \"never\" "
+       "counts attempts alone.",
+       toml_text(kNever)},
+      [](TopicPolicyChange& c) -> auto& { return c.give_up_after; },
+      [](const ConfigValue& value) {
+        const std::string* const text = text_in(value);
+        return text != nullptr ? parse_age(*text) : duration_of(value);
+      },
+      [](Duration age) { return toml_text(format_age(age)); });
 }
 
 PolicyKey rate_key() {
-  return {"rate",
-          "How many messages are handed out in some time, to all workers together: \"100/1s\", or "
-          "\"100/1s burst 20\".",
-          [](TopicPolicy& policy, const ConfigValue& value) {
-            policy.limits.rate.reset();
-            if (!is_unlimited(value)) policy.limits.rate = parse_rate(text_of(value));
-          },
-          [](const TopicPolicy& policy) {
-            const std::optional<RateLimit>& rate = policy.limits.rate;
-            return toml_text(rate ? format_rate(*rate) : kUnlimited);
-          }};
+  return field_key<RateLimit>(
+      {"rate",
+       "How many messages are handed out in some time, to all workers together: \"100/1s\", or "
+       "\"100/1s burst 20\".",
+       toml_text(kUnlimited), kUnlimited},
+      [](TopicPolicyChange& c) -> auto& { return c.limits.rate; },
+      [](const ConfigValue& value) { return parse_rate(text_of(value)); },
+      [](const RateLimit& rate) { return toml_text(format_rate(rate)); });
 }
 
 /// The keys of a policy, wherever it stands.
 std::vector<PolicyKey> policy_keys() {
   return {
-      optional_count_key(
-          "max_attempts", "Failed attempts after which a message is dead.", "10",
-          PolicyPlace<std::optional<int>>([](TopicPolicy& p) -> auto& { return p.max_attempts; })),
-      optional_duration_key("backoff",
-                            "The base of the delay after a failure: twice this after the first, "
-                            "four times after the second, and so on.",
-                            "1s", PolicyPlace<std::optional<Duration>>([](TopicPolicy& p) -> auto& {
-                              return p.backoff;
-                            })),
+      count_field<int>({"max_attempts", "Failed attempts after which a message is dead.", "10"},
+                       [](TopicPolicyChange& c) -> auto& { return c.max_attempts; }),
+      duration_field({"backoff",
+                      "The base of the delay after a failure: twice this after the first, four "
+                      "times after the second, and so on.",
+                      toml_text("1s")},
+                     [](TopicPolicyChange& c) -> auto& { return c.backoff; }),
       delays_key(),
-      optional_duration_key("max_delay", "The longest delay.", "1m",
-                            PolicyPlace<std::optional<Duration>>(
-                                [](TopicPolicy& p) -> auto& { return p.max_delay; })),
+      duration_field({"max_delay", "The longest delay.", toml_text("1m")},
+                     [](TopicPolicyChange& c) -> auto& { return c.max_delay; }),
       jitter_key(),
-      optional_duration_key("give_up_after",
-                            "A message is not given up before it is so old, however often it has "
-                            "failed; \"never\" counts attempts alone.",
-                            "never",
-                            PolicyPlace<std::optional<Duration>>(
-                                [](TopicPolicy& p) -> auto& { return p.give_up_after; })),
-      optional_count_key("max_deliveries",
-                         "Failed and lapsed deliveries after which a message whose worker died is "
-                         "dead; usually twice the attempts.",
-                         "20", PolicyPlace<std::optional<int>>([](TopicPolicy& p) -> auto& {
-                           return p.max_deliveries;
-                         })),
-      optional_count_key("max_concurrency",
-                         "How many messages are leased at once, by all workers together.",
-                         toml_text(kUnlimited),
-                         PolicyPlace<std::optional<std::size_t>>(
-                             [](TopicPolicy& p) -> auto& { return p.limits.max_concurrency; })),
+      give_up_key(),
+      count_field<int>({"max_deliveries",
+                        "Failed and lapsed deliveries after which a message whose worker died is "
+                        "dead; usually twice the attempts.",
+                        "20"},
+                       [](TopicPolicyChange& c) -> auto& { return c.max_deliveries; }),
+      count_field<std::size_t>(
+          {"max_concurrency", "How many messages are leased at once, by all workers together.",
+           toml_text(kUnlimited), kUnlimited},
+          [](TopicPolicyChange& c) -> auto& { return c.limits.max_concurrency; }),
       rate_key(),
   };
 }
@@ -99,7 +142,7 @@ std::vector<PolicyKey> policy_keys() {
 /// The same key for another target, of which the policy is a part.
 template <class Target>
 Key<Target> moved(const PolicyKey& key, const std::string& section,
-                  Place<Target, TopicPolicy> place) {
+                  Place<Target, TopicPolicyChange> place) {
   return {section + "." + key.path, key.text,
           [key, place](Target& target, const ConfigValue& value) { key.set(place(target), value); },
           [key, place](const Target& target) { return key.written(look(place, target)); }};
@@ -110,8 +153,7 @@ Key<Target> moved(const PolicyKey& key, const std::string& section,
 std::vector<ConfigKey> retry_keys() {
   std::vector<ConfigKey> keys;
   for (const PolicyKey& key : policy_keys()) {
-    keys.push_back(
-        moved<Config>(key, "retry", [](Config& c) -> TopicPolicy& { return c.server.retry; }));
+    keys.push_back(moved<Config>(key, "retry", [](Config& c) -> auto& { return c.server.retry; }));
   }
   return keys;
 }
@@ -127,15 +169,15 @@ const std::vector<TopicKey>& topic_keys() {
             Place<TopicOptions, QueueKind>([](TopicOptions& t) -> auto& { return t.queue; })),
         {"topics.paused", "Not handed out until it is resumed.",
          [](TopicOptions& topic, const ConfigValue& value) {
-           topic.policy.paused = flag_of(value);
+           topic.change.paused = flag_of(value);
          },
          [](const TopicOptions& topic) {
-           return topic.policy.paused.value_or(false) ? "true" : "false";
+           return topic.change.paused.value().value_or(false) ? "true" : "false";
          }},
     };
     for (const PolicyKey& key : policy_keys()) {
-      all.push_back(moved<TopicOptions>(key, "topics",
-                                        [](TopicOptions& t) -> TopicPolicy& { return t.policy; }));
+      all.push_back(
+          moved<TopicOptions>(key, "topics", [](TopicOptions& t) -> auto& { return t.change; }));
     }
     return all;
   }();

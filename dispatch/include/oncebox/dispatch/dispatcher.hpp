@@ -46,8 +46,9 @@ struct DispatcherOptions {
   /// also ends those that nobody claims, and buries what has expired.
   std::optional<Duration> reap_interval = defaults::kReapInterval;
 
-  /// Rules of these handlers' own, which win. Nothing: those of the store, see `TopicPolicy`.
-  std::optional<RetryPolicies> retries = {};
+  /// Rules of these handlers' own, which win. What they leave open is for the rules of the store,
+  /// see `TopicPolicy`.
+  RetryPolicies retries = {};
   NoHandlerPolicy no_handler = NoHandlerPolicy::abandon;
   /// A message whose failed and lapsed deliveries have reached this number is dead in place of its
   /// next delivery, when one of them lapsed. The store's own number, see `TopicPolicy`,

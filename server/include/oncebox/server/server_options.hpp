@@ -69,12 +69,12 @@ struct RetentionOptions {
   std::size_t batch = 1'000;  ///< removed in one transaction at most; less where that takes long
 };
 
-/// A rule for topics that the server sets in each of its stores when it opens it, see
-/// `TopicPolicy`. What it does not say stays as it is in the store.
+/// What the server changes in the rule for some topics, in each of its stores, when it has opened
+/// the store.
 struct TopicOptions {
   std::string topic;  ///< or a pattern of topics
   QueueKind queue = QueueKind::inbox;
-  TopicPolicy policy = {};
+  TopicPolicyChange change = {};
 };
 
 enum class AccessLog { all, errors, off };
@@ -100,7 +100,7 @@ struct ServerOptions {
   std::string default_store = {};
   std::vector<WebhookOptions> webhooks = {};
   /// The rule for all topics of the inboxes; those of `topics` are exceptions to it.
-  TopicPolicy retry = {};
+  TopicPolicyChange retry = {};
   std::vector<TopicOptions> topics = {};
   std::vector<std::string> cors_origins = {};  ///< empty: no CORS
   /// A mark-processed without leaseId is refused (KIN-04).

@@ -35,6 +35,9 @@ namespace oncebox::wire {
                                         const std::optional<DeadGroupId>& group = {});
 /// The same of a call that reschedules, with the due time.
 [[nodiscard]] std::string audit_subject(const ActCall& call);
-[[nodiscard]] std::string audit_subject(const TopicPattern& topic);
+/// What changes in the rule for a topic: the fields and their new values.
+[[nodiscard]] std::string audit_subject(const TopicPattern& topic, const TopicPolicyChange& change);
+/// That the rule for a topic is removed.
+[[nodiscard]] std::string audit_removal(const TopicPattern& topic);
 
 }  // namespace oncebox::wire

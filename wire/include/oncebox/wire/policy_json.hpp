@@ -14,9 +14,11 @@
 ///   true}`.
 namespace oncebox::wire {
 
-/// A rule, or what is to change in it, and why.
+/// What is to change in a rule, and why: a field that is null is cleared, one that is not there is
+/// left as it is.
 struct PolicyCall {
-  TopicRule rule;
+  TopicPattern topic;
+  TopicPolicyChange change = {};
   std::string reason = {};
 };
 [[nodiscard]] PolicyCall read_policy_call(std::string_view json);

@@ -107,8 +107,8 @@ class StoreConformance : public ::testing::TestWithParam<StoreCase> {
   [[nodiscard]] QueueOperator& queue_operator() { return operator_of(*store_); }
   [[nodiscard]] IdempotencyStore& keys() { return store_->keys(); }
   /// Changes what holds for these topics of the queue under test.
-  void set_policy(const TopicPattern& topics, const TopicPolicy& changes) {
-    store_->policies().update(GetParam().queue, topics, changes);
+  void set_policy(const TopicPattern& topics, const TopicPolicyChange& change) {
+    store_->policies().update(GetParam().queue, topics, change);
   }
   [[nodiscard]] QueueStore& queue_of(Store& store) const;
   [[nodiscard]] QueueOperator& operator_of(Store& store) const;
