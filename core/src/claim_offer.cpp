@@ -21,7 +21,7 @@ bool ClaimOffer::accepts(std::span<const Message> messages) const noexcept {
   if (messages.size() > request_.limit) return false;
   std::size_t bytes = 0;
   for (const Message& message : messages) {
-    bytes += message.payload.size();
+    bytes += bytes_of(message);
     if (message.partition_key || message.due_at || message.expires_at) return false;
     if (!request_.topics.matches(message.topic.str())) return false;
   }

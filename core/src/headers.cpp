@@ -93,4 +93,10 @@ std::optional<TimePoint> Headers::timestamp() const {
   return parse_rfc3339(*text);
 }
 
+std::size_t bytes_of(const Headers& headers) noexcept {
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : headers) bytes += name.size() + value.size();
+  return bytes;
+}
+
 }  // namespace oncebox

@@ -13,6 +13,10 @@ Priority::Priority(int value) : value_(static_cast<std::int16_t>(value)) {
   }
 }
 
+std::size_t bytes_of(const Message& message) noexcept {
+  return message.payload.size() + bytes_of(message.headers);
+}
+
 std::string_view to_string(Status status) noexcept {
   switch (status) {
     case Status::seen:

@@ -259,8 +259,8 @@ void ObservedQueueStore::do_offer(const std::shared_ptr<ClaimOffer>& offer) {
 }
 
 std::vector<std::optional<MessageRecord>> ObservedQueueStore::do_find(
-    std::span<const MessageKey> keys) {
-  return timed("find", keys.size(), [&] { return below_.find(keys); });
+    std::span<const MessageKey> keys, const FindOptions& options) {
+  return timed("find", keys.size(), [&] { return below_.find_some(keys, options); });
 }
 
 }  // namespace oncebox

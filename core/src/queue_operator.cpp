@@ -176,6 +176,7 @@ void count_pauses(QueueStats& stats, std::span<const TopicPattern> paused) noexc
 MessagePage QueueOperator::list(const ListRequest& request) {
   require_filter(request.filter);
   require_in_range("list limit", request.limit, 1, limits::kMaxListItems);
+  require_in_range("bytes of a list", request.max_bytes, 1, limits::kMaxClaimBytes);
   require_cursor(request.after);
   return do_list(request);
 }
@@ -278,7 +279,8 @@ std::variant<std::monostate, MessageRecord, Ambiguous> find_by_id(QueueOperator&
   MessagePage page = queue.list(
       {.filter = {.message_id = message_id}, .payloads = ListPayloads::include, .limit = 2});
   if (page.records.empty()) return std::monostate{};
-  if (page.records.size() > 1) return Ambiguous{};
+  // Two large messages may not fit into one page.
+  if (page.records.size() > 1 || page.next) return Ambiguous{};
   return std::move(page.records.front());
 }
 

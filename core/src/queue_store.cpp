@@ -1,7 +1,11 @@
 #include "oncebox/queue_store.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <unordered_map>
 #include <utility>
 
+#include "oncebox/driver/answer_room.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 #include "valid_calls.hpp"
@@ -18,11 +22,53 @@ void require_delay(const char* what, const std::optional<Duration>& delay) {
   if (delay) require_in_range(what, *delay, Duration{1}, limits::kMaxDelay);
 }
 
+void require_valid(const TopicSelection& topics) {
+  require_in_range("number of topic patterns", topics.only.size() + topics.except.size(), 0,
+                   limits::kMaxTopicPatterns);
+  std::size_t bytes = 0;
+  for (const TopicPattern& pattern : topics.only) bytes += pattern.str().size();
+  for (const TopicPattern& pattern : topics.except) bytes += pattern.str().size();
+  require_in_range("number of bytes of the topic patterns", bytes, 0,
+                   limits::kMaxTopicPatternBytes);
+}
+
 void require_valid(const ClaimRequest& request) {
   require_lease(request.lease);
   require_in_range("claim limit", request.limit, 1, limits::kMaxBatchItems);
   require_in_range("bytes of a claim", request.max_bytes, 1, limits::kMaxClaimBytes);
+  require_valid(request.topics);
 }
+
+using Found = std::optional<MessageRecord>;
+
+/// The keys of a call, each once, in the order in which they first come.
+struct DistinctKeys {
+  explicit DistinctKeys(std::span<const MessageKey> all) {
+    std::unordered_map<MessageKey, std::size_t> known;
+    places.reserve(all.size());
+    for (const MessageKey& key : all) {
+      const auto [place, is_new] = known.try_emplace(key, keys.size());
+      if (is_new) keys.push_back(key);
+      places.push_back(place->second);
+    }
+  }
+
+  /// The records of the first of these keys, for the first of all keys.
+  [[nodiscard]] std::vector<Found> spread(const std::vector<Found>& records,
+                                          std::size_t max_bytes) const {
+    std::vector<Found> all;
+    AnswerRoom room(max_bytes);
+    for (const std::size_t place : places) {
+      if (place >= records.size()) break;
+      if (records[place] && !room.take(bytes_of(*records[place]))) break;
+      all.push_back(records[place]);
+    }
+    return all;
+  }
+
+  std::vector<MessageKey> keys;
+  std::vector<std::size_t> places;  ///< in `keys`, of each of all
+};
 
 }  // namespace
 
@@ -100,6 +146,7 @@ ReapResult QueueStore::reap(const ReapRequest& request) {
 }
 
 std::optional<TimePoint> QueueStore::next_due(const TopicSelection& topics) {
+  require_valid(topics);
   return do_next_due(topics);
 }
 
@@ -111,9 +158,23 @@ void QueueStore::offer(const std::shared_ptr<ClaimOffer>& offer) {
 }
 
 std::vector<std::optional<MessageRecord>> QueueStore::find(std::span<const MessageKey> keys) {
+  std::vector<Found> found = find_some(keys, {});
+  while (found.size() < keys.size()) {
+    std::ranges::move(find_some(keys.subspan(found.size()), {}), std::back_inserter(found));
+  }
+  return found;
+}
+
+std::vector<std::optional<MessageRecord>> QueueStore::find_some(std::span<const MessageKey> keys,
+                                                                const FindOptions& options) {
   require_batch_size(keys.size());
+  require_in_range("bytes of an answer", options.max_bytes, 1, limits::kMaxClaimBytes);
   if (keys.empty()) return {};
-  return do_find(keys);
+  if (keys.size() == 1) return do_find(keys, options);
+  const DistinctKeys distinct(keys);
+  std::vector<Found> records = do_find(distinct.keys, options);
+  if (distinct.keys.size() == keys.size()) return records;
+  return distinct.spread(records, options.max_bytes);
 }
 
 std::optional<MessageRecord> QueueStore::find(const MessageKey& key) {

@@ -51,6 +51,15 @@ bool brings_work(const EnqueueOutcome& outcome) noexcept {
   return false;
 }
 
+std::size_t bytes_of(const MessageRecord& record) noexcept {
+  std::size_t bytes = 0;
+  if (record.message) bytes += bytes_of(*record.message);
+  for (const Attempt& attempt : record.attempts) {
+    bytes += sizeof(Attempt) + attempt.error.size() + attempt.error_kind.size();
+  }
+  return bytes;
+}
+
 std::string_view to_string(ObservedState state) noexcept {
   switch (state) {
     case ObservedState::unseen:

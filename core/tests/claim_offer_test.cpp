@@ -117,6 +117,9 @@ TEST(ClaimOffer, AcceptsWhatAClaimWouldHandOutAtOnce) {
   large.payload = std::string(100, 'x');
   EXPECT_TRUE(accepts({large})) << "the first one is handed out whatever its size";
   EXPECT_FALSE(accepts({large, message("b")}));
+  Message with_headers = message("a");
+  with_headers.headers = {{"name", "v"}};
+  EXPECT_FALSE(accepts({with_headers, message("b")})) << "headers count";
 }
 
 TEST(ClaimOffer, DoesNotAcceptWhatHasAPartitionOrATime) {

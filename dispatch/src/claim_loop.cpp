@@ -145,7 +145,7 @@ ClaimLoop::ClaimCycle::Claimed ClaimLoop::claim(const std::optional<ClaimPlan>& 
   }
   parts_.counters.claim_batch.record(claimed.size());
   std::size_t bytes = 0;
-  for (const ClaimedMessage& message : claimed) bytes += message.message.payload.size();
+  for (const ClaimedMessage& message : claimed) bytes += bytes_of(message);
   const bool full = claimed.size() == request.limit || bytes > request.max_bytes / 2;
   take_in(std::move(claimed.messages), lease_until);
   return full ? ClaimCycle::Claimed::full : ClaimCycle::Claimed::some;

@@ -56,7 +56,7 @@ std::vector<InFlight*> InFlightTable::admit(std::vector<ClaimedMessage>&& claime
     }
     InFlight& added = *unused_.back();
     unused_.pop_back();
-    added.bytes = message.message.payload.size();
+    added.bytes = bytes_of(message);
     added.claimed.emplace(std::move(message));
     added.hash_ = hash;
     added.stage.store(InFlight::Stage::buffered, std::memory_order_relaxed);

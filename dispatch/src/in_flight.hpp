@@ -44,7 +44,7 @@ struct InFlight {
   Origin* origin = nullptr;
   Route* route = nullptr;  ///< null: nobody handles it
   double place = 0;        ///< in a `FairReadyQueue`: lower goes first
-  std::size_t bytes = 0;   ///< of its payload, while that is in memory
+  std::size_t bytes = 0;   ///< of its payload and headers, while they are in memory
   Verdict verdict;
   bool is_recorded = false;      ///< the verdict was committed with what the handler did
   bool may_be_recorded = false;  ///< the store has, or may have, taken the verdict

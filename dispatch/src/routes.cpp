@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "oncebox/limits.hpp"
+
 namespace oncebox::dispatcher {
 
 namespace {
@@ -82,6 +84,9 @@ bool ClaimPlan::unreserve(TimePoint now) const {
 
 Routes::Routes(const Handlers& handlers, NoHandlerPolicy no_handler, TimePoint now)
     : claims_unhandled_(no_handler != NoHandlerPolicy::ignore) {
+  // A claim names them all, and perhaps "*" beside them.
+  require_in_range("number of handlers of a dispatcher", handlers.registrations().size(), 0,
+                   limits::kMaxTopicPatterns - 1);
   for (const Handlers::Registration& registration : handlers.registrations()) {
     Route& route = *routes_.emplace_back(std::make_unique<Route>(registration, now));
     if (route.pattern().is_exact()) {

@@ -130,6 +130,23 @@ TEST_F(DispatcherLimitsTest, TheBufferIsBoundedByBytes) {
   EXPECT_TRUE(ended_.wait_for(30));
 }
 
+TEST_F(DispatcherLimitsTest, HeadersCountInTheBytesOfTheBuffer) {
+  on("order.*");
+  std::vector<Message> messages;
+  for (int i = 0; i < 30; ++i) {
+    messages.push_back(message("m" + std::to_string(i)));
+    messages.back().payload = {};
+    messages.back().headers = {{"name", std::string(996, 'x')}};
+  }
+  queue().enqueue(messages);
+  const auto ending = start({.workers = 1, .batch_size = 5, .buffer_bytes = 10'000});
+  ASSERT_TRUE(running_.wait_for(1));
+  ASSERT_TRUE(eventually([&] { return dispatcher_->stats().buffered >= 9; }));
+  EXPECT_LE(dispatcher_->stats().buffered, 9U);
+  gate_.open();
+  EXPECT_TRUE(ended_.wait_for(30));
+}
+
 TEST_F(DispatcherLimitsTest, PauseReleasesWhatWaitsAndStartsNothing) {
   on("order.*");
   enqueue_many(5);

@@ -214,6 +214,34 @@ TEST_P(WorkRoutes, FindAnswersEachKeyOrNull) {
   EXPECT_TRUE(found.at("results").at(1).is_null());
 }
 
+TEST_P(WorkRoutes, FindAnswersNoMoreThanAClaimAndSaysSo) {
+  for (const char* id : {"a", "b", "c"}) {
+    store_->inbox().enqueue(
+        {.key = {"shop", id}, .topic = "t", .payload = std::string(std::size_t{7} << 20, 'x')});
+  }
+  const auto key = [](const std::string& id) {
+    return R"({"source":"shop","messageId":")" + id + R"("})";
+  };
+  std::string repeated = key("a");
+  for (int i = 1; i < 200; ++i) repeated += "," + key("a");
+  json::value found = json_of(call(post("/v1/messages/find", R"({"keys":[)" + repeated + "]}")));
+  EXPECT_EQ(found.at("results").as_array().size(), 2U);
+  EXPECT_EQ(found.at("truncated"), true);
+
+  const std::string all = key("a") + "," + key("b") + "," + key("c");
+  found = json_of(call(post("/v1/messages/find", R"({"keys":[)" + all + "]}")));
+  EXPECT_EQ(found.at("results").as_array().size(), 2U);
+  EXPECT_EQ(found.at("truncated"), true);
+  found = json_of(call(post("/v1/messages/find", R"({"keys":[)" + key("c") + "]}")));
+  EXPECT_EQ(found.at("results").as_array().size(), 1U);
+  EXPECT_FALSE(found.as_object().contains("truncated"));
+  found = json_of(call(post("/v1/messages/find", R"({"keys":[)" + all + R"(],"payloads":false})")));
+  EXPECT_EQ(found.at("results").as_array().size(), 3U);
+  EXPECT_FALSE(found.at("results").at(0).as_object().contains("payload"));
+  EXPECT_EQ(call(post("/v1/messages/find", R"({"keys":[)" + all + R"(],"maxBytes":0})")).status,
+            400);
+}
+
 TEST_P(WorkRoutes, GetAnswersOneMessageWhateverIsInItsName) {
   ASSERT_EQ(call(post("/v1/messages",
                       R"({"source":"a b","messageId":"x/y:ü","topic":"t","payload":[1, 2]})"))

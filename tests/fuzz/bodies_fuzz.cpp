@@ -58,6 +58,10 @@ std::string rewrite_record(std::string_view body) {
   return written;
 }
 
+std::string rewrite_found(std::string_view body) {
+  return wire::write_found(wire::read_found(body));
+}
+
 std::string rewrite_page(std::string_view body) {
   return wire::write_page(wire::read_page(body), ListPayloads::include);
 }
@@ -121,8 +125,8 @@ constexpr std::array<Rewrite, 37> kBodies = {
     rewrite<wire::read_observations, wire::write_observations>,
     rewrite<wire::read_observed, wire::write_observed>,
     rewrite<wire::read_marks, wire::write_marks>,
-    rewrite<wire::read_keys, wire::write_keys>,
-    rewrite<wire::read_found, wire::write_found>,
+    rewrite<wire::read_find, wire::write_find>,
+    rewrite_found,
     rewrite<wire::read_claim, wire::write_claim>,
     rewrite<wire::read_settlements, wire::write_settlements>,
     rewrite<wire::read_extensions, wire::write_extensions>,

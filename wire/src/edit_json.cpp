@@ -68,6 +68,16 @@ std::string write_edit(std::span<const EditedMessage> edits, const ReviveOptions
   return std::move(writer.end_object()).take();
 }
 
+std::size_t json_size(std::span<const PastContent> contents) noexcept {
+  constexpr std::size_t kContentBytes = 256;
+  std::size_t bytes = kContentBytes;
+  for (const PastContent& past : contents) {
+    bytes += kContentBytes + payload_size(past.payload) + quoted_size(past.replaced_by) +
+             quoted_size(past.reason);
+  }
+  return bytes;
+}
+
 std::string write_past_contents(std::span<const PastContent> contents) {
   return write_batch("contents", contents, [](JsonWriter& writer, const PastContent& past) {
     writer.begin_object().field("contentVersion", past.content_version);

@@ -1,5 +1,6 @@
 #include "json_writer.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace oncebox::wire {
@@ -63,6 +64,17 @@ void append_quoted(std::string& out, std::string_view text) {
   }
   out.append(text, written);
   out += '"';
+}
+
+std::size_t quoted_size(std::string_view text) noexcept {
+  constexpr std::size_t kQuotes = 2;
+  constexpr std::size_t kMoreBytesOfAnEscape = 5;
+  const auto to_escape = [](char character) {
+    const auto byte = static_cast<unsigned char>(character);
+    return byte < 0x20 || byte == 0x7f || byte == '"' || byte == '\\';
+  };
+  const auto escapes = std::count_if(text.begin(), text.end(), to_escape);
+  return text.size() + kQuotes + kMoreBytesOfAnEscape * static_cast<std::size_t>(escapes);
 }
 
 JsonWriter& JsonWriter::value(Duration duration) {

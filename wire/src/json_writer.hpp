@@ -19,6 +19,9 @@ namespace oncebox::wire {
 /// Appends the text as a JSON string, quoted and escaped. The text is valid UTF-8.
 void append_quoted(std::string& out, std::string_view text);
 
+/// As many bytes as that appends at most.
+[[nodiscard]] std::size_t quoted_size(std::string_view text) noexcept;
+
 class JsonWriter {
  public:
   explicit JsonWriter(std::size_t reserve_bytes = 256) { out_.reserve(reserve_bytes); }

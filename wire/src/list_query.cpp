@@ -19,8 +19,8 @@ constexpr std::array<std::string_view, 11> kFilterParameters = {
     "finishedFrom", "finishedUntil", "limit",
 };
 constexpr auto kListParameters = joined(
-    kFilterParameters,
-    std::array<std::string_view, 6>{"status", "state", "waitingFor", "order", "payloads", "after"});
+    kFilterParameters, std::array<std::string_view, 7>{"status", "state", "waitingFor", "order",
+                                                       "payloads", "maxBytes", "after"});
 constexpr auto kDeadGroupsParameters =
     joined(kFilterParameters, std::array<std::string_view, 1>{"maxMessages"});
 
@@ -64,6 +64,7 @@ ListRequest read_list_query(std::span<const QueryParameter> parameters) {
   request.payloads = query.get("payloads", parse_payloads).value_or(request.payloads);
   request.after = query.name<Cursor>("after");
   request.limit = query.get("limit", parse_limit).value_or(request.limit);
+  request.max_bytes = query.get("maxBytes", parse_limit).value_or(request.max_bytes);
   return request;
 }
 
@@ -97,6 +98,9 @@ std::string write_list_query(const ListRequest& request) {
   query.add("payloads", request.payloads == ListPayloads::include ? "true" : "false");
   if (request.after) query.add("after", request.after->str());
   query.add("limit", std::to_string(request.limit));
+  if (request.max_bytes != ListRequest{}.max_bytes) {
+    query.add("maxBytes", std::to_string(request.max_bytes));
+  }
   return std::move(query).take();
 }
 

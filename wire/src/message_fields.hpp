@@ -44,6 +44,10 @@ void write_history(JsonWriter& writer, const MessageHistory& history);
 void write_record(JsonWriter& writer, const MessageRecord& record, ListPayloads payloads);
 [[nodiscard]] MessageRecord read_record(const JsonValue& value);
 
+/// About as many bytes as the members of a message take, and of its history: seldom fewer.
+[[nodiscard]] std::size_t json_size(const Message& message, ListPayloads payloads) noexcept;
+[[nodiscard]] std::size_t json_size(const MessageHistory& history) noexcept;
+
 void write_hash(JsonWriter& writer, const std::optional<ContentHash>& hash);
 
 }  // namespace oncebox::wire

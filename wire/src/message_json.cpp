@@ -23,8 +23,9 @@ constexpr std::array<std::string_view, 7> kAttemptFields = {
 };
 constexpr std::array<std::string_view, 2> kPageFields = {"messages", "next"};
 
-// A record needs about this much beside its payload.
+// A record needs about this much beside what people chose, an attempt likewise.
 constexpr std::size_t kRecordBytes = 640;
+constexpr std::size_t kAttemptBytes = 160;
 
 Headers read_headers(const ObjectReader& fields, Direction direction) {
   Headers headers;
@@ -140,6 +141,22 @@ MessageKey read_key(const ObjectReader& fields) {
 
 void write_hash(JsonWriter& writer, const std::optional<ContentHash>& hash) {
   if (hash) writer.field("hash", hash->algorithm() + ':' + hash->digest_hex());
+}
+
+std::size_t json_size(const Message& message, ListPayloads payloads) noexcept {
+  constexpr std::size_t kHeaderBytes = 2;  // a colon and a comma
+  std::size_t bytes = quoted_size(message.key.source.str()) +
+                      quoted_size(message.key.message_id.str()) + quoted_size(message.topic.str());
+  if (message.partition_key) bytes += quoted_size(message.partition_key->str());
+  if (payloads == ListPayloads::include) bytes += payload_size(message.payload);
+  for (const auto& [name, value] : message.headers) {
+    bytes += kHeaderBytes + quoted_size(name) + quoted_size(value);
+  }
+  return bytes;
+}
+
+std::size_t json_size(const MessageHistory& history) noexcept {
+  return history.last_error ? quoted_size(*history.last_error) : 0;
 }
 
 void write_message_fields(JsonWriter& writer, const Message& message, ListPayloads payloads) {
@@ -271,8 +288,28 @@ std::vector<Message> read_messages(std::string_view json, const MessageDefaults&
   return messages;
 }
 
+std::size_t json_size(const MessageRecord& record, ListPayloads payloads) noexcept {
+  std::size_t bytes = kRecordBytes + json_size(record.history);
+  if (record.message) {
+    bytes += json_size(*record.message, payloads);
+  } else {
+    bytes += quoted_size(record.key.source.str()) + quoted_size(record.key.message_id.str());
+  }
+  if (record.revivals.last_reason) bytes += quoted_size(*record.revivals.last_reason);
+  for (const Attempt& attempt : record.attempts) {
+    bytes += kAttemptBytes + quoted_size(attempt.error) + quoted_size(attempt.error_kind);
+  }
+  return bytes;
+}
+
+std::size_t json_size(const MessagePage& page, ListPayloads payloads) noexcept {
+  std::size_t bytes = kRecordBytes;
+  for (const MessageRecord& record : page.records) bytes += json_size(record, payloads);
+  return bytes;
+}
+
 std::string write_message(const Message& message) {
-  JsonWriter writer(kRecordBytes + message.payload.size());
+  JsonWriter writer(kRecordBytes + json_size(message, ListPayloads::include));
   writer.begin_object();
   write_message_fields(writer, message);
   return std::move(writer.end_object()).take();
@@ -290,7 +327,7 @@ std::string write_messages(std::span<const Message> messages) {
 }
 
 std::string write_record(const MessageRecord& record, ListPayloads payloads) {
-  JsonWriter writer(kRecordBytes);
+  JsonWriter writer(json_size(record, payloads));
   write_record(writer, record, payloads);
   return std::move(writer).take();
 }
@@ -301,7 +338,7 @@ MessageRecord read_record(std::string_view json) {
 }
 
 std::string write_page(const MessagePage& page, ListPayloads payloads) {
-  JsonWriter writer(page.records.size() * kRecordBytes + kRecordBytes);
+  JsonWriter writer(json_size(page, payloads));
   writer.begin_object().key("messages").begin_array();
   for (const MessageRecord& record : page.records) write_record(writer, record, payloads);
   writer.end_array();

@@ -8,6 +8,7 @@
 #include "batch_json.hpp"
 #include "message_fields.hpp"
 #include "oncebox/wire/encoding.hpp"
+#include "query.hpp"
 #include "topics_json.hpp"
 #include "words.hpp"
 
@@ -22,7 +23,10 @@ constexpr std::array<std::string_view, 12> kFilterFields = {
 };
 constexpr std::array<std::string_view, 1> kFilterField = {"filter"};
 constexpr std::array<std::string_view, 1> kCountField = {"count"};
-constexpr std::array<std::string_view, 1> kStatsTopicsField = {"topics"};
+constexpr std::array<std::string_view, 2> kStatsPageFields = {"topics", "next"};
+constexpr std::array<std::string_view, 2> kStatsParameters = {"after", "limit"};
+/// Before the topic in a cursor, so that messages without one have a cursor, too.
+constexpr char kStatsCursor = ':';
 constexpr std::array<std::string_view, 10> kTopicStatsFields = {
     "topic",  "seen", "waiting", "waitingFor",    "ready",
     "leased", "done", "dead",    "oldestReadyAt", "oldestDeadAt",
@@ -245,6 +249,20 @@ TopicStats read_topic_stats(const JsonValue& value) {
           .oldest_dead_at = fields.get<TimePoint>("oldestDeadAt")};
 }
 
+std::string stats_cursor(std::string_view topic) {
+  return to_base64(kStatsCursor + std::string(topic));
+}
+
+std::string stats_cursor(const TopicStats& last) {
+  return stats_cursor(last.topic ? std::string_view(last.topic->str()) : std::string_view());
+}
+
+std::string parse_stats_cursor(const std::string& cursor, const Place& place) {
+  const std::optional<std::string> text = from_base64(cursor);
+  if (!text || !text->starts_with(kStatsCursor)) place.fail("this is not the `next` of a page");
+  return text->substr(1);
+}
+
 }  // namespace
 
 std::string write_filter(const MessageFilter& filter) {
@@ -274,22 +292,55 @@ std::size_t read_count(std::string_view json) {
 }
 
 std::string write_stats(const QueueStats& stats) {
-  JsonWriter writer;
-  writer.begin_object();
-  write_topic_stats(writer.key("total"), stats.total());
-  writer.key("topics").begin_array();
-  for (const TopicStats& topic : stats.topics) write_topic_stats(writer, topic);
-  return std::move(writer.end_array().end_object()).take();
+  return write_stats_page(stats, {.limit = stats.topics.size()});
 }
 
-QueueStats read_stats(std::string_view json) {
-  return read_object(json, kStatsTopicsField, Direction::answer, [](const ObjectReader& fields) {
-    QueueStats stats;
+QueueStats read_stats(std::string_view json) { return {std::move(read_stats_page(json).topics)}; }
+
+std::string write_stats_page(const QueueStats& all, const StatsQuery& query) {
+  const auto is_behind = [&](const TopicStats& stats) {
+    return !query.after || (stats.topic && stats.topic->str() > *query.after);
+  };
+  const auto first = std::ranges::find_if(all.topics, is_behind);
+  const auto behind = static_cast<std::size_t>(all.topics.end() - first);
+  const std::span<const TopicStats> page(first, std::min(behind, query.limit));
+  JsonWriter writer;
+  writer.begin_object();
+  write_topic_stats(writer.key("total"), all.total());
+  writer.key("topics").begin_array();
+  for (const TopicStats& topic : page) write_topic_stats(writer, topic);
+  writer.end_array();
+  if (page.size() < behind) writer.field("next", stats_cursor(page.back()));
+  return std::move(writer.end_object()).take();
+}
+
+StatsPage read_stats_page(std::string_view json) {
+  return read_object(json, kStatsPageFields, Direction::answer, [](const ObjectReader& fields) {
+    StatsPage page;
     fields.require("topics").for_each_item(
         std::numeric_limits<std::size_t>::max(),
-        [&](const JsonValue& value) { stats.topics.push_back(read_topic_stats(value)); });
-    return stats;
+        [&](const JsonValue& value) { page.topics.push_back(read_topic_stats(value)); });
+    if (const std::optional<std::string> next = fields.get<std::string>("next")) {
+      page.after = parse_stats_cursor(*next, Place(fields.place(), "next"));
+    }
+    return page;
   });
+}
+
+StatsQuery read_stats_query(std::span<const QueryParameter> parameters) {
+  const Query query(parameters, kStatsParameters);
+  StatsQuery page;
+  page.after = query.get("after", parse_stats_cursor);
+  page.limit = query.get("limit", parse_limit).value_or(page.limit);
+  require_in_range("limit", page.limit, 1, kMaxStatsTopics);
+  return page;
+}
+
+std::string write_stats_query(const StatsQuery& query) {
+  QueryText text;
+  if (query.after) text.add("after", stats_cursor(*query.after));
+  text.add("limit", std::to_string(query.limit));
+  return std::move(text).take();
 }
 
 ActCall read_act(std::string_view json, OperatorAction action) {

@@ -1,5 +1,6 @@
 #include "payload_json.hpp"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -44,6 +45,12 @@ void write_payload(JsonWriter& writer, const Payload& payload, const Headers& he
   } else {
     writer.field("payloadBase64", to_base64(bytes));
   }
+}
+
+std::size_t payload_size(const Payload& payload) noexcept {
+  const std::string& bytes = payload.bytes();
+  const std::size_t as_base64 = (bytes.size() + 2) / 3 * 4 + 2;
+  return std::max(as_base64, quoted_size(bytes));
 }
 
 void require_payload(const ObjectReader& fields) {

@@ -10,6 +10,9 @@ namespace oncebox::wire {
 
 void write_payload(JsonWriter& writer, const Payload& payload, const Headers& headers);
 
+/// As many bytes as that writes at most, but for the name.
+[[nodiscard]] std::size_t payload_size(const Payload& payload) noexcept;
+
 /// Throws `invalid_argument` when there is neither of them: an empty payload is said, so that
 /// nobody sends or edits one by a slip.
 void require_payload(const ObjectReader& fields);

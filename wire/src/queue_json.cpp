@@ -14,7 +14,8 @@ constexpr auto kEnqueuedFields =
 constexpr auto kObservationFields = joined(kKeyFields, std::array<std::string_view, 1>{"hash"});
 constexpr std::array<std::string_view, 2> kObservedFields = {"state", "hashMismatch"};
 constexpr auto kMarkFields = joined(kKeyFields, std::array<std::string_view, 2>{"as", "error"});
-constexpr std::array<std::string_view, 1> kKeysField = {"keys"};
+constexpr std::array<std::string_view, 3> kFindFields = {"keys", "payloads", "maxBytes"};
+constexpr std::array<std::string_view, 2> kFoundFields = {"results", "truncated"};
 constexpr std::array<std::string_view, 7> kClaimFields = {
     "owner", "worker", "leaseSeconds", "limit", "maxBytes", "topics", "waitSeconds",
 };
@@ -297,38 +298,68 @@ std::vector<MarkOutcome> read_marked(std::string_view json) {
   return read_words<MarkOutcome>(json);
 }
 
-std::vector<MessageKey> read_keys(std::string_view json) {
-  return read_object(json, kKeysField, Direction::request, [](const ObjectReader& fields) {
-    return read_array<MessageKey>(fields.require("keys"), [](const JsonValue& value) {
+FindCall read_find(std::string_view json) {
+  return read_object(json, kFindFields, Direction::request, [](const ObjectReader& fields) {
+    FindCall call;
+    call.keys = read_array<MessageKey>(fields.require("keys"), [](const JsonValue& value) {
       return read_key(ObjectReader(value, kKeyFields, Direction::request));
     });
+    if (!fields.get_or("payloads", true)) call.options.payloads = ListPayloads::omit;
+    call.options.max_bytes = fields.get_or("maxBytes", call.options.max_bytes);
+    return call;
   });
 }
 
-std::string write_keys(std::span<const MessageKey> keys) {
-  return write_batch("keys", keys, [](JsonWriter& writer, const MessageKey& key) {
+std::string write_find(const FindCall& call) {
+  constexpr std::size_t kKeyBytes = 64;
+  JsonWriter writer(kKeyBytes * (call.keys.size() + 1));
+  writer.begin_object().key("keys").begin_array();
+  for (const MessageKey& key : call.keys) {
     writer.begin_object();
     write_key(writer, key);
     writer.end_object();
-  });
+  }
+  writer.end_array();
+  if (call.options.payloads == ListPayloads::omit) writer.field("payloads", false);
+  if (call.options.max_bytes != FindOptions{}.max_bytes) {
+    writer.field("maxBytes", call.options.max_bytes);
+  }
+  return std::move(writer.end_object()).take();
 }
 
-std::string write_found(std::span<const std::optional<MessageRecord>> records) {
-  return write_batch("results", records,
-                     [](JsonWriter& writer, const std::optional<MessageRecord>& record) {
-                       if (record) {
-                         write_record(writer, *record, ListPayloads::include);
-                       } else {
-                         writer.null();
-                       }
-                     });
+std::size_t json_size(const FoundMessages& found, ListPayloads payloads) noexcept {
+  constexpr std::size_t kNothingBytes = 64;
+  std::size_t bytes = kNothingBytes * (found.records.size() + 1);
+  for (const std::optional<MessageRecord>& record : found.records) {
+    if (record) bytes += json_size(*record, payloads);
+  }
+  return bytes;
 }
 
-std::vector<std::optional<MessageRecord>> read_found(std::string_view json) {
+std::string write_found(const FoundMessages& found, ListPayloads payloads) {
+  JsonWriter writer(json_size(found, payloads));
+  writer.begin_object().key("results").begin_array();
+  for (const std::optional<MessageRecord>& record : found.records) {
+    if (record) {
+      write_record(writer, *record, payloads);
+    } else {
+      writer.null();
+    }
+  }
+  writer.end_array();
+  if (found.truncated) writer.field("truncated", true);
+  return std::move(writer.end_object()).take();
+}
+
+FoundMessages read_found(std::string_view json) {
   using Found = std::optional<MessageRecord>;
-  return read_results<Found>(json, [](const JsonValue& value) -> Found {
-    if (value.is_null()) return std::nullopt;
-    return read_record(value);
+  return read_object(json, kFoundFields, Direction::answer, [](const ObjectReader& fields) {
+    return FoundMessages{.records = read_array<Found>(fields.require("results"),
+                                                      [](const JsonValue& value) -> Found {
+                                                        if (value.is_null()) return std::nullopt;
+                                                        return read_record(value);
+                                                      }),
+                         .truncated = fields.get_or("truncated", false)};
   });
 }
 
@@ -366,9 +397,18 @@ std::string write_claim(const ClaimCall& call) {
   return std::move(writer.end_object()).take();
 }
 
-std::string write_claimed(const OwnerToken& owner, const ClaimResult& result) {
+std::size_t json_size(const ClaimResult& result) noexcept {
   constexpr std::size_t kMessageBytes = 512;
-  JsonWriter writer(kMessageBytes * (result.size() + 1));
+  std::size_t bytes = kMessageBytes;
+  for (const ClaimedMessage& claimed : result) {
+    bytes += kMessageBytes + json_size(claimed.message, ListPayloads::include) +
+             json_size(claimed.history);
+  }
+  return bytes;
+}
+
+std::string write_claimed(const OwnerToken& owner, const ClaimResult& result) {
+  JsonWriter writer(json_size(result));
   writer.begin_object().field("owner", owner).key("messages").begin_array();
   for (const ClaimedMessage& claimed : result) {
     writer.begin_object();

@@ -24,7 +24,7 @@ std::vector<TopicPattern> read_patterns(const ObjectReader& fields, std::string_
                                         Direction direction) {
   std::vector<TopicPattern> patterns;
   if (const std::optional<JsonValue> array = fields.find(name)) {
-    array->for_each_item(limits::kMaxBatchItems, [&](const JsonValue& value) {
+    array->for_each_item(limits::kMaxTopicPatterns, [&](const JsonValue& value) {
       patterns.push_back(read_pattern(value, direction));
     });
   }

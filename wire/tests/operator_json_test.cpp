@@ -20,7 +20,7 @@ bool operator==(const MessageFilter& a, const MessageFilter& b) {
 }
 bool operator==(const ListRequest& a, const ListRequest& b) {
   return a.filter == b.filter && a.order == b.order && a.payloads == b.payloads &&
-         a.after == b.after && a.limit == b.limit;
+         a.after == b.after && a.limit == b.limit && a.max_bytes == b.max_bytes;
 }
 bool operator==(const QueueStats& a, const QueueStats& b) { return a.topics == b.topics; }
 
@@ -91,7 +91,8 @@ TEST(ListQuery, EveryParameterIsWrittenAndRead) {
                             .order = ListOrder::newest_first,
                             .payloads = ListPayloads::include,
                             .after = Cursor("n 5+"),
-                            .limit = 7};
+                            .limit = 7,
+                            .max_bytes = 1'000};
   EXPECT_EQ(write_list_query(request),
             "status=Dead%2CSeen&state=Ready%2CWaiting&waitingFor=Backoff&topic=order.%2A&source="
             "shop&messageId=4%262%3D%C3%BC"
@@ -154,6 +155,55 @@ TEST(StatsJson, TopicsAndTheirTotal) {
       R"("oldestReadyAt":"2026-01-31T12:00:00.000Z",)"
       R"("oldestDeadAt":"2026-01-31T12:00:01.000Z"}]})");
   EXPECT_EQ(read_stats(write_stats(stats)), stats);
+}
+
+TEST(StatsJson, APageAfterTheOtherTellsAllTopicsOnce) {
+  QueueStats all{.topics = {{.seen = 1}}};
+  for (const char* topic : {"a", "b", "c", "d"}) {
+    all.topics.push_back({.topic = Topic(topic), .ready = 2});
+  }
+  QueueStats told;
+  StatsQuery query{.limit = 1};
+  for (int pages = 0; pages < 9; ++pages) {
+    const std::string json = write_stats_page(all, query);
+    EXPECT_TRUE(json.starts_with(R"({"total":{"seen":1,"waiting":0,)")) << "the total is of all";
+    EXPECT_TRUE(json.find(R"("ready":8)") != json.npos) << json;
+    StatsPage page = read_stats_page(json);
+    EXPECT_LE(page.topics.size(), query.limit);
+    told.topics.insert(told.topics.end(), page.topics.begin(), page.topics.end());
+    if (!page.after) break;
+    query.after = page.after;
+    query.limit = 2;
+  }
+  EXPECT_EQ(told, all);
+  const StatsPage behind = read_stats_page(write_stats_page(all, {.after = "bb", .limit = 1}));
+  EXPECT_EQ(behind.topics.at(0).topic, Topic("c")) << "the topic of the cursor may be gone";
+  EXPECT_TRUE(read_stats_page(write_stats_page({}, {})).topics.empty());
+}
+
+TEST(StatsJson, TheQueryOfAPage) {
+  const auto again = [](const StatsQuery& query) {
+    const std::string text = write_stats_query(query);
+    std::vector<QueryParameter> parameters;
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = std::min(text.find('&', begin), text.size());
+      const std::string one = text.substr(begin, end - begin);
+      const std::size_t equals = one.find('=');
+      parameters.push_back(
+          {one.substr(0, equals), percent_decode(one.substr(equals + 1)).value_or("?")});
+      begin = end + 1;
+    }
+    return read_stats_query(parameters);
+  };
+  EXPECT_EQ(read_stats_query({}).limit, 1'000U);
+  EXPECT_EQ(again({.limit = 7}).limit, 7U);
+  EXPECT_FALSE(again({}).after);
+  EXPECT_EQ(again({.after = ""}).after, "");
+  EXPECT_EQ(again({.after = "ä+/&="}).after, "ä+/&=");
+  for (const QueryParameter& wrong : std::vector<QueryParameter>{
+           {"limit", "0"}, {"limit", "10001"}, {"after", "b"}, {"after", "YQ=="}, {"order", "x"}}) {
+    EXPECT_THROW((void)read_stats_query({&wrong, 1}), Error) << wrong.name << wrong.value;
+  }
 }
 
 TEST(DeadJson, ReviveByKeys) {

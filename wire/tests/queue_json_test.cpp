@@ -113,15 +113,31 @@ TEST(FindJson, AKeyThatIsNotKnownIsNull) {
   const std::vector<MessageKey> keys = {kA, kB};
   const std::string json =
       R"({"keys":[{"source":"shop","messageId":"a"},{"source":"shop","messageId":"b"}]})";
-  EXPECT_EQ(write_keys(keys), json);
-  EXPECT_EQ(read_keys(json), keys);
+  EXPECT_EQ(write_find({.keys = keys}), json);
+  EXPECT_EQ(read_find(json).keys, keys);
+  EXPECT_EQ(read_find(json).options.payloads, ListPayloads::include);
+  EXPECT_EQ(read_find(json).options.max_bytes, limits::kMaxClaimBytes);
 
   const std::vector<std::optional<MessageRecord>> records = {
       std::nullopt,
       MessageRecord{.key = kB, .history = {.first_seen_at = kNoon, .last_seen_at = kNoon}}};
-  const std::string found = write_found(records);
+  const std::string found = write_found({.records = records});
   EXPECT_TRUE(found.starts_with(R"({"results":[null,{"source":"shop","messageId":"b",)")) << found;
-  EXPECT_EQ(read_found(found), records);
+  EXPECT_EQ(read_found(found).records, records);
+  EXPECT_FALSE(read_found(found).truncated);
+}
+
+TEST(FindJson, AnAnswerMayBeLimitedAndSaysThatItIsShort) {
+  const std::string json =
+      R"({"keys":[{"source":"shop","messageId":"a"}],"payloads":false,"maxBytes":1000})";
+  const FindCall call = read_find(json);
+  EXPECT_EQ(call.options.payloads, ListPayloads::omit);
+  EXPECT_EQ(call.options.max_bytes, 1'000U);
+  EXPECT_EQ(write_find(call), json);
+
+  const std::string found = R"({"results":[null],"truncated":true})";
+  EXPECT_TRUE(read_found(found).truncated);
+  EXPECT_EQ(write_found(read_found(found)), found);
 }
 
 TEST(ClaimJson, EverythingCanBeLeftOut) {

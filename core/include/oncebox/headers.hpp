@@ -70,4 +70,7 @@ class Headers {
   std::vector<Entry> entries_;  // sorted by name
 };
 
+/// The bytes of the names and values.
+[[nodiscard]] std::size_t bytes_of(const Headers& headers) noexcept;
+
 }  // namespace oncebox

@@ -13,9 +13,11 @@
 /// names and headers stand with their types.
 namespace oncebox::limits {
 
-inline constexpr std::size_t kMaxBatchItems = 10'000;    ///< items in one call
-inline constexpr std::size_t kMaxClaimBytes = 64 << 20;  ///< payloads handed out by one claim
-inline constexpr std::size_t kMaxListItems = 1'000;      ///< records in one page
+inline constexpr std::size_t kMaxBatchItems = 10'000;           ///< items in one call
+inline constexpr std::size_t kMaxClaimBytes = 64 << 20;         ///< handed out by one claim
+inline constexpr std::size_t kMaxListItems = 1'000;             ///< records in one page
+inline constexpr std::size_t kMaxTopicPatterns = 256;           ///< that one claim names
+inline constexpr std::size_t kMaxTopicPatternBytes = 64 << 10;  ///< of them together
 inline constexpr Duration kMinLease{1};
 inline constexpr Duration kMaxLease = std::chrono::hours{24};
 inline constexpr Duration kMinKeyLease = std::chrono::seconds{1};
@@ -30,7 +32,7 @@ inline constexpr std::size_t kMaxReasonBytes = 2'048;   ///< longer reasons are 
 inline constexpr std::size_t kMaxActorBytes = 255;      ///< longer names of those who act are cut
 inline constexpr std::size_t kMaxSubjectBytes = 2'048;  ///< of an audit entry; longer ones are cut
 inline constexpr std::size_t kMaxPastContents = 100;    ///< earlier payloads of one message
-inline constexpr std::size_t kMaxPastContentBytes = 64 << 20;  ///< of them together
+inline constexpr std::size_t kMaxPastContentBytes = 16 << 20;  ///< of them together
 inline constexpr std::size_t kMaxResultBytes = 1 << 20;  ///< stored result of an idempotency key
 
 }  // namespace oncebox::limits

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <ostream>
@@ -54,6 +55,10 @@ struct Message {
 
   friend bool operator==(const Message&, const Message&) = default;
 };
+
+/// What a message counts where the bytes of an answer are limited: its payload and headers. The
+/// names and the error that may come with it have bounds of their own.
+[[nodiscard]] std::size_t bytes_of(const Message& message) noexcept;
 
 /// The four statuses that are stored: the groups of the states.
 enum class Status {
@@ -130,6 +135,11 @@ struct ClaimedMessage {
 
   friend bool operator==(const ClaimedMessage&, const ClaimedMessage&) = default;
 };
+
+/// What it counts of the bytes that a claim may hand out.
+[[nodiscard]] inline std::size_t bytes_of(const ClaimedMessage& claimed) noexcept {
+  return bytes_of(claimed.message);
+}
 
 /// Who holds, or last held, a message that is in processing.
 struct MessageLease {

@@ -13,6 +13,7 @@
 #include "oncebox/message.hpp"
 #include "oncebox/operator_action.hpp"
 #include "oncebox/past_content.hpp"
+#include "oncebox/queue_types.hpp"
 #include "oncebox/topic_pattern.hpp"
 #include "oncebox/worker.hpp"
 
@@ -76,7 +77,6 @@ class Cursor {
 };
 
 enum class ListOrder { oldest_first, newest_first };
-enum class ListPayloads { omit, include };
 
 struct ListRequest {
   MessageFilter filter = {};
@@ -84,6 +84,9 @@ struct ListRequest {
   ListPayloads payloads = ListPayloads::omit;
   std::optional<Cursor> after = {};
   std::size_t limit = 100;
+  /// The page ends, at the latest, before its records would have more bytes than this together, as
+  /// `bytes_of` counts them; the first is there whatever its size.
+  std::size_t max_bytes = limits::kMaxClaimBytes;
 };
 
 struct MessagePage {

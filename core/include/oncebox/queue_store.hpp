@@ -111,9 +111,14 @@ class QueueStore {
   /// by a store that cannot do it faster than a claim can.
   void offer(const std::shared_ptr<ClaimOffer>& offer);
 
-  /// What is stored under each key, or nothing.
+  /// What is stored under each key, or nothing. Much is read in several steps, each a transaction.
   [[nodiscard]] std::vector<std::optional<MessageRecord>> find(std::span<const MessageKey> keys);
   [[nodiscard]] std::optional<MessageRecord> find(const MessageKey& key);
+
+  /// The same for the first of the keys: as many as the options have room for, and at least one.
+  /// Whoever wants the others asks again for these. A key that comes several times is read once.
+  [[nodiscard]] std::vector<std::optional<MessageRecord>> find_some(
+      std::span<const MessageKey> keys, const FindOptions& options);
 
   /// For handlers that work in a transaction of the store; null when it has none to offer.
   [[nodiscard]] virtual TransactionalQueue* transactional() noexcept { return nullptr; }
@@ -138,7 +143,9 @@ class QueueStore {
   virtual std::optional<TimePoint> do_next_due(const TopicSelection& topics) = 0;
   virtual void do_listen(std::weak_ptr<WorkListener> listener) = 0;
   virtual void do_offer(const std::shared_ptr<ClaimOffer>& /*offer*/) {}
-  virtual std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) = 0;
+  /// As `find_some`; the keys differ from each other.
+  virtual std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys,
+                                                            const FindOptions& options) = 0;
   virtual void do_require_outside_transaction() const {}
 };
 

@@ -72,6 +72,22 @@ struct EnqueueOutcome {
 /// The message that `quarantine` stores in place of `original`.
 [[nodiscard]] Message quarantined_copy(const Message& original);
 
+// Find ------------------------------------------------------------------------------------------
+
+enum class ListPayloads { omit, include };
+
+/// How much one call reads of the records that it looks up.
+struct FindOptions {
+  /// Records without payloads have no attempts either, as in a list.
+  ListPayloads payloads = ListPayloads::include;
+  /// The answer ends, at the latest, before its records would have more bytes than this together,
+  /// as `bytes_of` counts them; the first is there whatever its size.
+  std::size_t max_bytes = limits::kMaxClaimBytes;
+};
+
+/// What a record counts in an answer: its payload, headers and attempts.
+[[nodiscard]] std::size_t bytes_of(const MessageRecord& record) noexcept;
+
 // Observe and mark ------------------------------------------------------------------------------
 
 struct Observation {
@@ -152,10 +168,11 @@ struct ClaimRequest {
   OwnerToken owner;
   Duration lease = defaults::kLease;
   std::size_t limit = defaults::kBatchSize;
-  /// The batch ends before its payloads would have more bytes than this together; the first message
-  /// is handed out whatever its size. So a backlog of large messages does not fill the memory.
+  /// The batch ends before its messages would have more bytes than this together, as `bytes_of`
+  /// counts them: payloads and headers. The first message is handed out whatever its size. So a
+  /// backlog of large messages does not fill the memory.
   std::size_t max_bytes = limits::kMaxClaimBytes;
-  TopicSelection topics = {};
+  TopicSelection topics = {};  ///< at most `kMaxTopicPatterns` patterns, of 64 KiB together
   /// Who asks, for people: leases and attempts are shown with it. Nothing: `this_process()`.
   std::optional<WorkerName> worker = {};
 };

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -77,8 +78,14 @@ std::string mark(const QueueCall& call) {
 }
 
 std::string find(const QueueCall& call) {
-  const auto keys = wire::read_keys(call.request().body);
-  return wire::write_found(call.queue->queue.find(allowed(call, keys, std::identity())));
+  const wire::FindCall asked = wire::read_find(call.request().body);
+  const std::vector<MessageKey>& keys = allowed(call, asked.keys, std::identity());
+  FindOptions options = asked.options;
+  constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+  options.max_bytes = std::min(options.max_bytes, kMostBytes);
+  wire::FoundMessages found{.records = call.queue->queue.find_some(keys, options)};
+  found.truncated = found.records.size() < keys.size();
+  return wire::write_found(found, options.payloads);
 }
 
 std::string reap(const QueueCall& call) {

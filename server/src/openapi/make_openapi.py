@@ -136,6 +136,10 @@ LIST_PARAMETERS = {
         "By when the key was first stored."),
     "payloads": query(
         "payloads", {"type": "boolean", "default": False}, "Whether to answer payloads, too."),
+    "maxBytes": query(
+        "maxBytes", {"type": "integer", "minimum": 1, "maximum": 67108864},
+        "The page ends before its payloads and headers have more bytes; the first message comes "
+        "whatever its size. At most 16 MiB are answered."),
     "after": query("after", {"type": "string"}, "`next` of the page before."),
     "limit": query(
         "limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
@@ -162,7 +166,8 @@ AUDIT_PARAMETERS = {
 
 GROUP_PARAMETERS = {
     **{name: LIST_PARAMETERS[name] for name in LIST_PARAMETERS
-       if name not in ("status", "state", "waitingFor", "order", "payloads", "after", "limit")},
+       if name not in ("status", "state", "waitingFor", "order", "payloads", "maxBytes", "after",
+                       "limit")},
     "groupLimit": query(
         "limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 1000},
         "At most so many groups; the rest is counted together."),
@@ -331,8 +336,11 @@ def message_calls():
         "Marked", {"results": ["Marked"]})
     yield post(
         "/v1/messages/find", "findMessages", "Messages", "read", "Find messages by their keys",
+        "The answer ends before its messages have more than 16 MiB. Then `truncated` is true, and "
+        "there are results for the first keys only: ask again for the others.",
     ).takes("MessageKeys", {"keys": [ORDER]}).answers(
-        "Found", {"results": [RECORD]}, "For each key the message, or null.")
+        "Found", {"results": [RECORD]},
+        "For each key, or for the first ones, the message, or null.")
     yield post(
         "/v1/messages/reap", "reapLeases", "Messages", "consume", "End lapsed leases",
         "The server does it by itself now and then; a claim takes lapsed messages anyway.",

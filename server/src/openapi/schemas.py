@@ -257,8 +257,10 @@ QUEUE_SCHEMAS = {
     },
     "TopicSelection": request(
         [],
-        only=array(ref("TopicPattern"), description="Empty: all."),
-        **{"except": array(ref("TopicPattern"))}),
+        only=array(
+            ref("TopicPattern"), maxItems=256,
+            description="Empty: all. With `except` at most 256 patterns, of 64 KiB together."),
+        **{"except": array(ref("TopicPattern"), maxItems=256)}),
     "MessageKey": request(["source", "messageId"], **KEY),
     "NewMessage": {
         **request(
@@ -393,8 +395,15 @@ QUEUE_SCHEMAS = {
         ["source", "messageId", "as"], **KEY, error=text("Why, for Dead."),
         **{"as": words("Processing", "Processed", "Dead")})),
     "Marked": results(words("Marked", "Already", "Unknown", "Refused")),
-    "MessageKeys": request(["keys"], keys=array(ref("MessageKey"), **BATCH)),
-    "Found": results(nullable(ref("MessageRecord"))),
+    "MessageKeys": request(
+        ["keys"], keys=array(ref("MessageKey"), **BATCH),
+        payloads=boolean("Whether to answer payloads and attempts; left out: true."),
+        maxBytes=integer(
+            "The answer ends before its messages have more bytes; the first comes whatever its "
+            "size. At most 16 MiB are answered.", minimum=1, maximum=67108864)),
+    "Found": answer(
+        ["results"], results=array(nullable(ref("MessageRecord"))),
+        truncated=boolean("There are keys without a result: ask again for these.")),
     "Reap": request(
         [], limit=integer("At most so many leases.", minimum=1, default=1000)),
     "Reaped": answer(

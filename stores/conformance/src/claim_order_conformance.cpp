@@ -160,4 +160,26 @@ TEST_P(ClaimOrderConformance, OrderSurvivesReopening) {
   EXPECT_EQ(claim_ids(), (Ids{"urgent", "c", "a", "b", "d"}));
 }
 
+TEST_P(ClaimOrderConformance, WantedTopicsAmongManyOthersAreClaimedInOrder) {
+  proves("R-17", "R-20");
+  std::vector<Message> messages;
+  for (int i = 0; i < 300; ++i) {
+    const std::string number = std::to_string(i);
+    messages.push_back(message("m" + number, {.topic = "other." + number}));
+  }
+  queue().enqueue(messages);
+  enqueue(message("a", {.topic = "order.paid"}));
+  enqueue(message("b", {.topic = "order.sent", .priority = 1}));
+  enqueue(message("c", {.topic = "mail"}));
+  enqueue(message("d", {.topic = "order.paid", .priority = 1}));
+  enqueue(message("e", {.topic = "mail.sent"}));
+  enqueue(message("f", {.topic = "order.paid"}));
+  const TopicSelection topics{.only = {"order.*", "mail", "order.paid", "none"},
+                              .except = {"order.s*"}};
+  EXPECT_EQ(ids_of(claim({.owner = alice, .limit = 2, .topics = topics})), (Ids{"d", "a"}));
+  EXPECT_EQ(ids_of(claim({.owner = alice, .limit = 9, .topics = topics})), (Ids{"c", "f"}));
+  EXPECT_TRUE(claim({.owner = alice, .topics = topics}).empty());
+  EXPECT_EQ(claim({.owner = alice, .limit = 400}).size(), 302U);
+}
+
 }  // namespace oncebox::conformance

@@ -69,6 +69,29 @@ TEST_P(LimitsConformance, ClaimLimitOutOfRangeIsRefused) {
   });
 }
 
+TEST_P(LimitsConformance, TooManyTopicPatternsAreRefused) {
+  proves("IBX-041");
+  enqueue_ids({"a"});
+  std::vector<TopicPattern> patterns;
+  while (patterns.size() < limits::kMaxTopicPatterns) {
+    patterns.emplace_back("other." + std::to_string(patterns.size()));
+  }
+  EXPECT_TRUE(claim({.owner = alice, .topics = {.only = patterns}}).empty());
+  expect_out_of_range("one more", [&] {
+    (void)queue().claim({.owner = alice, .topics = {.only = patterns, .except = {"more"}}});
+  });
+  expect_out_of_range("next due",
+                      [&] { (void)queue().next_due({.only = patterns, .except = {"more"}}); });
+  // Names of 255 code points that have four bytes each.
+  std::string longest;
+  for (int i = 0; i < 255; ++i) longest += "\U0001F4EE";
+  const std::vector<TopicPattern> large(limits::kMaxTopicPatternBytes / longest.size() + 1,
+                                        TopicPattern(longest));
+  expect_out_of_range("too many bytes",
+                      [&] { (void)queue().claim({.owner = alice, .topics = {.except = large}}); });
+  EXPECT_EQ(ids_of(claim({.owner = alice, .topics = {.except = patterns}})), Ids{"a"});
+}
+
 TEST_P(LimitsConformance, ClaimLimitOnItsEdgesIsAccepted) {
   proves("IBX-041", "IBX-120");
   enqueue_ids({"a", "b", "c"});
@@ -222,6 +245,9 @@ TEST_P(LimitsConformance, BatchAtTheLimitIsOneCall) {
 TEST_P(LimitsConformance, ListLimitOutOfRangeIsRefused) {
   proves("R-30");
   put_every_situation();
+  for (const std::size_t bytes : {std::size_t{0}, limits::kMaxClaimBytes + 1}) {
+    expect_out_of_range("bytes", [&] { (void)queue_operator().list({.max_bytes = bytes}); });
+  }
   expect_out_of_range("none", [&] { (void)queue_operator().list({.limit = 0}); });
   expect_out_of_range("above the largest",
                       [&] { (void)queue_operator().list({.limit = limits::kMaxListItems + 1}); });

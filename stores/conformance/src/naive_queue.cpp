@@ -340,7 +340,7 @@ std::vector<ClaimedMessage> NaiveQueue::claim(const ClaimRequest& request, TimeP
   std::size_t bytes = 0;
   for (NaiveRow* row : candidates) {
     MessageRecord& record = row->record;
-    bytes += record.message->payload.size();
+    bytes += bytes_of(*record.message);
     if (!claimed.empty() && bytes > request.max_bytes) break;
     ++record.history.deliveries;
     row->leased_version = record.history.content_version;

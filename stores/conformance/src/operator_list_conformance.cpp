@@ -103,6 +103,106 @@ TEST_P(OperatorListConformance, FindAnswersInTheOrderOfItsKeys) {
   EXPECT_TRUE(queue().find(std::vector<MessageKey>{}).empty());
 }
 
+TEST_P(OperatorListConformance, FindEndsBeforeItsRecordsHaveMoreBytes) {
+  proves("R-30");
+  for (const char* id : {"a", "b", "c", "d"})
+    enqueue(message(id, {.payload = std::string(10, *id)}));
+  const std::vector<MessageKey> keys = {key("none"), key("a"), key("b"), key("none"),
+                                        key("c"),    key("d"), key("a")};
+  const auto find = [&](std::span<const MessageKey> those, std::size_t bytes) {
+    return queue().find_some(those, {.max_bytes = bytes});
+  };
+  const auto two = find(keys, 20);
+  ASSERT_EQ(two.size(), 4U) << "a key that is not known has room";
+  EXPECT_EQ(two[0], std::nullopt);
+  EXPECT_EQ(two[1], record("a"));
+  EXPECT_EQ(two[2], record("b"));
+  EXPECT_EQ(two[3], std::nullopt);
+
+  EXPECT_EQ(find(keys, 39).size(), 5U);
+  EXPECT_EQ(find(keys, 49).size(), 6U) << "a repeated record takes room again";
+  EXPECT_EQ(find(keys, 50).size(), 7U);
+  const auto rest = find(std::span(keys).subspan(4), 1);
+  ASSERT_EQ(rest.size(), 1U) << "the first is there whatever its size";
+  EXPECT_EQ(rest[0], record("c"));
+  EXPECT_EQ(queue().find(keys).size(), keys.size());
+}
+
+TEST_P(OperatorListConformance, FindAnswersEveryKeyHoweverMuchThatIs) {
+  proves("R-30");
+  constexpr std::size_t kBytes = std::size_t{7} << 20;
+  const Ids ids = {"a", "b", "c"};
+  std::vector<MessageKey> keys = {key("none")};
+  for (const std::string& id : ids) {
+    enqueue(message(id, {.payload = std::string(kBytes, 'x')}));
+    keys.push_back(key(id));
+  }
+  const auto found = queue().find(keys);
+  ASSERT_EQ(found.size(), 4U);
+  EXPECT_EQ(found[0], std::nullopt);
+  for (std::size_t i = 1; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].value().message.value().payload.size(), kBytes) << i;
+  }
+  EXPECT_EQ(follow({.payloads = ListPayloads::include}, [](int) {}), ids);
+}
+
+TEST_P(OperatorListConformance, FindLeavesPayloadsAndAttemptsOutWhenAskedTo) {
+  proves("R-30");
+  enqueue(message("a", {.payload = "0123456789", .headers = {{"kind", "gift"}}}));
+  const std::vector<MessageKey> keys = {key("a")};
+  settle(claim({.owner = alice}).at(0), Fail{.error = "broken"});
+  ASSERT_EQ(record("a").attempts.size(), 1U);
+
+  MessageRecord expected = record("a");
+  expected.attempts.clear();
+  expected.message->payload = {};
+  const auto found = queue().find_some(keys, {.payloads = ListPayloads::omit});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0], expected);
+}
+
+TEST_P(OperatorListConformance, AttemptsTakeRoomToo) {
+  proves("R-32");
+  enqueue_ids({"a", "b"});
+  for (const ClaimedMessage& claimed : claim({.owner = alice})) {
+    settle(claimed, Fail{.error = std::string(1'000, 'e')});
+  }
+  const std::vector<MessageKey> keys = {key("a"), key("b")};
+  EXPECT_EQ(queue().find_some(keys, {.max_bytes = 1'500}).size(), 1U);
+  EXPECT_EQ(queue().find_some(keys, {.max_bytes = 4'000}).size(), 2U);
+  EXPECT_EQ(queue().find_some(keys, {.payloads = ListPayloads::omit, .max_bytes = 1}).size(), 2U);
+}
+
+TEST_P(OperatorListConformance, PageEndsBeforeItsRecordsHaveMoreBytes) {
+  proves("R-30");
+  Ids all;
+  for (int i = 0; i < 7; ++i) {
+    const std::string payload(i == 3 ? 100 : 10, 'x');
+    enqueue(message(std::to_string(i), {.payload = payload}));
+    all.push_back(std::to_string(i));
+  }
+  const ListRequest request{.payloads = ListPayloads::include, .max_bytes = 25};
+  const auto nothing = [](int) {};
+  EXPECT_EQ(ids_of(queue_operator().list(request).records), (Ids{"0", "1"}));
+  EXPECT_EQ(follow(request, nothing), all) << "one that is larger alone does not stop the list";
+  ListRequest newest = request;
+  newest.order = ListOrder::newest_first;
+  EXPECT_EQ(ids_of(queue_operator().list(newest).records), (Ids{"6", "5"}));
+  EXPECT_EQ(follow(newest, nothing), Ids(all.rbegin(), all.rend()));
+  ListRequest filtered = request;
+  filtered.filter.states = {State::ready};
+  EXPECT_EQ(follow(filtered, nothing), all);
+
+  ListRequest brief = request;
+  brief.payloads = ListPayloads::omit;
+  EXPECT_EQ(ids_of(queue_operator().list(brief).records), all) << "payloads left out take none";
+  ListRequest exact = request;
+  exact.filter.message_id = "3";
+  const MessagePage only = queue_operator().list(exact);
+  EXPECT_EQ(ids_of(only.records), Ids{"3"});
+  EXPECT_EQ(only.next, std::nullopt);
+}
+
 TEST_P(OperatorListConformance, FilterByStatus) {
   proves("R-30", "R-02");
   put_every_situation();

@@ -170,6 +170,47 @@ TEST_P(WakeConformance, ClaimEndsBeforeItsPayloadsGetTooLarge) {
   EXPECT_EQ(claim_bytes(100), Ids{"d"});
 }
 
+TEST_P(WakeConformance, HeadersCountInTheBytesOfAClaim) {
+  proves("IBX-039");
+  // 100 bytes each; some a store may write down in more.
+  const Headers plain{{"a", ""}, {"name", std::string(40, 'x')}, {"note", std::string(51, '-')}};
+  const Headers escaped{{"name", std::string(40, 'x')}, {"note", std::string(51, '"') + "\n"}};
+  const auto bare = [&](const char* id) {
+    return message(id, {.payload = "", .headers = *id % 2 == 0 ? plain : escaped});
+  };
+  const auto claim_bytes = [&](std::size_t bytes) {
+    return claim({.owner = alice, .max_bytes = bytes});
+  };
+  queue().enqueue(std::vector<Message>{bare("a"), bare("b"), bare("c")});
+  for (const char* id : {"d", "e", "f"}) enqueue(bare(id));
+  for (const std::string_view when : {"first", "again"}) {
+    SCOPED_TRACE(when);
+    std::vector<ClaimedMessage> claimed = claim_bytes(299);
+    EXPECT_EQ(ids_of(claimed), (Ids{"a", "b"}));
+    const auto claim_more = [&](std::size_t bytes) {
+      const std::vector<ClaimedMessage> more = claim_bytes(bytes);
+      claimed.insert(claimed.end(), more.begin(), more.end());
+      return ids_of(more);
+    };
+    EXPECT_EQ(claim_more(1), Ids{"c"}) << "the first one whatever its size";
+    EXPECT_EQ(claim_more(200), (Ids{"d", "e"}));
+    EXPECT_EQ(claim_more(100), Ids{"f"});
+    for (const ClaimedMessage& one : claimed) settle(one, Release{});
+  }
+}
+
+TEST_P(WakeConformance, HeadersCountAfterTheContentHasChanged) {
+  proves("IBX-039");
+  const auto large = [&](const char* id) {
+    return message(id, {.payload = "x", .headers = {{"name", std::string(1'000, 'x')}}});
+  };
+  enqueue_ids({"a", "b", "c"});
+  enqueue(large("b"));
+  EXPECT_EQ(ids_of(claim({.owner = alice, .max_bytes = 1'000})), Ids{"a"});
+  EXPECT_EQ(ids_of(claim({.owner = alice, .max_bytes = 1'000})), Ids{"b"});
+  EXPECT_EQ(ids_of(claim({.owner = alice, .max_bytes = 1'000})), Ids{"c"});
+}
+
 TEST_P(WakeConformance, LargeMessageIsNotPassedBySmallerOnesBehindIt) {
   proves("R-17", "IBX-039");
   enqueue(message("small", {.payload = "x"}));

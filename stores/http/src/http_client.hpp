@@ -68,6 +68,19 @@ class HttpClient {
     });
   }
 
+  /// The same for a batch of which the service may answer the first items only, and at least one.
+  template <class Read>
+  auto call_some(const ApiCall& api_call, std::size_t items, Read read) {
+    return call(api_call, [&](const std::string& body) {
+      auto found = read(body);
+      const std::size_t count = found.records.size();
+      if (found.truncated ? count == 0 || count >= items : count != items) {
+        throw Error(ErrorCode::internal, "it does not have one record for each item");
+      }
+      return std::move(found.records);
+    });
+  }
+
   /// Throws `not_found` when the service has no such store.
   [[nodiscard]] StoreDescription describe(Duration within);
 

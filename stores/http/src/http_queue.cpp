@@ -121,9 +121,11 @@ void HttpQueue::do_listen(std::weak_ptr<WorkListener> listener) {
   start_listening_();
 }
 
-std::vector<std::optional<MessageRecord>> HttpQueue::do_find(std::span<const MessageKey> keys) {
-  return client_.call_batch(post("/find", wire::write_keys(keys), Effect::reads), keys.size(),
-                            wire::read_found);
+std::vector<std::optional<MessageRecord>> HttpQueue::do_find(std::span<const MessageKey> keys,
+                                                             const FindOptions& options) {
+  const wire::FindCall find{.keys = {keys.begin(), keys.end()}, .options = options};
+  return client_.call_some(post("/find", wire::write_find(find), Effect::reads), keys.size(),
+                           wire::read_found);
 }
 
 // The operator ------------------------------------------------------------------------------------

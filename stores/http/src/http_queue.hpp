@@ -31,7 +31,8 @@ class HttpQueue final : public QueueStore {
   ReapResult do_reap(const ReapRequest& request) override;
   std::optional<TimePoint> do_next_due(const TopicSelection& topics) override;
   void do_listen(std::weak_ptr<WorkListener> listener) override;
-  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override;
+  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys,
+                                                    const FindOptions& options) override;
 
   [[nodiscard]] ApiCall post(std::string_view path, std::string body, Effect effect) const;
 

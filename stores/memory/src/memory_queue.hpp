@@ -48,7 +48,8 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   ReapResult do_reap(const ReapRequest& request) override;
   std::optional<TimePoint> do_next_due(const TopicSelection& topics) override;
   void do_listen(std::weak_ptr<WorkListener> listener) override;
-  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override;
+  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys,
+                                                    const FindOptions& options) override;
 
   // QueueOperator
   MessagePage do_list(const ListRequest& request) override;

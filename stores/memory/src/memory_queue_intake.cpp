@@ -23,9 +23,7 @@ std::size_t bytes_of(const MessageKey& key) noexcept {
 }
 
 std::size_t bytes_of(const Content& content) noexcept {
-  std::size_t bytes = content.topic.str().size() + content.payload.size();
-  for (const auto& [name, value] : content.headers) bytes += name.size() + value.size();
-  return bytes;
+  return content.topic.str().size() + content.payload.size() + bytes_of(content.headers);
 }
 
 void MemoryQueue::Rows::require_room(std::size_t new_rows, std::size_t new_bytes,

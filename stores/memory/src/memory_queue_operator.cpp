@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "memory_queue.hpp"
+#include "oncebox/driver/answer_room.hpp"
 #include "oncebox/driver/list_cursor.hpp"
 #include "oncebox/limits.hpp"
 
@@ -27,14 +28,17 @@ MessagePage MemoryQueue::collect(Iterator row, const Iterator& end,
                                  const ListRequest& request) const {
   const TimePoint now = clock_.now();
   MessagePage page;
+  AnswerRoom room(request.max_bytes);
   const Row* last = nullptr;
   for (; row != end; ++row) {
     if (!request.filter.matches(subject_of(*row, now))) continue;
-    if (page.records.size() == request.limit) {
+    std::optional<MessageRecord> record;
+    if (page.records.size() < request.limit) record = to_record(*row, request.payloads, now);
+    if (!record || !room.take(bytes_of(*record))) {
       page.next = list_cursor(last->row_id, request.order);
       break;
     }
-    page.records.push_back(to_record(*row, request.payloads, now));
+    page.records.push_back(std::move(*record));
     last = &*row;
   }
   return page;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "memory_queue.hpp"
+#include "oncebox/driver/answer_room.hpp"
 
 namespace oncebox::memory {
 
@@ -23,11 +24,11 @@ Message to_message(const Row& row, ListPayloads payloads) {
           .expires_at = state.expires_at};
 }
 
-// Drops the rows from the first one on that would make the payloads too large, but never all.
+// Drops the rows from the first one on that would make the answer too large, but never all.
 void keep_within(std::vector<Row*>& rows, std::size_t max_bytes) {
   std::size_t bytes = 0;
   const auto too_many = [&](const Row* row) {
-    bytes += row->content->payload.size();
+    bytes += row->content->payload.size() + bytes_of(row->content->headers);
     return bytes > max_bytes;
   };
   const auto first_left = std::find_if(rows.begin(), rows.end(), too_many);
@@ -386,17 +387,23 @@ void MemoryQueue::do_listen(std::weak_ptr<WorkListener> listener) {
   listeners_.add(std::move(listener));
 }
 
-std::vector<std::optional<MessageRecord>> MemoryQueue::do_find(std::span<const MessageKey> keys) {
+std::vector<std::optional<MessageRecord>> MemoryQueue::do_find(std::span<const MessageKey> keys,
+                                                               const FindOptions& options) {
   std::vector<std::optional<MessageRecord>> records;
   records.reserve(keys.size());
+  AnswerRoom room(options.max_bytes);
   const detail::Lock lock(mutex_);
   const TimePoint now = clock_.now();
   for (const MessageKey& key : keys) {
-    const Row* const row = rows_.index.find(key);
-    records.emplace_back();
-    if (row == nullptr) continue;
-    records.back() = to_record(*row, ListPayloads::include, now);
-    records.back()->attempts.assign(row->attempts.begin(), row->attempts.end());
+    std::optional<MessageRecord> record;
+    if (const Row* const row = rows_.index.find(key); row != nullptr) {
+      record = to_record(*row, options.payloads, now);
+      if (options.payloads == ListPayloads::include) {
+        record->attempts.assign(row->attempts.begin(), row->attempts.end());
+      }
+      if (!room.take(bytes_of(*record))) break;
+    }
+    records.push_back(std::move(record));
   }
   return records;
 }

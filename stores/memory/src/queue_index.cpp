@@ -234,10 +234,57 @@ void QueueIndex::promote(TimePoint now) noexcept {
   }
 }
 
+/// Goes through the lanes of the topics that a selection names, one at a time.
+class QueueIndex::NamedLanes {
+ public:
+  NamedLanes(Lanes& lanes, const TopicSelection& topics) : lanes_(lanes), topics_(topics) {
+    const auto is_every = [](const TopicPattern& pattern) {
+      return !pattern.is_exact() && pattern.stem().empty();
+    };
+    names_everything_ = topics.only.empty() || std::ranges::any_of(topics.only, is_every);
+  }
+
+  /// False when it has arrived, which is never when everything is named.
+  bool step() {
+    if (names_everything_) return true;
+    if (place_ == topics_.only.size()) return false;
+    const TopicPattern& pattern = topics_.only[place_];
+    if (!is_inside_) lane_ = lanes_.lower_bound(pattern.stem());
+    is_inside_ = lane_ != lanes_.end() && pattern.matches(lane_->first);
+    if (!is_inside_) {
+      ++place_;
+      return true;
+    }
+    if (!lane_->second.ready.empty() && topics_.matches(lane_->first)) {
+      ready_.push_back(&lane_->second);
+    }
+    ++lane_;
+    return true;
+  }
+
+  /// Those that have ready rows, each once.
+  [[nodiscard]] std::vector<Lane*> take() {
+    std::ranges::sort(ready_);
+    ready_.erase(std::ranges::unique(ready_).begin(), ready_.end());
+    return std::move(ready_);
+  }
+
+ private:
+  Lanes& lanes_;
+  const TopicSelection& topics_;
+  bool names_everything_ = false;
+  std::size_t place_ = 0;
+  bool is_inside_ = false;
+  Lanes::iterator lane_;
+  std::vector<Lane*> ready_;
+};
+
 std::vector<Row*> QueueIndex::best_ready(std::size_t limit, const TopicSelection& topics,
                                          ClaimAllowance& allowance) {
   // Lanes are opened in the order of their best rows, and only when no opened one has a better row
-  // left, so lanes that cannot contribute are never looked at.
+  // left, so lanes that cannot contribute are never looked at. Topics of others can stand before
+  // them in any number: so the named lanes are gone through at the same pace, and when these are
+  // all known first, the others are left alone.
   struct OpenLane {
     ReadyRows::iterator next;
     ReadyRows::iterator end;
@@ -247,15 +294,25 @@ std::vector<Row*> QueueIndex::best_ready(std::size_t limit, const TopicSelection
   };
   std::vector<Row*> best;
   std::vector<OpenLane> open;
+  const auto open_lane = [&](Lane& opened) {
+    open.push_back({opened.ready.begin(), opened.ready.end()});
+    std::push_heap(open.begin(), open.end(), worse);
+  };
+  NamedLanes named(lanes_, topics);
   auto lane = active_lanes_.begin();
   while (best.size() < limit) {
     while (lane != active_lanes_.end() &&
            (open.empty() || rank_of(*lane->ready.begin()) < rank_of(*open.front().next))) {
-      if (topics.matches(*lane->topic)) {
-        open.push_back({lane->ready.begin(), lane->ready.end()});
-        std::push_heap(open.begin(), open.end(), worse);
+      if (named.step()) {
+        if (topics.matches(*lane->topic)) open_lane(*lane);
+        ++lane;
+        continue;
       }
-      ++lane;
+      for (Lane* const other : named.take()) {
+        const bool was_passed = rank_of(*other->ready.begin()) < rank_of(*lane->ready.begin());
+        if (!was_passed) open_lane(*other);
+      }
+      lane = active_lanes_.end();
     }
     if (open.empty()) break;
     std::pop_heap(open.begin(), open.end(), worse);
@@ -274,8 +331,9 @@ std::vector<Row*> QueueIndex::best_ready(std::size_t limit, const TopicSelection
 
 std::size_t QueueIndex::leased(const TopicPattern& topics) const noexcept {
   std::size_t count = 0;
-  for (const auto& [topic, lane] : lanes_) {
-    if (topics.matches(topic)) count += lane.rows_in[place(Phase::leased)];
+  for (auto lane = lanes_.lower_bound(topics.stem());
+       lane != lanes_.end() && topics.matches(lane->first); ++lane) {
+    count += lane->second.rows_in[place(Phase::leased)];
   }
   return count;
 }

@@ -95,6 +95,8 @@ class QueueIndex {
   [[nodiscard]] Lanes& lanes() noexcept { return lanes_; }
 
  private:
+  class NamedLanes;
+
   void detach(Row& row) noexcept;
   void attach(Row& row, TimePoint now) noexcept;
   [[nodiscard]] static Phase phase_at(const Row& row, TimePoint now) noexcept;

@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "announcer.hpp"
@@ -74,7 +73,8 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   std::optional<TimePoint> do_next_due(const TopicSelection& topics) override;
   void do_listen(std::weak_ptr<WorkListener> listener) override;
   void do_offer(const std::shared_ptr<ClaimOffer>& offer) override;
-  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override;
+  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys,
+                                                    const FindOptions& options) override;
 
   // QueueOperator
   MessagePage do_list(const ListRequest& request) override;
@@ -180,9 +180,10 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   /// Moves leased messages out to the caller, and remembers that the caller has them.
   [[nodiscard]] std::vector<ClaimedMessage> hand_out(std::span<StoredMessage> messages,
                                                      std::span<const HeldRun> runs);
-  /// Adds to the records of these messages the attempts that were kept.
-  void add_attempts(std::span<const MessageKey> keys,
-                    std::unordered_map<MessageKey, MessageRecord>& records);
+  /// Adds to the records at these places the attempts that were kept, and cuts off the records that
+  /// are too many then.
+  void add_attempts(std::vector<std::optional<MessageRecord>>& records,
+                    std::span<const std::size_t> places, std::size_t max_bytes);
   /// Notes that a message has left the run in which it was claimed.
   void leave_run(const Delivery& delivery);
   /// Gives each message of the run in which this one was claimed a row of its own, unless it is

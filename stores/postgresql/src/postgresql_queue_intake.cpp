@@ -101,7 +101,7 @@ class PostgresqlQueue::Enqueueing {
 
   void put_run(RowArrays& runs, std::size_t first, std::size_t last) const {
     std::size_t bytes = 0;
-    for (std::size_t i = first; i <= last; ++i) bytes += messages_[i].payload.size();
+    for (std::size_t i = first; i <= last; ++i) bytes += bytes_of(messages_[i]);
     runs.put(static_cast<std::int64_t>(first))
         .put(static_cast<std::int64_t>(last))
         .put(static_cast<std::int16_t>(messages_[first].priority.value()))
@@ -116,7 +116,7 @@ class PostgresqlQueue::Enqueueing {
         .put(std::string_view(message.topic.str()))
         .put(message.due_at)
         .put(message.expires_at)
-        .put(static_cast<std::int32_t>(message.payload.size()));
+        .put(static_cast<std::int32_t>(bytes_of(message)));
   }
 
   // A single new message needs no transaction around it.

@@ -38,7 +38,7 @@ class PostgresqlQueue::LimitedClaim {
         break;  // what was claimed before is right by the rules of then
       }
       for (const StoredMessage& message : step.answer.messages) {
-        bytes += message.content->payload.size();
+        bytes += bytes_of(*message.content);
       }
       append(answer, step.answer);
       if (!step.met_a_limit && !look_further(step.answer)) break;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "filter_sql.hpp"
+#include "oncebox/driver/answer_room.hpp"
 #include "oncebox/driver/list_cursor.hpp"
 #include "oncebox/sql/read_rows.hpp"
 #include "oncebox/sql/state_sql.hpp"
@@ -24,8 +25,10 @@ bool wants(const MessageFilter& filter, Status status) {
   return statuses.empty() || std::find(statuses.begin(), statuses.end(), status) != statuses.end();
 }
 
-/// The columns before those of a row: the time.
-constexpr int kTimeHead = 1;
+/// The columns before those of a row: the time, the place, and how many are found or its bytes.
+constexpr int kColumnsBeforeRow = 3;
+/// Messages whose attempts are read at once: they have up to two megabytes each.
+constexpr std::size_t kAttemptsOf = 8;
 
 std::string look_up_each_state() {
   return fmt::format("CROSS JOIN LATERAL ({}) s", state_of_message());
@@ -40,52 +43,68 @@ std::optional<TimePoint> PostgresqlQueue::do_next_due(const TopicSelection& topi
   return policies_.next_due(topics, due, test_time());
 }
 
-// A statement of its own, because few messages have any.
-void PostgresqlQueue::add_attempts(std::span<const MessageKey> keys,
-                                   std::unordered_map<MessageKey, MessageRecord>& records) {
-  std::map<Uuid, std::vector<Attempt>*> by_key;
-  ArrayValue array(SqlType::uuid);
-  for (const MessageKey& key : keys) {
-    const sql::StorageKey storage_key = sql::storage_key(key);
-    array.add(storage_key);
-    by_key.emplace(Uuid(storage_key), &records.at(key).attempts);
+// Statements of their own, because few messages have any.
+void PostgresqlQueue::add_attempts(std::vector<std::optional<MessageRecord>>& records,
+                                   std::span<const std::size_t> places, std::size_t max_bytes) {
+  std::size_t bytes = 0;
+  while (!places.empty() && bytes <= max_bytes) {
+    const auto some = places.first(std::min(kAttemptsOf, places.size()));
+    places = places.subspan(some.size());
+    std::map<Uuid, std::vector<Attempt>*> by_key;
+    ArrayValue array(SqlType::uuid);
+    for (const std::size_t place : some) {
+      const sql::StorageKey storage_key = sql::storage_key(records[place]->key);
+      array.add(storage_key);
+      by_key.emplace(Uuid(storage_key), &records[place]->attempts);
+    }
+    const Result rows = run_alone(parts_.pool, sql_.read_attempts,
+                                  Parameters().add(std::move(array)), Exchange::changes_nothing);
+    for (int row = 0; row < rows.rows(); ++row) {
+      by_key.at(rows.uuid(row, 0))->push_back(sql::read_attempt(ResultRow(rows, row, 1)));
+    }
+    for (const std::size_t place : some) bytes += bytes_of(*records[place]);
   }
-  const Result rows = run_alone(parts_.pool, sql_.read_attempts, Parameters().add(std::move(array)),
-                                Exchange::changes_nothing);
-  for (int row = 0; row < rows.rows(); ++row) {
-    by_key.at(rows.uuid(row, 0))->push_back(sql::read_attempt(ResultRow(rows, row, 1)));
-  }
+  if (!places.empty()) records.resize(places.front());
+  AnswerRoom room(max_bytes);
+  const auto has_no_room = [&](const std::optional<MessageRecord>& record) {
+    return record && !room.take(bytes_of(*record));
+  };
+  records.erase(std::ranges::find_if(records, has_no_room), records.end());
 }
 
-std::vector<std::optional<MessageRecord>> PostgresqlQueue::do_find(
-    std::span<const MessageKey> keys) {
+std::vector<std::optional<MessageRecord>> PostgresqlQueue::do_find(std::span<const MessageKey> keys,
+                                                                   const FindOptions& options) {
+  const bool is_whole = options.payloads == ListPayloads::include;
   ArrayValue array(SqlType::uuid);
   for (const MessageKey& key : keys) array.add(sql::storage_key(key));
   Parameters parameters;
-  parameters.add(std::move(array)).add(test_time());
-  const Result rows = run_alone(parts_.pool, sql_.find, parameters, Exchange::changes_nothing);
-  if (rows.rows() == 0) return std::vector<std::optional<MessageRecord>>(keys.size());
+  parameters.add(std::move(array))
+      .add(test_time())
+      .add(static_cast<std::int64_t>(options.max_bytes));
+  const Result rows = run_alone(parts_.pool, is_whole ? sql_.find_whole : sql_.find, parameters,
+                                Exchange::changes_nothing);
+  std::vector<std::optional<MessageRecord>> records(keys.size());
+  if (rows.rows() == 0) return records;
+  // Behind the last row there may be others that have no room.
+  if (rows.rows() < rows.int64(0, 2)) {
+    records.resize(static_cast<std::size_t>(rows.int64(rows.rows() - 1, 1)));
+  }
   const KnownPolicies::Snapshot rules = policies_.read();
-  std::unordered_map<MessageKey, MessageRecord> found;
-  std::vector<MessageKey> tried;
+  std::vector<std::size_t> tried;  ///< the places of those that may have attempts
   for (int row = 0; row < rows.rows(); ++row) {
-    const StoredMessage message = read_row(rows, row, kTimeHead);
-    if (may_have_attempts(message.state)) tried.push_back(message.key);
-    found.insert_or_assign(message.key,
-                           sql::to_record(message, rules->policies.paused(), rows.time(row, 0)));
+    const StoredMessage message = read_row(rows, row, kColumnsBeforeRow);
+    const auto place = static_cast<std::size_t>(rows.int64(row, 1)) - 1;
+    if (message.key != keys[place]) continue;
+    records[place] = sql::to_record(message, rules->policies.paused(), rows.time(row, 0));
+    if (is_whole && may_have_attempts(message.state)) tried.push_back(place);
   }
-  if (!tried.empty()) add_attempts(tried, found);
-  std::vector<std::optional<MessageRecord>> records;
-  records.reserve(keys.size());
-  for (const MessageKey& key : keys) {
-    const auto record = found.find(key);
-    records.push_back(record == found.end() ? std::nullopt : std::optional(record->second));
-  }
+  add_attempts(records, tried, options.max_bytes);
   return records;
 }
 
 MessagePage PostgresqlQueue::do_list(const ListRequest& request) {
   const bool oldest_first = request.order == ListOrder::oldest_first;
+  const std::string_view direction = oldest_first ? "ASC" : "DESC";
   const KnownPolicies::Snapshot rules = policies_.read();
   const std::span<const TopicPattern> paused = rules->policies.paused();
   FilterSql filter(request.filter, {test_time(), paused});
@@ -97,18 +116,25 @@ MessagePage PostgresqlQueue::do_list(const ListRequest& request) {
   // A page of all is soon found by looking at one after another. A page of those that are not done
   // may be far behind millions that are.
   const bool each = names_one_message(request.filter) || wants(request.filter, Status::done);
+  const std::string page_sql = fmt::format(
+      "SELECT {} AS now, m.id AS place, {} AS bytes, {} FROM {{message}} m {} {} ORDER BY m.id {} "
+      "LIMIT {}",
+      filter.now(), row_bytes(request.payloads), row_columns(request.payloads),
+      each ? look_up_each_state() : std::string(kJoinAllStates), filter.where(), direction,
+      request.limit + 1);
   const std::string sql = fmt::format(
-      "SELECT {}, {} FROM {{message}} m {} {} ORDER BY m.id {} LIMIT {}", filter.now(),
-      row_columns(request.payloads), each ? look_up_each_state() : std::string(kJoinAllStates),
-      filter.where(), oldest_first ? "ASC" : "DESC", request.limit + 1);
+      "SELECT * FROM (SELECT page.*, sum(bytes) OVER (ORDER BY place {1}) AS total, "
+      "count(*) OVER () AS found FROM ({0}) page) sized "
+      "WHERE total <= {2} OR total = bytes ORDER BY place {1}",
+      page_sql, direction, request.max_bytes);
   const Result rows = run_report(parts_.pool, parts_.names.fill(sql, name_), filter.parameters());
   MessagePage page;
-  for (int row = 0; row < rows.rows(); ++row) {
-    const StoredMessage message = read_row(rows, row, kTimeHead);
+  for (int row = 0; row < rows.rows() && page.records.size() < request.limit; ++row) {
+    const StoredMessage message = read_row(rows, row, kColumnsBeforeRow);
     page.records.push_back(sql::to_record(message, paused, rows.time(row, 0)));
-    if (page.records.size() < request.limit || row + 1 == rows.rows()) continue;
-    page.next = list_cursor(static_cast<std::uint64_t>(message.id), request.order);
-    break;
+    const bool is_last = row + 1 == rows.int64(row, rows.columns() - 1);
+    page.next.reset();
+    if (!is_last) page.next = list_cursor(static_cast<std::uint64_t>(message.id), request.order);
   }
   return page;
 }
@@ -201,10 +227,10 @@ std::size_t PostgresqlQueue::do_act_matching(const MessageFilter& filter,
 std::vector<MessageKey> PostgresqlQueue::matching(const MessageFilter& filter, std::size_t limit) {
   const KnownPolicies::Snapshot rules = policies_.read();
   const FilterSql conditions(filter, {test_time(), rules->policies.paused()});
-  const std::string sql = fmt::format(
-      "SELECT m.source, m.message_id FROM {{message}} m {} {} ORDER BY m.id LIMIT {}",
-      names_one_message(filter) ? look_up_each_state() : std::string(kJoinAllStates),
-      conditions.where(), limit);
+  const std::string sql =
+      fmt::format("SELECT m.source, m.message_id FROM {{message}} m {} {} ORDER BY m.id LIMIT {}",
+                  names_one_message(filter) ? look_up_each_state() : std::string(kJoinAllStates),
+                  conditions.where(), limit);
   const Result rows =
       run_report(parts_.pool, parts_.names.fill(sql, name_), conditions.parameters());
   std::vector<MessageKey> keys;

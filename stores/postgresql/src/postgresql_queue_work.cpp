@@ -18,9 +18,9 @@ namespace oncebox::postgresql {
 
 namespace {
 
-std::size_t payload_bytes(std::span<const StoredMessage> messages) {
+std::size_t bytes_of_all(std::span<const StoredMessage> messages) {
   std::size_t bytes = 0;
-  for (const StoredMessage& message : messages) bytes += message.content->payload.size();
+  for (const StoredMessage& message : messages) bytes += bytes_of(*message.content);
   return bytes;
 }
 
@@ -221,7 +221,7 @@ void PostgresqlQueue::claim_more(const RuledClaim& claim, ClaimFloors::Floors fl
   };
   try {
     for (int round = 0; round < kMaxRounds; ++round) {
-      const std::size_t bytes = payload_bytes(answer.messages);
+      const std::size_t bytes = bytes_of_all(answer.messages);
       if (answer.messages.size() >= request.limit || bytes >= request.max_bytes) break;
       window = std::min(window * kWider, limits::kMaxBatchItems);
       ClaimAnswer more = claim_once(claim,

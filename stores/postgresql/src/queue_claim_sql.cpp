@@ -95,7 +95,7 @@ chosen AS MATERIALIZED (
          CASE WHEN i.run_end IS NULL THEN i.id
               WHEN i.bytes <= $5::bigint THEN i.run_end
               ELSE (SELECT max(f.id)
-                      FROM (SELECT m.id, sum(octet_length(m.payload)) OVER (ORDER BY m.id) AS bytes
+                      FROM (SELECT m.id, sum({bytes}) OVER (ORDER BY m.id) AS bytes
                               FROM {{message}} m WHERE m.id BETWEEN i.id AND i.run_end) f
                      WHERE f.bytes <= $5 - (i.bytes - i.payload_bytes)
                         OR ($11::boolean AND i.number = 1 AND f.id = i.id)) END AS high
@@ -146,9 +146,10 @@ whole AS (
 cut AS (
   UPDATE {{run}} w
      SET first_id = p.high + 1,
-         payload_bytes = w.payload_bytes - (SELECT coalesce(sum(octet_length(m.payload)), 0)
-                                              FROM {{message}} m
-                                             WHERE m.id BETWEEN p.first_id AND p.high)
+         payload_bytes = greatest(0, w.payload_bytes - (SELECT coalesce(sum({bytes}), 0)
+                                                          FROM {{message}} m
+                                                         WHERE m.id BETWEEN p.first_id
+                                                                        AND p.high))
     FROM part p
    WHERE p.high < p.last_id AND w.first_id = p.first_id
   RETURNING p.first_id, p.high AS last_id, w.seen_at, w.priority, w.topic),
@@ -199,7 +200,7 @@ std::string claim_sql(const Names& names, std::string_view queue, std::string_vi
       fmt::runtime(kClaim), fmt::arg("topics", topics),
       fmt::arg("runs", "least($10, 32 + $10 / 8)"),
       fmt::arg("unflushed", flush_claims ? "" : ", set_config('synchronous_commit', 'off', true)"),
-      fmt::arg("columns", claimed_columns()));
+      fmt::arg("bytes", claim_bytes()), fmt::arg("columns", claimed_columns()));
   return names.fill(sql, queue);
 }
 

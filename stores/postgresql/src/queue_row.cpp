@@ -73,6 +73,24 @@ std::string row_columns(ListPayloads payloads) {
                      payloads == ListPayloads::include ? "m.payload" : "NULL::bytea");
 }
 
+std::string_view row_bytes(ListPayloads payloads) noexcept {
+  return payloads == ListPayloads::include
+             ? "(coalesce(octet_length(m.payload), 0) + coalesce(octet_length(m.headers), 0))"
+             : "coalesce(octet_length(m.headers), 0)";
+}
+
+// Where nothing is escaped, the JSON of each header has four quotation marks, a colon and a comma
+// besides name and value; the two braces and the comma that the last one lacks are one more.
+std::string_view claim_bytes() noexcept {
+  return R"sql((coalesce(octet_length(payload), 0) +
+    CASE WHEN headers IS NULL THEN 0
+         WHEN strpos(headers, E'\\') = 0
+         THEN octet_length(headers) - 1
+              - 3 * (octet_length(headers) - octet_length(replace(headers, '"', ''))) / 2
+         ELSE (SELECT coalesce(sum(octet_length(h.key) + octet_length(h.value)), 0)::integer
+                 FROM json_each_text(headers::json) h) END))sql";
+}
+
 std::string claimed_columns() {
   return fmt::format(fmt::runtime(kColumns), "NULL::text", "m.payload");
 }
@@ -90,7 +108,7 @@ Stage stage_of(const MessageState& state, TimePoint now) noexcept {
   return stage == Stage::exposed && state.eligible_at <= now ? Stage::returned : stage;
 }
 
-void put_work(RowArrays& rows, const StoredMessage& message, Stage stage, int payload_bytes) {
+void put_work(RowArrays& rows, const StoredMessage& message, Stage stage, int bytes) {
   const MessageState& state = message.state;
   const MessageHistory& history = state.history;
   const std::optional<MessageLease>& lease = state.lease;
@@ -106,7 +124,7 @@ void put_work(RowArrays& rows, const StoredMessage& message, Stage stage, int pa
       .put(state.backoff_until > TimePoint{} ? OptionalTime(state.backoff_until) : OptionalTime())
       .put(state.finished_at)
       .put(state.revivals.last_at)
-      .put(std::int32_t{payload_bytes})
+      .put(std::int32_t{bytes})
       .put(std::int32_t{history.attempt})
       .put(std::int32_t{history.deliveries})
       .put(std::int32_t{history.lapses})

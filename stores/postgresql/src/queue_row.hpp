@@ -26,9 +26,15 @@ std::optional<std::string_view> text_of(const std::optional<Name>& name) {
 
 /// The columns that `read_row` reads, of the aliases m (the message) and s (its state).
 [[nodiscard]] std::string row_columns(ListPayloads payloads);
+/// How many bytes the large ones of these columns have.
+[[nodiscard]] std::string_view row_bytes(ListPayloads payloads) noexcept;
 
 /// The same without the worker, whom a claim knows.
 [[nodiscard]] std::string claimed_columns();
+
+/// What a message counts of the bytes of a claim, as `bytes_of` does: an expression of the columns
+/// `payload` and `headers`. It takes a headers' JSON apart, but only where there is some.
+[[nodiscard]] std::string_view claim_bytes() noexcept;
 
 /// A row of a statement that answers `row_columns` from column `first` on.
 [[nodiscard]] StoredMessage read_row(const Result& result, int row, int first = 0);
@@ -66,7 +72,7 @@ inline constexpr std::array kWorkColumns{
     Column{"revival_reason", SqlType::text},
     Column{"last_error", SqlType::text},
 };
-void put_work(RowArrays& rows, const StoredMessage& message, Stage stage, int payload_bytes);
+void put_work(RowArrays& rows, const StoredMessage& message, Stage stage, int bytes);
 
 /// The same for those that are done.
 inline constexpr std::array kDoneColumns{

@@ -22,9 +22,20 @@ std::string read_sql(std::string_view rows, ListPayloads payloads) {
       row_columns(payloads), rows, state_of_message());
 }
 
-std::string find_sql(std::string_view rows) {
-  return fmt::format("SELECT {}, {} FROM {} CROSS JOIN LATERAL ({}) s", now_sql("$2"),
-                     row_columns(ListPayloads::include), rows, state_of_message());
+// The windows are over the messages that are there, in the order of the keys. The first of them
+// comes whatever its size.
+std::string find_sql(ListPayloads payloads) {
+  return fmt::format(R"sql(
+SELECT {now}, m.place, m.found, {columns}
+  FROM (SELECT m.*, u.place, {bytes} AS bytes,
+               sum({bytes}) OVER (ORDER BY u.place) AS total, count(*) OVER () AS found
+          FROM unnest($1::uuid[]) WITH ORDINALITY u(key, place)
+          JOIN {{message}} m ON m.key = u.key) m
+ CROSS JOIN LATERAL ({state}) s
+ WHERE m.total <= $3::bigint OR m.total = m.bytes
+ ORDER BY m.place)sql",
+                     fmt::arg("now", now_sql("$2")), fmt::arg("columns", row_columns(payloads)),
+                     fmt::arg("bytes", row_bytes(payloads)), fmt::arg("state", state_of_message()));
 }
 
 constexpr std::string_view kRowsByKey =
@@ -43,7 +54,7 @@ WITH fresh AS (
     FROM {source}
   ON CONFLICT (key) DO NOTHING
   RETURNING id, first_seen_at, topic, priority, partition_key, due_at, expires_at,
-            octet_length(payload) AS payload_bytes)
+            {bytes} AS payload_bytes)
 INSERT INTO {{work}} (id, enqueue_order, eligible_at, last_seen_at, due_at, expires_at,
                     payload_bytes, attempt, deliveries, lapses, content_version, claimed_version,
                     duplicates, revivals, stage, priority, topic, partition_key)
@@ -53,6 +64,7 @@ SELECT id, id, greatest(first_seen_at, due_at), first_seen_at, due_at, expires_a
   FROM fresh
 RETURNING id)sql",
                      fmt::arg("ids", kIdsPerNumber), fmt::arg("stage", stage),
+                     fmt::arg("bytes", claim_bytes()),
                      fmt::arg("now", now_sql(fmt::format("${}", kEnqueueColumns.size() + 1))),
                      fmt::arg("source", RowArrays::source(kEnqueueColumns)));
 }
@@ -383,7 +395,8 @@ UPDATE {topic_policy} SET spent_until = $4::bigint
   prepare(lock_ids, "lock_ids", kLockIds);
   prepare(read_keys, "read_keys", read_sql(kRowsByKey, ListPayloads::omit));
   prepare(read_keys_whole, "read_keys_whole", read_sql(kRowsByKey, ListPayloads::include));
-  prepare(find, "find", find_sql(kRowsByKey));
+  prepare(find, "find", find_sql(ListPayloads::omit));
+  prepare(find_whole, "find_whole", find_sql(ListPayloads::include));
   prepare(read_ids, "read_ids", read_sql(kRowsById, ListPayloads::omit));
   prepare(read_time, "read_time", kReadTime);
   prepare(read_time_and_number, "read_time_and_number", kReadTimeAndNumber);

@@ -127,7 +127,8 @@ struct QueueSql {
   Statement lock_ids;         ///< bigint[] -> those that nobody else had locked
   Statement read_keys;        ///< uuid[] -> payload bytes, in a run, then `row_columns`
   Statement read_keys_whole;  ///< the same with payloads
-  Statement find;             ///< uuid[], now -> now, then `row_columns`, with payloads
+  Statement find;        ///< uuid[], now, bytes -> now, place, how many are there, `row_columns`
+  Statement find_whole;  ///< the same with payloads
   Statement read_ids;
   Statement read_time;             ///< now -> now
   Statement read_time_and_number;  ///< now -> now, a number for ids

@@ -236,7 +236,7 @@ class RowBatch::Writing {
       put_done(finished_, row);
     } else if (row.state_changed) {
       note_priority(row);
-      put_work(work_, row, stage_of(row.state, batch_.now()), payload_bytes(row));
+      put_work(work_, row, stage_of(row.state, batch_.now()), claim_bytes_of(row));
     }
   }
 
@@ -258,9 +258,10 @@ class RowBatch::Writing {
            (row.content && row.stored_topic != row.content->topic);
   }
 
-  static int payload_bytes(const Row& row) {
-    return row.payload_changed && row.content ? static_cast<int>(row.content->payload.size())
-                                              : row.payload_bytes;
+  static int claim_bytes_of(const Row& row) {
+    if (!row.content) return row.payload_bytes;
+    if (row.payload_changed) return static_cast<int>(bytes_of(*row.content));
+    return row.payload_bytes + static_cast<int>(bytes_of(row.content->headers));
   }
 
   void note_priority(const Row& row) {
@@ -304,7 +305,7 @@ class RowBatch::Writing {
     put_given(new_messages_, row, true);
     put_schedule(new_messages_, row.state);
     note_priority(row);
-    const int bytes = row.content ? static_cast<int>(row.content->payload.size()) : 0;
+    const int bytes = row.content ? static_cast<int>(bytes_of(*row.content)) : 0;
     put_work(new_work_, row, stage_of(row.state, batch_.now()), bytes);
   }
 

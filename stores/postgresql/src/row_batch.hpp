@@ -38,7 +38,7 @@ struct Announcement {
 class RowBatch {
  public:
   struct Row : StoredMessage {
-    int payload_bytes = 0;
+    int payload_bytes = 0;  ///< as stored, of the payload alone
     bool is_new = false;
     bool is_done = false;  ///< stands in the table of those that are done
     bool state_changed = false;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "queue_row.hpp"
 #include "queue_sql.hpp"
 
 namespace oncebox::postgresql {
@@ -138,9 +139,10 @@ gone AS (
       WHERE r.last_id >= n.id))
   RETURNING *),
 inside AS MATERIALIZED (
-  SELECT g.*, m.id, m.own_bytes, lag(m.id) OVER each AS before, lead(m.id) OVER each AS behind
+  SELECT g.*, m.id, {BYTES} AS own_bytes, lag(m.id) OVER each AS before,
+         lead(m.id) OVER each AS behind
     FROM gone g
-   CROSS JOIN LATERAL (SELECT id, octet_length(payload) AS own_bytes FROM {message}
+   CROSS JOIN LATERAL (SELECT id, payload, headers FROM {message}
                         WHERE id BETWEEN g.first_id AND g.last_id OFFSET 0) m
    WHERE (m.id IN (SELECT id FROM named)) IS TRUE
   WINDOW each AS (PARTITION BY g.first_id ORDER BY m.id)),
@@ -153,24 +155,27 @@ rest AS (
    WHERE p.low <= p.high))sql";
 
 std::string take_out_sql() {
-  return fmt::format(fmt::runtime(kTakeOut), fmt::arg("RUN", "{run}"),
-                     fmt::arg("message", "{message}"),
-                     fmt::arg("RUN_BEFORE", run_before("run", "n.id")),
-                     fmt::arg("COLUMNS",
-                              "stage, priority, owner, locked_until, leased_at, worker, delivery, "
-                              "payload_bytes"),
-                     fmt::arg("VALUES", R"sql(p.stage, p.priority, p.owner, p.locked_until,
-         p.leased_at, p.worker, p.delivery + (p.low - p.first_id),
-         (SELECT coalesce(sum(octet_length(payload)), 0) FROM {message}
-           WHERE id BETWEEN p.low AND p.high))sql")) +
+  const std::string rest_values =
+      fmt::format(R"sql(p.stage, p.priority, p.owner, p.locked_until, p.leased_at, p.worker,
+         p.delivery + (p.low - p.first_id),
+         (SELECT coalesce(sum({}), 0) FROM {{message}}
+           WHERE id BETWEEN p.low AND p.high))sql",
+                  claim_bytes());
+  return fmt::format(
+             fmt::runtime(kTakeOut), fmt::arg("RUN", "{run}"), fmt::arg("message", "{message}"),
+             fmt::arg("RUN_BEFORE", run_before("run", "n.id")), fmt::arg("BYTES", claim_bytes()),
+             fmt::arg("COLUMNS",
+                      "stage, priority, owner, locked_until, leased_at, worker, delivery, "
+                      "payload_bytes"),
+             fmt::arg("VALUES", rest_values)) +
          std::string(kIntoWork);
 }
 
 std::string take_out_done_sql() {
   return fmt::format(fmt::runtime(kTakeOut), fmt::arg("RUN", "{done_run}"),
                      fmt::arg("RUN_BEFORE", run_before("done_run", "n.id")),
-                     fmt::arg("message", "{message}"), fmt::arg("COLUMNS", "finished_at"),
-                     fmt::arg("VALUES", "p.finished_at")) +
+                     fmt::arg("message", "{message}"), fmt::arg("BYTES", "0"),
+                     fmt::arg("COLUMNS", "finished_at"), fmt::arg("VALUES", "p.finished_at")) +
          std::string(kIntoDone);
 }
 
@@ -192,26 +197,27 @@ locked AS MATERIALIZED (
      FOR UPDATE SKIP LOCKED),
 gone AS (DELETE FROM {{run}} WHERE ctid = ANY(ARRAY(SELECT place FROM locked)) RETURNING *),
 inside AS MATERIALIZED (
-  SELECT g.*, m.id, octet_length(m.payload) AS own_bytes
+  SELECT g.*, m.id, m.own_bytes
     FROM gone g
-   CROSS JOIN LATERAL (SELECT id, payload FROM {{message}}
+   CROSS JOIN LATERAL (SELECT id, {bytes} AS own_bytes FROM {{message}}
                         WHERE id BETWEEN g.first_id AND g.last_id OFFSET 0) m))sql",
-                     fmt::arg("now", now_sql("$1"))) +
+                     fmt::arg("bytes", claim_bytes()), fmt::arg("now", now_sql("$1"))) +
          std::string(kIntoWork);
 }
 
 std::string split_sql() {
-  return std::string(R"sql(
+  return fmt::format(R"sql(
 WITH gone AS (
-  DELETE FROM {run}
+  DELETE FROM {{run}}
    WHERE first_id = $1::bigint AND owner = $2::uuid AND stage + 0 = 3
      AND set_config('synchronous_commit', 'off', true) IS NOT NULL
   RETURNING *),
 inside AS MATERIALIZED (
-  SELECT g.*, m.id, octet_length(m.payload) AS own_bytes
+  SELECT g.*, m.id, m.own_bytes
     FROM gone g
-   CROSS JOIN LATERAL (SELECT id, payload FROM {message}
-                        WHERE id BETWEEN g.first_id AND g.last_id OFFSET 0) m))sql") +
+   CROSS JOIN LATERAL (SELECT id, {} AS own_bytes FROM {{message}}
+                        WHERE id BETWEEN g.first_id AND g.last_id OFFSET 0) m))sql",
+                     claim_bytes()) +
          std::string(kIntoWork);
 }
 

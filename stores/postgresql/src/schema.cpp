@@ -111,7 +111,7 @@ CREATE TABLE {run} (
   seen_at       timestamptz NOT NULL,
   locked_until  timestamptz,
   delivery      bigint,             -- of the first message
-  payload_bytes bigint NOT NULL DEFAULT 0,  -- together; of no use when they are leased
+  payload_bytes bigint NOT NULL DEFAULT 0,  -- with headers; of no use when leased
   stage         smallint NOT NULL,  -- exposed or leased
   priority      smallint NOT NULL,
   owner         uuid,

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <queue>
 #include <tuple>
 #include <unordered_set>
+#include <utility>
 
 #include "oncebox/error.hpp"
 #include "queue_table.hpp"
@@ -22,16 +24,26 @@ constexpr std::size_t kMaxHandouts = 100'000;
 
 }  // namespace
 
-/// The ready rows of several topics with one rank, in the order of their eligible time. Each topic
-/// is read in pieces, from the index alone, so that topics which contribute little cost little.
+/// The ready rows of several lanes of one rank, in the order of their eligible time. What stands
+/// behind the head of a lane is read in pieces, from the index alone, and only when the head was
+/// taken; so topics which contribute little cost little.
 class QueueTable::LaneMerge {
  public:
-  LaneMerge(QueueTable& table, std::int64_t rank, std::span<const std::int64_t> topics,
-            std::size_t wanted, TimePoint now)
-      : table_(table), rank_(rank), now_(now) {
+  LaneMerge(QueueTable& table, std::span<const LaneHead> lanes, std::size_t wanted, TimePoint now)
+      : table_(table), rank_(lanes.front().rank), now_(now) {
     constexpr std::size_t kSmallestPiece = 16;
-    piece_ = topics.size() == 1 ? wanted : std::max(kSmallestPiece, 2 * wanted / topics.size());
-    for (const std::int64_t topic : topics) read_piece(topic, {});
+    piece_ = lanes.size() == 1 ? wanted : std::max(kSmallestPiece, 2 * wanted / lanes.size());
+    std::vector<Ready> heads;
+    heads.reserve(lanes.size());
+    for (const LaneHead& head : lanes) {
+      if (TimePoint{Duration{head.eligible_at}} > now) continue;
+      heads.push_back({.eligible_at = head.eligible_at,
+                       .enqueue_order = head.enqueue_order,
+                       .id = head.id,
+                       .topic = head.topic,
+                       .last_of_piece = true});
+    }
+    rows_ = Rows(std::greater<>(), std::move(heads));
   }
 
   struct Ready {
@@ -48,11 +60,14 @@ class QueueTable::LaneMerge {
 
   /// The next best row of a topic that is not closed; nothing when none is left.
   [[nodiscard]] std::optional<Ready> next() {
+    if (const std::optional<Ready> last = std::exchange(last_of_piece_, std::nullopt)) {
+      if (!closed_.contains(last->topic)) read_piece(*last);
+    }
     while (!rows_.empty()) {
       const Ready best = rows_.top();
       rows_.pop();
       if (closed_.contains(best.topic)) continue;
-      if (best.last_of_piece) read_piece(best.topic, best);
+      if (best.last_of_piece) last_of_piece_ = best;
       return best;
     }
     return std::nullopt;
@@ -62,10 +77,12 @@ class QueueTable::LaneMerge {
   void close(std::int64_t topic) { closed_.insert(topic); }
 
  private:
-  void read_piece(std::int64_t topic, const Ready& after) {
+  using Rows = std::priority_queue<Ready, std::vector<Ready>, std::greater<>>;
+
+  void read_piece(const Ready& after) {
     Statement& read = table_.sql_.lane_rows;
     const ResetLater reset(read);
-    read.bind(1, topic)
+    read.bind(1, after.topic)
         .bind(2, rank_)
         .bind(3, now_)
         .bind(4, after.eligible_at)
@@ -77,7 +94,7 @@ class QueueTable::LaneMerge {
       rows_.push({.eligible_at = read.int64(0),
                   .enqueue_order = read.int64(1),
                   .id = read.int64(2),
-                  .topic = topic,
+                  .topic = after.topic,
                   .last_of_piece = count == piece_});
     }
   }
@@ -86,16 +103,10 @@ class QueueTable::LaneMerge {
   const std::int64_t rank_;
   const TimePoint now_;
   std::size_t piece_ = 0;
-  std::priority_queue<Ready, std::vector<Ready>, std::greater<>> rows_;
+  Rows rows_;
+  std::optional<Ready> last_of_piece_;  ///< what was answered last, if others stand behind it
   std::unordered_set<std::int64_t> closed_;
 };
-
-QueueTable::LanesByRank QueueTable::lanes_by_rank(const TopicSelection& topics) {
-  LanesByRank lanes;
-  lanes_.visit_all(topics_.names(), topics,
-                   [&](std::int64_t topic, std::int64_t rank) { lanes[rank].push_back(topic); });
-  return lanes;
-}
 
 std::vector<std::int64_t> QueueTable::best_ids(const ClaimRequest& request,
                                                ClaimAllowance& allowance, TimePoint now) {
@@ -104,8 +115,12 @@ std::vector<std::int64_t> QueueTable::best_ids(const ClaimRequest& request,
   const auto may_take = [&](std::int64_t topic) {
     return !allowance.has_limits() || allowance.take(topics_.names().name_of(topic).str());
   };
-  for (const auto& [rank, lane_topics] : lanes_by_rank(request.topics)) {
-    LaneMerge rows(*this, rank, lane_topics, request.limit - best.size(), now);
+  std::map<std::int64_t, std::vector<LaneHead>> by_rank;
+  for (const LaneHead& head : lanes_.heads(topics_.names(), request.topics)) {
+    by_rank[head.rank].push_back(head);
+  }
+  for (const auto& [rank, lanes] : by_rank) {
+    LaneMerge rows(*this, lanes, request.limit - best.size(), now);
     while (best.size() < request.limit) {
       const std::optional<LaneMerge::Ready> ready = rows.next();
       if (!ready) break;
@@ -133,7 +148,7 @@ std::vector<QueueRow> QueueTable::best_ready(const ClaimRequest& request, ClaimA
   std::size_t bytes = 0;
   while (read.step()) {
     QueueRow row = read_row(read, topics_.names());
-    bytes += row.content->payload.size();
+    bytes += sql::bytes_of(*row.content);
     if (bytes > request.max_bytes && !rows.empty()) break;
     rows.push_back(std::move(row));
   }

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
+#include <vector>
 
 #include "connection.hpp"
 #include "oncebox/topic_pattern.hpp"
@@ -10,34 +10,34 @@
 
 namespace oncebox::sqlite {
 
+/// The first message of a lane, as the index has it: the lane's best one.
+struct LaneHead {
+  std::int64_t topic = 0;
+  std::int64_t rank = 0;
+  std::int64_t eligible_at = 0;
+  std::int64_t enqueue_order = 0;
+  std::int64_t id = 0;
+};
+
 /// A lane is the exposed messages of one topic and rank; they stand together in the index. This
-/// walks from lane to lane without looking at what is in them, however many that is.
+/// walks from lane to lane without looking at what is behind the first message of each, however
+/// many that is. Two ways lead to the lanes of some topics: by what is exposed, past the topics
+/// that are not wanted, and by the names that are wanted, past those of which nothing is exposed.
+/// Both are walked in turns until one has arrived, so that neither a great many topics of others
+/// nor a great many names of the past cost a claim anything.
 class LaneWalk {
  public:
   LaneWalk(Connection& connection, std::string_view queue);
 
-  /// Calls `visit(topic, rank)` for each lane of the selected topics, by topic, then by rank.
-  template <class Visit>
-  void visit_all(TopicNames& names, const TopicSelection& topics, Visit visit) {
-    constexpr std::int64_t kBeforeEveryRank = -1'000;
-    std::int64_t topic = 0;
-    while (next(next_topic_.bind(1, topic), topic)) {
-      if (!topics.matches(names.name_of(topic).str())) continue;
-      std::int64_t rank = kBeforeEveryRank;
-      while (next(next_rank_.bind(1, topic).bind(2, rank), rank)) visit(topic, rank);
-    }
-  }
+  /// The heads of all lanes of the selected topics, each once.
+  [[nodiscard]] std::vector<LaneHead> heads(TopicNames& names, const TopicSelection& topics);
 
  private:
-  static bool next(Statement& statement, std::int64_t& place) {
-    const ResetLater reset(statement);
-    if (!statement.step()) return false;
-    place = statement.int64(0);
-    return true;
-  }
+  class ByExposure;
+  class ByName;
 
-  Statement next_topic_;
-  Statement next_rank_;
+  Statement next_lane_;
+  Statement next_of_topic_;
 };
 
 }  // namespace oncebox::sqlite

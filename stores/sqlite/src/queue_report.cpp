@@ -113,12 +113,16 @@ std::optional<TimePoint> read_next_due(Connection& reader, std::string_view queu
 SELECT eligible_at FROM oncebox_{queue}_state
  WHERE stage = 1 AND topic = ?1 AND rank = ?2 AND eligible_at > ?3
  ORDER BY eligible_at LIMIT 1)sql");
-  const auto look_at = [&](std::int64_t topic, std::int64_t rank) {
+  for (const LaneHead& head : LaneWalk(reader, queue).heads(names, topics)) {
+    const TimePoint eligible_at{Duration{head.eligible_at}};
+    if (eligible_at > now) {
+      take_earlier(earliest, eligible_at);
+      continue;
+    }
     const ResetLater reset(waiting);
-    waiting.bind(1, topic).bind(2, rank).bind(3, now);
+    waiting.bind(1, head.topic).bind(2, head.rank).bind(3, now);
     if (waiting.step()) take_earlier(earliest, waiting.time(0));
-  };
-  LaneWalk(reader, queue).visit_all(names, topics, look_at);
+  }
   Statement leased = prepare(reader, queue, R"sql(
 SELECT min(max(locked_until, coalesce(due_at, 0))) FROM oncebox_{queue}_state
  WHERE stage = 3 AND max(locked_until, coalesce(due_at, 0)) > ?1)sql");

@@ -85,8 +85,7 @@ class QueueTable {
   [[nodiscard]] std::uint64_t next_enqueue_order();
 
   /// What a claim may take, best first: at most `limit` of the selected topics, as many of them as
-  /// the allowance lets it take, and no more than `max_bytes` of payload unless the first alone has
-  /// more.
+  /// the allowance lets it take, and no more than `max_bytes` unless the first alone has more.
   [[nodiscard]] std::vector<QueueRow> best_ready(const ClaimRequest& request,
                                                  ClaimAllowance& allowance, TimePoint now);
   /// Adds what is leased to the uses of the policies' limits.
@@ -145,7 +144,6 @@ class QueueTable {
   };
 
   class LaneMerge;
-  using LanesByRank = std::map<std::int64_t, std::vector<std::int64_t>>;
 
   Counters& counters();
   /// The id of the new row; nothing when the key is in the current segment.
@@ -153,7 +151,6 @@ class QueueTable {
                                              const sql::StorageKey& storage_key,
                                              const Message* message,
                                              const std::optional<ContentHash>& hash, TimePoint now);
-  [[nodiscard]] LanesByRank lanes_by_rank(const TopicSelection& topics);
   [[nodiscard]] std::vector<std::int64_t> best_ids(const ClaimRequest& request,
                                                    ClaimAllowance& allowance, TimePoint now);
   void settle_partition(const std::string& key);

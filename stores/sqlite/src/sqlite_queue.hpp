@@ -64,7 +64,8 @@ class SqliteQueue final : public QueueStore, public QueueOperator, public Transa
   ReapResult do_reap(const ReapRequest& request) override;
   std::optional<TimePoint> do_next_due(const TopicSelection& topics) override;
   void do_listen(std::weak_ptr<WorkListener> listener) override;
-  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override;
+  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys,
+                                                    const FindOptions& options) override;
   void do_require_outside_transaction() const override { parts_.writer.require_not_lent_here(); }
 
   // QueueOperator

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "filter_sql.hpp"
+#include "oncebox/driver/answer_room.hpp"
 #include "oncebox/driver/list_cursor.hpp"
 #include "queue_report.hpp"
 #include "sqlite_queue.hpp"
@@ -27,15 +28,18 @@ MessagePage SqliteQueue::do_list(const ListRequest& request) {
     filter.bind_to(rows);
     TopicNames topics(reader);
     MessagePage page;
+    AnswerRoom room(request.max_bytes);
     std::int64_t last = 0;
     while (rows.step()) {
-      if (page.records.size() == request.limit) {
-        page.next = list_cursor(static_cast<std::uint64_t>(last), request.order);
-        break;
-      }
+      // Unless this one is on the page, too.
+      page.next = list_cursor(static_cast<std::uint64_t>(last), request.order);
+      if (page.records.size() == request.limit) break;
       const QueueRow row = read_row(rows, topics);
+      MessageRecord record = to_record(row, paused, now);
+      if (!room.take(bytes_of(record))) break;
+      page.next.reset();
       last = row.id;
-      page.records.push_back(to_record(row, paused, now));
+      page.records.push_back(std::move(record));
     }
     return page;
   });

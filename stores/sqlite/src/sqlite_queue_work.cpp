@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "oncebox/driver/answer_room.hpp"
 #include "oncebox/sql/storage_key.hpp"
 #include "queue_report.hpp"
 #include "sqlite_queue.hpp"
@@ -271,25 +272,33 @@ void SqliteQueue::do_listen(std::weak_ptr<WorkListener> listener) {
   if (start_watching_) start_watching_();
 }
 
-std::vector<std::optional<MessageRecord>> SqliteQueue::do_find(std::span<const MessageKey> keys) {
+std::vector<std::optional<MessageRecord>> SqliteQueue::do_find(std::span<const MessageKey> keys,
+                                                               const FindOptions& options) {
   const std::vector<TopicPattern> paused = paused_topics();
   const TimePoint now = parts_.clock.now();
   return parts_.readers.run([&](Connection& reader) {
     Statement find = reader.prepare(select_rows(
-        name_, ListPayloads::include, fmt::format("WHERE m.id IN ({})", ids_of_key(name_, "?1"))));
+        name_, options.payloads, fmt::format("WHERE m.id IN ({})", ids_of_key(name_, "?1"))));
     Statement attempts = reader.prepare(select_attempts(name_));
     TopicNames topics(reader);
     std::vector<std::optional<MessageRecord>> records;
     records.reserve(keys.size());
+    AnswerRoom room(options.max_bytes);
     for (const MessageKey& key : keys) {
-      std::optional<MessageRecord>& record = records.emplace_back();
+      std::optional<MessageRecord> record;
       const sql::StorageKey storage_key = sql::storage_key(key);
       const ResetLater reset(find);
-      if (!find.bind_blob(1, storage_key).step()) continue;
-      const QueueRow row = read_row(find, topics);
-      if (row.key != key) continue;
-      record = to_record(row, paused, now);
-      if (may_have_attempts(row.state)) record->attempts = read_attempts(attempts, row.id);
+      if (find.bind_blob(1, storage_key).step()) {
+        const QueueRow row = read_row(find, topics);
+        if (row.key == key) {
+          record = to_record(row, paused, now);
+          const bool has_attempts =
+              options.payloads == ListPayloads::include && may_have_attempts(row.state);
+          if (has_attempts) record->attempts = read_attempts(attempts, row.id);
+        }
+      }
+      if (record && !room.take(bytes_of(*record))) break;
+      records.push_back(std::move(record));
     }
     return records;
   });

@@ -52,8 +52,9 @@ class ForwardingQueueStore : public QueueStore {
   std::optional<TimePoint> do_next_due(const TopicSelection& topics) override {
     return answer("next_due", [&] { return below_.next_due(topics); });
   }
-  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override {
-    return answer("find", [&] { return below_.find(keys); });
+  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys,
+                                                    const FindOptions& options) override {
+    return answer("find", [&] { return below_.find_some(keys, options); });
   }
   void do_listen(std::weak_ptr<WorkListener> listener) override {
     below_.listen(std::move(listener));

@@ -57,7 +57,8 @@ class ObservedQueueStore final : public QueueStore, private TransactionalQueue {
   void do_listen(std::weak_ptr<WorkListener> listener) override;
   void do_offer(const std::shared_ptr<ClaimOffer>& offer) override;
   SettleOutcome acknowledge_with(const Delivery& delivery, const Work& work) override;
-  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys) override;
+  std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys,
+                                                    const FindOptions& options) override;
   void do_require_outside_transaction() const override { below_.require_outside_transaction(); }
 
   void observe_enqueue(std::span<const Message> messages, std::span<const EnqueueOutcome> outcomes);

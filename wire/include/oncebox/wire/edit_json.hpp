@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,5 +27,7 @@ struct EditCall {
 /// "reason": …}]}`
 [[nodiscard]] std::string write_past_contents(std::span<const PastContent> contents);
 [[nodiscard]] std::vector<PastContent> read_past_contents(std::string_view json);
+/// As that of a record.
+[[nodiscard]] std::size_t json_size(std::span<const PastContent> contents) noexcept;
 
 }  // namespace oncebox::wire

@@ -59,4 +59,9 @@ struct MessageDefaults {
                                      ListPayloads payloads = ListPayloads::omit);
 [[nodiscard]] MessagePage read_page(std::string_view json);
 
+/// About how many bytes are written for these, and seldom fewer: to be asked before. A control
+/// character of a payload takes six bytes.
+[[nodiscard]] std::size_t json_size(const MessageRecord& record, ListPayloads payloads) noexcept;
+[[nodiscard]] std::size_t json_size(const MessagePage& page, ListPayloads payloads) noexcept;
+
 }  // namespace oncebox::wire

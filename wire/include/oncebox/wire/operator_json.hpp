@@ -43,6 +43,27 @@ struct QueryParameter {
 [[nodiscard]] std::string write_stats(const QueueStats& stats);
 [[nodiscard]] QueueStats read_stats(std::string_view json);
 
+/// Which topics a page of statistics has: in their order, the messages without one first.
+struct StatsQuery {
+  /// Behind this topic, which may be gone; an empty one stands for messages without one.
+  std::optional<std::string> after = {};
+  std::size_t limit = 1'000;  ///< at most so many
+};
+inline constexpr std::size_t kMaxStatsTopics = 10'000;
+
+/// `after`, the `next` of a page, and `limit`. Throws `invalid_argument` as `read_list_query` does.
+[[nodiscard]] StatsQuery read_stats_query(std::span<const QueryParameter> parameters);
+[[nodiscard]] std::string write_stats_query(const StatsQuery& query);
+
+struct StatsPage {
+  std::vector<TopicStats> topics;
+  std::optional<std::string> after;  ///< for the next page; nothing when this is the last one
+};
+
+/// `{"total": {…}, "topics": […], "next": "OmE="}`. The total is that of all pages.
+[[nodiscard]] std::string write_stats_page(const QueueStats& all, const StatsQuery& query);
+[[nodiscard]] StatsPage read_stats_page(std::string_view json);
+
 /// Which messages a call means: these keys, or what matches a filter. `{"keys": […]}`, `{"filter":
 /// {…}}`, or `{"all": true}`; none of them is an error, so that nobody changes everything by a
 /// slip. Of the dead, `{"group": "order.created:00ff17a92c03d5e8"}` means a group, of which a

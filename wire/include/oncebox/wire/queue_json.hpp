@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,11 +37,25 @@ namespace oncebox::wire {
 [[nodiscard]] std::string write_marked(std::span<const MarkOutcome> outcomes);
 [[nodiscard]] std::vector<MarkOutcome> read_marked(std::string_view json);
 
-[[nodiscard]] std::vector<MessageKey> read_keys(std::string_view json);
-[[nodiscard]] std::string write_keys(std::span<const MessageKey> keys);
-/// A key that is not known is null.
-[[nodiscard]] std::string write_found(std::span<const std::optional<MessageRecord>> records);
-[[nodiscard]] std::vector<std::optional<MessageRecord>> read_found(std::string_view json);
+/// `{"keys": […], "payloads"?: false, "maxBytes"?: …}`
+struct FindCall {
+  std::vector<MessageKey> keys;
+  FindOptions options = {};
+};
+[[nodiscard]] FindCall read_find(std::string_view json);
+[[nodiscard]] std::string write_find(const FindCall& call);
+
+/// The records of the first keys of a call; a key that is not known is null.
+struct FoundMessages {
+  std::vector<std::optional<MessageRecord>> records;
+  bool truncated = false;  ///< there are more keys: the caller asks again for these
+};
+/// `{"results": […], "truncated"?: true}`
+[[nodiscard]] std::string write_found(const FoundMessages& found,
+                                      ListPayloads payloads = ListPayloads::include);
+[[nodiscard]] FoundMessages read_found(std::string_view json);
+/// As that of a record.
+[[nodiscard]] std::size_t json_size(const FoundMessages& found, ListPayloads payloads) noexcept;
 
 // Claim, settle, extend ---------------------------------------------------------------------------
 
@@ -58,6 +73,8 @@ struct ClaimCall {
 /// `{"owner": …, "messages": […], "reaped": {…}}`, the last when something was reaped first.
 [[nodiscard]] std::string write_claimed(const OwnerToken& owner, const ClaimResult& result);
 [[nodiscard]] ClaimResult read_claimed(std::string_view json);
+/// As that of a record. What was reaped is not counted: it is bounded, and small.
+[[nodiscard]] std::size_t json_size(const ClaimResult& result) noexcept;
 
 /// `{"items": [{source, messageId, owner, delivery?, verdict: Ack|Abandon|Fail|Release, error?,
 /// delaySeconds?}]}`; an owner beside the items holds for those that have none.

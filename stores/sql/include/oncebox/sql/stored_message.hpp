@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,6 +16,11 @@ struct Content {
   Payload payload;
   Headers headers;
 };
+
+/// As of the message (see `bytes_of(const Message&)`).
+[[nodiscard]] inline std::size_t bytes_of(const Content& content) noexcept {
+  return content.payload.size() + bytes_of(content.headers);
+}
 
 /// One message as the tables of a queue have it.
 struct StoredMessage {
