@@ -52,7 +52,7 @@ std::vector<BeginOutcome> IdempotencyStore::begin(std::span<const BeginRequest> 
   require_batch_size(requests.size());
   for (const BeginRequest& request : requests) {
     require_key_lease(request.lease);
-    require_retention(request.retention);
+    if (request.retention) require_retention(*request.retention);
     if (!request.owner.empty()) {
       detail::require_name(request.owner, "owner", kMaxNameCodePoints);
     }
@@ -68,7 +68,7 @@ BeginOutcome IdempotencyStore::begin(const BeginRequest& request) {
 std::vector<CompleteOutcome> IdempotencyStore::complete(std::span<const CompleteRequest> requests) {
   require_batch_size(requests.size());
   for (const CompleteRequest& request : requests) {
-    require_retention(request.retention);
+    if (request.retention) require_retention(*request.retention);
     if (request.result && request.result->size() > limits::kMaxResultBytes) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("the result has {} bytes; at most {} are stored",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "oncebox/defaults.hpp"
 #include "oncebox/limits.hpp"
 
 namespace oncebox {
@@ -73,6 +74,10 @@ KeyExtendOutcome extend_as_found(const KeyState* known, const KeyExtension& exte
   return {std::max(known->lease_until.value_or(until), until)};
 }
 
+Duration kept_for(const std::optional<Duration>& retention) noexcept {
+  return retention.value_or(defaults::kKeyRetention);
+}
+
 void hand_out(KeyState& state, const BeginRequest& request, std::string owner,
               const LeaseId& lease_id, TimePoint now) noexcept {
   const TimePoint lease_until = now + request.lease;
@@ -82,7 +87,7 @@ void hand_out(KeyState& state, const BeginRequest& request, std::string owner,
   state.owner = std::move(owner);
   state.lease_id = lease_id;
   state.lease_until = lease_until;
-  state.keep_until = std::max(now + request.retention, lease_until);
+  state.keep_until = std::max(now + kept_for(request.retention), lease_until);
   state.error.reset();
 }
 
@@ -90,7 +95,7 @@ void set_processed(KeyState& state, const CompleteRequest& request, TimePoint no
   state.status = KeyStatus::processed;
   state.lease_id = request.lease_id;
   state.lease_until.reset();
-  state.keep_until = now + request.retention;
+  state.keep_until = now + kept_for(request.retention);
   state.error.reset();
 }
 

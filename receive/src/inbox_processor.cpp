@@ -107,7 +107,7 @@ void throw_store_away(std::string_view store) {
   try {
     throw;
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::not_found && error.code() != ErrorCode::unavailable) throw;
+    if (error.code() != ErrorCode::not_found && !error.retryable()) throw;
     throw NotNow(kUntilItIsBack, "the store " + std::string(store) +
                                      " of this message is not there now: " + error.what());
   }

@@ -56,6 +56,10 @@ std::string stored_key(std::string_view prefix, std::string_view name) {
   return stored;
 }
 
+std::string keys_away_text(const Error& error) {
+  return std::string("the store of idempotency keys does not answer: ") + error.what();
+}
+
 class KeyGate::Impl {
  public:
   Impl(IdempotencyStore& keys, const ReceiverOptions& options, Logger* logger, const Clock* clock)

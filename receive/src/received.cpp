@@ -47,7 +47,9 @@ UnrecordedSuccess::UnrecordedSuccess(CompleteRequest completion, std::string_vie
 void ReceiverOptions::validate() const {
   require_in_range("length of a key prefix", key_prefix.size(), 0, kMaxNameCodePoints);
   require_in_range("lease of a key", lease, limits::kMinKeyLease, limits::kMaxKeyLease);
-  require_in_range("retention of a key", retention, Duration{1}, limits::kMaxRetention);
+  if (retention) {
+    require_in_range("retention of a key", *retention, Duration{1}, limits::kMaxRetention);
+  }
   require_in_range("time to wait for a running key", wait_at_most, Duration{0}, limits::kMaxDelay);
   require_in_range("number of tries to record a verdict",
                    static_cast<std::size_t>(std::max(verdict_tries.count, 0)), 1, 100);

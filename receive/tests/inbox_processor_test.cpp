@@ -236,6 +236,49 @@ TEST_P(InboxProcessorTest, DuplicateOutlastsItsOriginal) {
   EXPECT_EQ(busy_delay(processor, 1'000'000), 30min);
 }
 
+TEST_P(InboxProcessorTest, KeysThatAreAwayCostNoAttempt) {
+  RecordProperty("requirement", "PKT-07,R-35");
+  constexpr int kRounds = 20;
+  Processor processor(builder().build(), {.busy_delay = 7s, .longest_busy_delay = 7s});
+  Handlers handlers;
+  handlers.on("order.paid", processor.handler());
+  Observer silent;
+  Dispatcher dispatcher(store_->inbox(), handlers, {.workers = 1}, logger_, silent, clock_);
+  dispatcher.start();
+  for (const char* call : {"recognise", "begin"}) {
+    const Message message = order_message(call);
+    probe_.fail(call, kRounds, testing::Fault::before);
+    store_->inbox().enqueue(message);
+    for (int round = 1; round <= kRounds; ++round) {
+      ASSERT_TRUE(eventually([&] { return inbox_record(message).eligible_at > clock_.now(); }));
+      ASSERT_EQ(inbox_record(message).eligible_at, clock_.now() + 7s) << call << ' ' << round;
+      ASSERT_EQ(inbox_record(message).history.attempt, 0) << call << ' ' << round;
+      clock_.advance(7s);
+      dispatcher.wake();
+    }
+    EXPECT_TRUE(eventually([&] { return inbox_record(message).status == Status::done; })) << call;
+  }
+}
+
+TEST_P(InboxProcessorTest, MessageWhoseKeysAreAwayComesBackEverLessOften) {
+  RecordProperty("requirement", "PKT-07,R-35");
+  Processor processor(builder().build(), {.busy_delay = 7s});
+  probe_.fail("begin", 2, testing::Fault::before);
+  EXPECT_EQ(busy_delay(processor, 1), 7s);
+  EXPECT_EQ(busy_delay(processor, 2), 14s);
+}
+
+TEST_P(InboxProcessorTest, StoreThatItsHandlerMissesIsAFailureOfTheHandler) {
+  RecordProperty("requirement", "PKT-07,R-35");
+  Processor processor(builder([](const Order&) -> std::string {
+                        throw Error(ErrorCode::unavailable, "no ledger");
+                      }).build());
+  const ClaimedMessage message = claimed(order_message("1"));
+  expect_error(ErrorCode::unavailable,
+               [&] { processor.handle(message, HandlerContext(message, {})); });
+  EXPECT_EQ(status("/message/shop/1"), KeyStatus::failed);
+}
+
 TEST_P(InboxProcessorTest, SuccessThatCannotBeRecordedEndsTheMessageAllTheSame) {
   RecordProperty("requirement", "PKT-05,PKT-07");
   std::optional<CompleteRequest> kept;
@@ -493,6 +536,23 @@ TEST_F(ProcessorRouterTest, MessageOfAStoreThatLeavesIsProcessedOrTriedAgainShor
   } catch (const NotNow& not_now) {
     EXPECT_LE(not_now.delay(), 10s);
     EXPECT_THAT(not_now.what(), HasSubstr("the store acme of this message is not there now"));
+  }
+}
+
+TEST_F(ProcessorRouterTest, MessageWhoseStoreDoesNotAnswerIsTriedAgainShortly) {
+  RecordProperty("requirement", "PKT-07,R-35");
+  Router at_opening(stores_, [](IdempotencyStore&) -> IdempotentReceiver<Order, std::string> {
+    throw Error(ErrorCode::timeout, "no answer");
+  });
+  testing::FaultInjectingKeyStore away(stores_.find("acme")->store().keys(),
+                                       [](std::string_view) { return testing::Fault::before; });
+  const Router::MakeReceiver make_receiver = make();
+  Router at_its_keys(stores_, [&](IdempotencyStore&) { return make_receiver(away); });
+  const ClaimedMessage message{
+      .message = order_message("1"), .history = {}, .owner = OwnerToken::generate()};
+  for (Router* router : {&at_opening, &at_its_keys}) {
+    HandlerContext context(message, {}, nullptr, "acme");
+    EXPECT_THROW(router->handler()->handle(message, context), NotNow);
   }
 }
 

@@ -321,6 +321,36 @@ TEST_P(KeyBatches, BeginCompleteFindAndForget) {
   EXPECT_EQ(json_of(call(post("/v1/keys/cleanup", "{}"))), json::parse(R"({"count":1})"));
 }
 
+TEST_P(KeyBatches, FindAnswersNoMoreThanAClaimAndSaysSo) {
+  store_->keys().complete({.key = "a", .result = std::string(limits::kMaxResultBytes, 'x')});
+  std::string names = R"("none","a")";
+  for (int i = 0; i < 200; ++i) names += R"(,"a")";
+  const json::value found = json_of(call(post("/v1/keys/find", R"({"keys":[)" + names + "]}")));
+  EXPECT_EQ(found.at("results").as_array().size(), 17U);
+  EXPECT_EQ(found.at("truncated"), true);
+}
+
+TEST_P(KeyBatches, BeginAnswersNoMoreResultsThanAClaimAndSaysOfWhichKeys) {
+  RecordProperty("requirement", "R-38");
+  constexpr std::size_t kItems = 64;
+  constexpr std::size_t kRoom = limits::kMaxBegunResultBytes / limits::kMaxResultBytes;
+  store_->keys().complete({.key = "a", .result = std::string(limits::kMaxResultBytes, 'x')});
+  std::string items = R"({"key":"a"})";
+  for (std::size_t i = 1; i < kItems; ++i) items += R"(,{"key":"a"})";
+  const Response response = call(post("/v1/keys/begin", R"({"items":[)" + items + "]}"));
+  EXPECT_LT(response.body.size(), 2 * limits::kMaxBegunResultBytes);
+  const json::value begun = json_of(response);
+  const json::array& results = begun.at("results").as_array();
+  ASSERT_EQ(results.size(), kItems);
+  for (std::size_t i = 0; i < kItems; ++i) {
+    const json::object& result = results[i].as_object();
+    EXPECT_EQ(result.at("status"), "Processed");
+    EXPECT_EQ(result.contains("resultBase64"), i < kRoom) << i;
+    EXPECT_EQ(result.contains("resultLeftOut"), i >= kRoom) << i;
+  }
+  EXPECT_EQ(results.back().at("resultLeftOut"), true);
+}
+
 TEST_P(KeyBatches, AFailedKeyCanBeSuppressed) {
   const json::value begun = json_of(call(post("/v1/keys/begin", R"({"items":[{"key":"k"}]})")));
   const std::string lease = begun.at("results").at(0).at("leaseId").as_string().c_str();

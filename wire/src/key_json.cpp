@@ -13,8 +13,8 @@ constexpr std::array<std::string_view, 2> kKeyAndLeaseFields = {"key", "leaseId"
 constexpr std::array<std::string_view, 5> kBeginFields = {
     "key", "owner", "leaseSeconds", "retentionSeconds", "onFailed",
 };
-constexpr std::array<std::string_view, 6> kBegunFields = {
-    "status", "leaseId", "leaseUntil", "attempts", "resultBase64", "error",
+constexpr std::array<std::string_view, 7> kBegunFields = {
+    "status", "leaseId", "leaseUntil", "attempts", "resultBase64", "resultLeftOut", "error",
 };
 constexpr std::array<std::string_view, 4> kCompletionFields = {
     "key",
@@ -31,6 +31,7 @@ constexpr std::array<std::string_view, 10> kKeyRecordFields = {
     "key",   "status",     "attempts",  "firstSeen",    "lastSeen",
     "owner", "leaseUntil", "keepUntil", "resultBase64", "error",
 };
+constexpr std::array<std::string_view, 2> kFoundKeysFields = {"results", "truncated"};
 constexpr std::array<std::string_view, 1> kLimitField = {"limit"};
 
 constexpr std::array<std::string_view, 1> kStatusField = {"status"};
@@ -211,6 +212,7 @@ std::string write_begun(std::span<const BeginOutcome> outcomes) {
         .field("leaseUntil", outcome.lease_until)
         .field("attempts", outcome.attempts);
     write_result(writer, outcome.result);
+    if (outcome.result_left_out) writer.field("resultLeftOut", true);
     writer.field("error", outcome.error).end_object();
   });
 }
@@ -222,6 +224,7 @@ std::vector<BeginOutcome> read_begun(std::string_view json) {
                         .lease_until = fields.get<TimePoint>("leaseUntil"),
                         .attempts = fields.require_as<int>("attempts"),
                         .result = read_result(fields),
+                        .result_left_out = fields.get_or("resultLeftOut", false),
                         .error = fields.get<std::string>("error")};
   });
 }
@@ -348,25 +351,32 @@ std::string write_key_names(std::span<const IdempotencyKey> keys) {
                      [](JsonWriter& writer, const IdempotencyKey& key) { writer.value(key); });
 }
 
-std::string write_key_records(std::span<const std::optional<KeyRecord>> records) {
-  return write_batch("results", records,
-                     [](JsonWriter& writer, const std::optional<KeyRecord>& record) {
-                       if (record) {
-                         write_key_record(writer, *record);
-                       } else {
-                         write_unknown_key(writer);
-                       }
-                     });
+std::string write_key_records(const FoundKeys& found) {
+  JsonWriter writer;
+  writer.begin_object().key("results").begin_array();
+  for (const std::optional<KeyRecord>& record : found.records) {
+    if (record) {
+      write_key_record(writer, *record);
+    } else {
+      write_unknown_key(writer);
+    }
+  }
+  writer.end_array();
+  if (found.truncated) writer.field("truncated", true);
+  return std::move(writer.end_object()).take();
 }
 
-std::vector<std::optional<KeyRecord>> read_key_records(std::string_view json) {
+FoundKeys read_key_records(std::string_view json) {
   using Found = std::optional<KeyRecord>;
-  return read_result_objects<Found>(json, kKeyRecordFields,
-                                    [](const ObjectReader& fields) -> Found {
-                                      if (fields.require_as<std::string>("status") == kUnknown)
-                                        return std::nullopt;
-                                      return read_key_record(fields);
-                                    });
+  const auto read_found = [](const JsonValue& value) -> Found {
+    const ObjectReader fields(value, kKeyRecordFields, Direction::answer);
+    if (fields.require_as<std::string>("status") == kUnknown) return std::nullopt;
+    return read_key_record(fields);
+  };
+  return read_object(json, kFoundKeysFields, Direction::answer, [&](const ObjectReader& fields) {
+    return FoundKeys{.records = read_array<Found>(fields.require("results"), read_found),
+                     .truncated = fields.get_or("truncated", false)};
+  });
 }
 
 std::size_t read_limit(std::string_view json) {

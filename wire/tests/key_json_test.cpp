@@ -14,7 +14,8 @@ bool operator==(const BeginRequest& a, const BeginRequest& b) {
 }
 bool operator==(const BeginOutcome& a, const BeginOutcome& b) {
   return a.status == b.status && a.lease_id == b.lease_id && a.lease_until == b.lease_until &&
-         a.attempts == b.attempts && a.result == b.result && a.error == b.error;
+         a.attempts == b.attempts && a.result == b.result &&
+         a.result_left_out == b.result_left_out && a.error == b.error;
 }
 bool operator==(const CompleteRequest& a, const CompleteRequest& b) {
   return a.key == b.key && a.lease_id == b.lease_id && a.result == b.result &&
@@ -109,32 +110,36 @@ TEST(KeyJson, BeginsAreWrittenAndRead) {
                                                .retention = kWeek,
                                                .on_failed = FailedKeyPolicy::suppress}};
   EXPECT_EQ(write_begins(requests),
-            R"({"items":[{"key":"a","leaseSeconds":60,"retentionSeconds":2592000,)"
-            R"("onFailed":"Retry"},{"key":"b","owner":"w","leaseSeconds":1.5,)"
-            R"("retentionSeconds":604800,"onFailed":"Suppress"}]})");
-  EXPECT_EQ(read_begins(write_begins(requests), kWeek), requests);
-  EXPECT_EQ(read_begins(R"({"items":[{"key":"a"}]})", kWeek).front(),
-            (BeginRequest{.key = "a", .retention = kWeek}));
+            R"({"items":[{"key":"a","leaseSeconds":60,"onFailed":"Retry"},)"
+            R"({"key":"b","owner":"w","leaseSeconds":1.5,"retentionSeconds":604800,)"
+            R"("onFailed":"Suppress"}]})");
+  const std::vector<BeginRequest> read = read_begins(write_begins(requests), 24h);
+  EXPECT_EQ(read.front(), (BeginRequest{.key = "a", .retention = 24h})) << "the reader's own";
+  EXPECT_EQ(read.back(), requests.back());
 
   const std::vector<BeginOutcome> outcomes = {
       {.lease_id = kLease, .lease_until = kNoon, .attempts = 1},
       {.status = BeginStatus::processed, .attempts = 2, .result = "\xff\0"s},
       {.status = BeginStatus::processed, .attempts = 2, .result = ""},
+      {.status = BeginStatus::processed, .attempts = 2, .result_left_out = true},
       {.status = BeginStatus::busy, .lease_until = kNoon, .attempts = 3},
       {.status = BeginStatus::failed, .attempts = 4, .error = "no"}};
   EXPECT_EQ(read_begun(write_begun(outcomes)), outcomes);
+  EXPECT_EQ(write_begun(std::span(outcomes).subspan(2, 2)),
+            R"({"results":[{"status":"Processed","attempts":2,"resultBase64":""},)"
+            R"({"status":"Processed","attempts":2,"resultLeftOut":true}]})");
 }
 
 TEST(KeyJson, CompletionsAreWrittenAndRead) {
   const std::vector<CompleteRequest> requests = {
       {.key = "a"}, {.key = "b", .lease_id = kLease, .result = "\xff\0"s, .retention = kWeek}};
   EXPECT_EQ(write_completions(requests),
-            R"({"items":[{"key":"a","retentionSeconds":2592000},{"key":"b",)"
+            R"({"items":[{"key":"a"},{"key":"b",)"
             R"("leaseId":"0190a0b0-0000-7000-8000-000000000002","resultBase64":"/wA=",)"
             R"("retentionSeconds":604800}]})");
-  EXPECT_EQ(read_completions(write_completions(requests), kWeek), requests);
-  EXPECT_EQ(read_completions(R"({"items":[{"key":"a"}]})", kWeek).front(),
-            (CompleteRequest{.key = "a", .retention = kWeek}));
+  const std::vector<CompleteRequest> read = read_completions(write_completions(requests), 24h);
+  EXPECT_EQ(read.front(), (CompleteRequest{.key = "a", .retention = 24h})) << "the reader's own";
+  EXPECT_EQ(read.back(), requests.back());
 
   const std::vector<CompleteOutcome> outcomes = {CompleteOutcome::processed,
                                                  CompleteOutcome::lease_lost};
@@ -192,7 +197,7 @@ TEST(KeyJson, RecordsAreWrittenAndRead) {
                                                                    .last_seen_at = kNoon,
                                                                    .keep_until = kNoon,
                                                                    .error = "no"}};
-  const std::string json = write_key_records(records);
+  const std::string json = write_key_records({.records = records});
   EXPECT_TRUE(json.starts_with(
       R"({"results":[{"status":"Unknown","attempts":0},)"
       R"({"key":"a","status":"Processed","attempts":1,)"
@@ -200,7 +205,10 @@ TEST(KeyJson, RecordsAreWrittenAndRead) {
       R"("leaseUntil":"2026-01-31T12:00:02.000Z","keepUntil":"2026-01-31T12:00:03.000Z",)"
       R"("resultBase64":"/w=="},)"))
       << json;
-  EXPECT_EQ(read_key_records(json), records);
+  EXPECT_EQ(read_key_records(json).records, records);
+  EXPECT_FALSE(read_key_records(json).truncated);
+  EXPECT_TRUE(
+      read_key_records(write_key_records({.records = records, .truncated = true})).truncated);
 }
 
 TEST(KeyJson, ALimitIsWrittenAndRead) {

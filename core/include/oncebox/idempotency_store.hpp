@@ -25,7 +25,8 @@ struct BeginRequest {
   IdempotencyKey key;
   std::string owner = {};  ///< a label for people; it gives no rights
   Duration lease = defaults::kKeyLease;
-  Duration retention = defaults::kKeyRetention;  ///< of a key that is never completed
+  /// Of a key that is never completed. Nothing: the store's own, see `IdempotencyStore`.
+  std::optional<Duration> retention = {};
   FailedKeyPolicy on_failed = FailedKeyPolicy::retry;
 };
 
@@ -44,6 +45,7 @@ struct BeginOutcome {
   std::optional<TimePoint> lease_until = {};  ///< when acquired or busy
   int attempts = 0;                           ///< acquisitions so far, this one included
   std::optional<std::string> result = {};     ///< when processed, and a result was stored
+  bool result_left_out = false;               ///< one is stored, but had no room: ask `find` for it
   std::optional<std::string> error = {};      ///< when failed
 };
 
@@ -51,7 +53,7 @@ struct CompleteRequest {
   IdempotencyKey key;
   std::optional<LeaseId> lease_id = {};    ///< absent: unconditional
   std::optional<std::string> result = {};  ///< any bytes, at most `limits::kMaxResultBytes`
-  Duration retention = defaults::kKeyRetention;
+  std::optional<Duration> retention = {};  ///< nothing: the store's own
 };
 
 enum class CompleteOutcome { processed, lease_lost };
@@ -108,7 +110,8 @@ struct KeyRecord {
 ///
 /// **Retention.** A key whose `keep_until` has come is unknown, whether or not it was removed yet.
 /// Beginning a key keeps it for the retention given, at least until the lease ends; completing it
-/// counts anew.
+/// counts anew. A store's own retention is `defaults::kKeyRetention`; behind a server it is the
+/// server's `retention.keys`.
 class IdempotencyStore {
  public:
   virtual ~IdempotencyStore() = default;
@@ -117,7 +120,9 @@ class IdempotencyStore {
 
   /// Acquires keys that are unknown, released, failed (unless suppressed), or whose lease has
   /// lapsed: a new lease id, attempts + 1. Otherwise only last_seen changes. Throws `overloaded`
-  /// when the store's bounds are reached.
+  /// when the store's bounds are reached. The results that one call answers have together at most
+  /// `limits::kMaxBegunResultBytes`; in the order of the requests, each that does not fit any more
+  /// is left out. The first one always fits, so that of a single key is always there.
   std::vector<BeginOutcome> begin(std::span<const BeginRequest> requests);
   BeginOutcome begin(const BeginRequest& request);
 

@@ -34,6 +34,7 @@ inline constexpr std::size_t kMaxSubjectBytes = 2'048;  ///< of an audit entry; 
 inline constexpr std::size_t kMaxPastContents = 100;    ///< earlier payloads of one message
 inline constexpr std::size_t kMaxPastContentBytes = 16 << 20;  ///< of them together
 inline constexpr std::size_t kMaxResultBytes = 1 << 20;  ///< stored result of an idempotency key
+inline constexpr std::size_t kMaxBegunResultBytes = 16 << 20;  ///< answered by one begin of keys
 
 }  // namespace oncebox::limits
 

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -9,6 +12,7 @@
 #include "api/large_bodies.hpp"
 #include "observe/metrics.hpp"
 #include "oncebox/audit_trail.hpp"
+#include "oncebox/driver/answer_room.hpp"
 #include "oncebox/wire/key_json.hpp"
 #include "oncebox/wire/operator_json.hpp"
 
@@ -40,6 +44,25 @@ std::string_view outcome_word(ReleaseOutcome outcome) {
       return "unknown";
   }
   return "unknown";
+}
+
+/// In steps, because each key may have a result of a mebibyte.
+wire::FoundKeys find_keys(IdempotencyStore& store, std::span<const IdempotencyKey> keys,
+                          std::size_t max_bytes) {
+  constexpr std::size_t kKeysAtOnce = 16;
+  wire::FoundKeys found;
+  AnswerRoom room(max_bytes);
+  while (!keys.empty()) {
+    const auto some = keys.first(std::min(kKeysAtOnce, keys.size()));
+    keys = keys.subspan(some.size());
+    for (std::optional<KeyRecord>& record : store.find(some)) {
+      const bool has_result = record && record->result;
+      found.truncated = has_result && !room.take(record->result->size());
+      if (found.truncated) return found;
+      found.records.push_back(std::move(record));
+    }
+  }
+  return found;
 }
 
 class KeyRoutes {
@@ -195,9 +218,14 @@ void add_key_routes(Router& router, const ApiContext& context) {
                       routes->answer_later(call, make);
                     });
   };
-  add("/keys/find", Scope::read, [](ServedStore& store, const Request& request) {
-    return wire::write_key_records(store.keys().find(wire::read_key_names(request.body)));
-  });
+  add_store_route(
+      router, context, {Method::post, "/keys/find", Scope::read}, [](const StoreCall& call) {
+        require_no_query(call.request());
+        call.store->calls.answer(call.exchange, [store = call.store](const Request& request) {
+          return json_response(wire::write_key_records(find_keys(
+              store->keys(), wire::read_key_names(request.body), limits::kMaxBegunResultBytes)));
+        });
+      });
   add("/keys/cleanup", Scope::operate, [](ServedStore& store, const Request& request) {
     const std::size_t limit = wire::read_limit(body_or_empty_object(request));
     const AuditEntry entry{.actor = request.principal.name,

@@ -509,7 +509,11 @@ def key_calls():
     yield get("/v1/inbox/{key*}", "getKey", inbox, "read", "Ask about a key").answers(
         "KeyState", {"status": "Processed", "attempts": 1, "firstSeen": TIME, "lastSeen": TIME})
 
-    yield post("/v1/keys/begin", "beginKeys", keys, "consume", "Begin keys").takes(
+    yield post(
+        "/v1/keys/begin", "beginKeys", keys, "consume", "Begin keys",
+        "The answer has at most 16 MiB of results. Each that does not fit any more is left out, "
+        "and `resultLeftOut` says so: ask for it with `/v1/keys/find`.",
+    ).takes(
         "KeyBegins", {"items": [{**key, "leaseSeconds": 60}]}).answers(
         "KeysBegun", {"results": [
             {"status": "Acquired", "leaseId": LEASE, "leaseUntil": TIME, "attempts": 1}]})

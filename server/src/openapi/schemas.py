@@ -595,7 +595,9 @@ KEY_SCHEMAS = {
         ["status", "attempts"],
         status=words("Acquired", "Processed", "Busy", "Failed"),
         leaseId=uuid(), leaseUntil=time(), attempts=count(),
-        resultBase64=base64("When processed."), error=text("When failed."))),
+        resultBase64=base64("When processed."),
+        resultLeftOut=boolean("There is a result beyond the 16 MiB: `/v1/keys/find` answers it."),
+        error=text("When failed."))),
     "KeyCompletions": items(request(
         ["key"], key=IDEMPOTENCY_KEY, leaseId=LEASE_ID,
         resultBase64=base64("Kept, and answered to later begins."), retentionSeconds=RETENTION)),
@@ -611,12 +613,16 @@ KEY_SCHEMAS = {
     "KeysExtended": results(answer(
         ["status"], status=words("Extended", "LeaseLost"), leaseUntil=time())),
     "KeyNames": request(["keys"], keys=array(IDEMPOTENCY_KEY, **BATCH)),
-    "KeysFound": results(answer(
-        ["status", "attempts"],
-        key=IDEMPOTENCY_KEY,
-        status=words("Unknown", "InProgress", "Released", "Failed", "Processed"),
-        attempts=count(), firstSeen=time(), lastSeen=time(), owner=text(), leaseUntil=time(),
-        keepUntil=time("When it is forgotten."), resultBase64=base64(), error=text())),
+    "KeysFound": answer(
+        ["results"],
+        results=array(answer(
+            ["status", "attempts"],
+            key=IDEMPOTENCY_KEY,
+            status=words("Unknown", "InProgress", "Released", "Failed", "Processed"),
+            attempts=count(), firstSeen=time(), lastSeen=time(), owner=text(), leaseUntil=time(),
+            keepUntil=time("When it is forgotten."), resultBase64=base64(), error=text())),
+        truncated=boolean(
+            "The results have 16 MiB: there are keys without a result, ask again for these.")),
     "Limit": request([], limit=integer("At most so many.", minimum=1)),
 }
 

@@ -24,6 +24,23 @@ class KeysLimitsConformance : public StoreConformance {
     EXPECT_EQ(keys().find(watched), before);
   }
 
+  /// Of the n-th key, which no other has.
+  static std::string largest_result(std::size_t n) {
+    std::string result = std::to_string(n);
+    result.resize(limits::kMaxResultBytes, 'x');
+    return result;
+  }
+
+  /// Processed keys "k0", "k1" …
+  std::vector<IdempotencyKey> complete_with_largest_results(std::size_t count) {
+    std::vector<IdempotencyKey> completed;
+    for (std::size_t i = 0; i < count; ++i) {
+      completed.emplace_back("k" + std::to_string(i));
+      keys().complete({.key = completed.back(), .result = largest_result(i)});
+    }
+    return completed;
+  }
+
   LeaseId hold() { return keys().begin({.key = "held"}).lease_id.value(); }
 };
 
@@ -176,6 +193,83 @@ TEST_P(KeysLimitsConformance, BatchAtTheLimitIsOneCall) {
                             return outcome.status == BeginStatus::acquired;
                           }),
             std::ptrdiff_t{limits::kMaxBatchItems});
+}
+
+TEST_P(KeysLimitsConformance, FindAnswersEveryKeyHoweverMuchThatIs) {
+  proves("KIN-01");
+  std::vector<IdempotencyKey> all;
+  for (int i = 0; i < 20; ++i) {
+    all.emplace_back("k" + std::to_string(i));
+    keys().complete({.key = all.back(), .result = std::string(limits::kMaxResultBytes, 'x')});
+  }
+  const auto found = keys().find(all);
+  ASSERT_EQ(found.size(), all.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].value().key, all[i]);
+    EXPECT_EQ(found[i]->result.value().size(), limits::kMaxResultBytes);
+  }
+}
+
+// 20 keys with the largest results, of which 16 fit into one answer.
+TEST_P(KeysLimitsConformance, BeginLeavesOutResultsThatHaveNoRoom) {
+  proves("R-38", "KIN-03");
+  constexpr std::size_t kRoom = limits::kMaxBegunResultBytes / limits::kMaxResultBytes;
+  const std::vector<IdempotencyKey> all = complete_with_largest_results(kRoom + 4);
+  std::vector<BeginRequest> requests;
+  for (const IdempotencyKey& key : all) requests.push_back({.key = key});
+  const std::vector<BeginOutcome> outcomes = keys().begin(requests);
+  ASSERT_EQ(outcomes.size(), all.size());
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    const testing::ScopedTrace trace(__FILE__, __LINE__, all[i].str());
+    EXPECT_EQ(outcomes[i].status, BeginStatus::processed);
+    EXPECT_EQ(outcomes[i].result_left_out, i >= kRoom);
+    const auto expected = i < kRoom ? std::optional(largest_result(i)) : std::nullopt;
+    EXPECT_TRUE(outcomes[i].result == expected);
+    EXPECT_TRUE(keys().find(all[i]).value().result == largest_result(i));
+  }
+  const BeginOutcome alone = keys().begin(requests.back());
+  EXPECT_TRUE(alone.result == largest_result(all.size() - 1));
+  EXPECT_FALSE(alone.result_left_out);
+}
+
+TEST_P(KeysLimitsConformance, BeginCountsTheResultOfARepeatedKeyEachTime) {
+  proves("R-38", "KIN-03");
+  constexpr std::size_t kRoom = limits::kMaxBegunResultBytes / limits::kMaxResultBytes;
+  complete_with_largest_results(1);
+  const std::vector<BeginRequest> requests(3 * kRoom, {.key = "k0"});
+  const std::vector<BeginOutcome> outcomes = keys().begin(requests);
+  ASSERT_EQ(outcomes.size(), requests.size());
+  const std::string result = largest_result(0);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    EXPECT_EQ(outcomes[i].result_left_out, i >= kRoom) << i;
+    EXPECT_EQ(outcomes[i].result == result, i < kRoom) << i;
+  }
+}
+
+TEST_P(KeysLimitsConformance, BeginAnswersWhatStillFits) {
+  proves("R-38", "KIN-03");
+  constexpr std::size_t kRoom = limits::kMaxBegunResultBytes / limits::kMaxResultBytes;
+  complete_with_largest_results(1);
+  keys().complete({.key = "forgotten", .result = std::string(1000, 'x'), .retention = 1ms});
+  advance(1ms);
+  keys().complete({.key = "small", .result = "ok"});
+  keys().complete({.key = "empty", .result = ""});
+  keys().complete({.key = "without"});
+  std::vector<BeginRequest> requests{{.key = "forgotten"}, {.key = "small"}};
+  requests.insert(requests.end(), kRoom, {.key = "k0"});
+  for (const char* key : {"small", "empty", "without", "new"}) requests.push_back({.key = key});
+  const std::vector<BeginOutcome> outcomes = keys().begin(requests);
+  ASSERT_EQ(outcomes.size(), requests.size());
+  EXPECT_EQ(outcomes[0].status, BeginStatus::acquired);
+  EXPECT_FALSE(outcomes[0].result_left_out);
+  EXPECT_EQ(outcomes[1].result, "ok");
+  const auto after_large = std::span(outcomes).subspan(2 + kRoom - 1);
+  EXPECT_TRUE(after_large[0].result_left_out) << "two bytes are missing";
+  EXPECT_EQ(after_large[1].result, "ok");
+  EXPECT_EQ(after_large[2].result, "");
+  EXPECT_EQ(after_large[3].result, std::nullopt);
+  EXPECT_FALSE(after_large[3].result_left_out) << "none is stored";
+  EXPECT_EQ(after_large[4].status, BeginStatus::acquired);
 }
 
 }  // namespace oncebox::conformance

@@ -18,6 +18,7 @@ struct BeginAnswer {
   Moment lease_until;
   int attempts;
   std::optional<std::string> result;
+  bool result_left_out;
   std::optional<std::string> error;
 
   friend bool operator==(const BeginAnswer&, const BeginAnswer&) = default;
@@ -26,7 +27,8 @@ struct BeginAnswer {
 void PrintTo(const BeginAnswer& answer, std::ostream* out) {
   *out << '{' << to_string(answer.status) << (answer.has_lease_id ? " with" : " without")
        << " lease id, until " << testing::PrintToString(answer.lease_until) << ", attempts "
-       << answer.attempts << ", result " << testing::PrintToString(answer.result) << ", error "
+       << answer.attempts << ", result " << testing::PrintToString(answer.result)
+       << (answer.result_left_out ? " (left out)" : "") << ", error "
        << testing::PrintToString(answer.error) << '}';
 }
 
@@ -36,6 +38,7 @@ BeginAnswer answer_of(const BeginOutcome& outcome, bool has_lease_id) {
           .lease_until = at(outcome.lease_until),
           .attempts = outcome.attempts,
           .result = outcome.result,
+          .result_left_out = outcome.result_left_out,
           .error = outcome.error};
 }
 
@@ -91,8 +94,7 @@ void KeyRun::run(const Call& call, const BeginKeys& step) {
     answers.push_back(answer_of(outcome, outcome.lease_id.has_value()));
   }
   std::vector<BeginAnswer> expected;
-  for (const BeginRequest& request : requests) {
-    const BeginOutcome outcome = model_.begin(request, call.now);
+  for (const BeginOutcome& outcome : model_.begin(requests, call.now)) {
     expected.push_back(answer_of(outcome, outcome.status == BeginStatus::acquired));
   }
   require_same("outcomes of begin", answers, expected);

@@ -1,7 +1,9 @@
 #include "naive_keys.hpp"
 
 #include <algorithm>
+#include <utility>
 
+#include "oncebox/defaults.hpp"
 #include "oncebox/limits.hpp"
 
 namespace oncebox::conformance {
@@ -34,7 +36,24 @@ NaiveKey& NaiveKeys::create(const IdempotencyKey& key, TimePoint now) {
   return keys_.back();
 }
 
-BeginOutcome NaiveKeys::begin(const BeginRequest& request, TimePoint now) {
+std::vector<BeginOutcome> NaiveKeys::begin(std::span<const BeginRequest> requests, TimePoint now) {
+  std::vector<BeginOutcome> outcomes;
+  std::size_t answered = 0;
+  for (const BeginRequest& request : requests) {
+    BeginOutcome outcome = begin_one(request, now);
+    const std::size_t bytes = outcome.result.value_or("").size();
+    if (answered + bytes > limits::kMaxBegunResultBytes) {
+      outcome.result.reset();
+      outcome.result_left_out = true;
+    } else {
+      answered += bytes;
+    }
+    outcomes.push_back(std::move(outcome));
+  }
+  return outcomes;
+}
+
+BeginOutcome NaiveKeys::begin_one(const BeginRequest& request, TimePoint now) {
   NaiveKey* key = known(request.key, now);
   if (key != nullptr) {
     KeyRecord& record = key->record;
@@ -63,7 +82,8 @@ BeginOutcome NaiveKeys::begin(const BeginRequest& request, TimePoint now) {
   ++record.attempts;
   record.owner = request.owner;
   record.lease_until = now + request.lease;
-  record.keep_until = std::max(now + request.retention, now + request.lease);
+  record.keep_until =
+      std::max(now + request.retention.value_or(defaults::kKeyRetention), now + request.lease);
   record.error.reset();
   return {.status = BeginStatus::acquired,
           .lease_until = record.lease_until,
@@ -89,7 +109,7 @@ CompleteOutcome NaiveKeys::complete(const CompleteRequest& request, TimePoint no
   record.lease_until.reset();
   record.error.reset();
   record.result = request.result;
-  record.keep_until = now + request.retention;
+  record.keep_until = now + request.retention.value_or(defaults::kKeyRetention);
   key->lease_id = request.lease_id;
   return CompleteOutcome::processed;
 }

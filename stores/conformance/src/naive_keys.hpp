@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "oncebox/idempotency_store.hpp"
@@ -21,7 +22,7 @@ struct NaiveKey {
 /// open and the caller fills in what the store answered by `adopt_lease`.
 class NaiveKeys {
  public:
-  BeginOutcome begin(const BeginRequest& request, TimePoint now);
+  std::vector<BeginOutcome> begin(std::span<const BeginRequest> requests, TimePoint now);
   CompleteOutcome complete(const CompleteRequest& request, TimePoint now);
   FailOutcome fail(const FailRequest& request, TimePoint now);
   ReleaseOutcome release(const ReleaseRequest& request, TimePoint now);
@@ -33,6 +34,7 @@ class NaiveKeys {
   void adopt_lease(const IdempotencyKey& key, const LeaseId& lease_id);
 
  private:
+  BeginOutcome begin_one(const BeginRequest& request, TimePoint now);
   /// Null when the key is unknown, which it also is when its retention is over.
   [[nodiscard]] NaiveKey* known(const IdempotencyKey& key, TimePoint now);
   /// What is left of a forgotten key goes.

@@ -1,5 +1,7 @@
 #include "http_keys.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -155,8 +157,15 @@ std::vector<std::optional<KeyRecord>> HttpKeys::do_find(std::span<const Idempote
   return fail_open(
       "find",
       [&] {
-        return client_.call_batch(post("find", wire::write_key_names(keys), Effect::reads),
-                                  keys.size(), wire::read_key_records);
+        std::vector<std::optional<KeyRecord>> records;
+        while (records.size() < keys.size()) {
+          const auto rest = keys.subspan(records.size());
+          std::ranges::move(
+              client_.call_some(post("find", wire::write_key_names(rest), Effect::reads),
+                                rest.size(), wire::read_key_records),
+              std::back_inserter(records));
+        }
+        return records;
       },
       [&] { return std::vector<std::optional<KeyRecord>>(keys.size()); });
 }

@@ -9,6 +9,7 @@
 #include "oncebox/http/http_store.hpp"
 #include "oncebox/inbox.hpp"
 #include "oncebox/memory/memory_store.hpp"
+#include "oncebox/receive/idempotent_receiver.hpp"
 #include "oncebox/server/server.hpp"
 #include "oncebox/testing/temporary_folder.hpp"
 #include "raw_client.hpp"
@@ -76,6 +77,26 @@ TEST_F(HttpService, StoresAreChosenByName) {
   to_nobody.store = "nobody";
   HttpStore nobody(to_nobody);
   expect_error(ErrorCode::not_found, [&] { nobody.inbox().enqueue(message("a")); });
+}
+
+TEST_F(HttpService, KeysAreKeptAsTheServiceSaysUnlessTheCallerSaysOtherwise) {
+  RecordProperty("requirement", "KIN-09");
+  options_.retention.keys = 1h;
+  start();
+  HttpStore store(options());
+  store.keys().begin({.key = "begun"});
+  store.keys().complete({.key = "done"});
+  store.keys().complete({.key = "kept", .retention = 2h});
+  IdempotentReceiver<int, std::string>::over(store.keys(), [](int) { return std::string(); })
+      .build()
+      .receive({.headers = Headers{{"idempotencyKey", "received"}}, .payload = 1});
+  const auto kept_for = [&](const IdempotencyKey& key) {
+    const KeyRecord record = main_.keys().find(key).value();
+    // A key is completed some time after it was last seen.
+    return std::chrono::round<std::chrono::minutes>(record.keep_until - record.last_seen_at);
+  };
+  for (const char* key : {"begun", "done", "received"}) EXPECT_EQ(kept_for(key), 1h) << key;
+  EXPECT_EQ(kept_for("kept"), 2h);
 }
 
 TEST_F(HttpService, ATokenAllowsWhatItsScopesSay) {

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "oncebox/driver/answer_room.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
 
 namespace oncebox::memory {
 
@@ -39,7 +41,8 @@ class MemoryKeys::Batch {
     const BeginStatus status = begin_as_found(state_of(row), request.on_failed, now_);
     if (status == BeginStatus::acquired) return acquire(request, row);
     BeginOutcome outcome = begin_outcome(status, row->state);
-    outcome.result = row->result;
+    if (row->result) outcome.result_left_out = !room_.take(row->result->size());
+    if (!outcome.result_left_out) outcome.result = row->result;
     change(*row, [&](KeyState& state) noexcept { state.last_seen_at = now_; });
     return outcome;
   }
@@ -172,6 +175,7 @@ class MemoryKeys::Batch {
   Table& table_;
   const Options& options_;
   const TimePoint now_;
+  AnswerRoom room_{limits::kMaxBegunResultBytes};  // for the results that `begin` answers
   std::vector<UndoStep> undo_;
 };
 

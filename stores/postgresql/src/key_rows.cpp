@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
 #include "oncebox/sql/read_rows.hpp"
 #include "row_arrays.hpp"
 
@@ -17,6 +18,8 @@ namespace {
 
 // Of results in one statement: far below what the server takes in one message.
 constexpr std::size_t kMaxStatementBytes = std::size_t{32} << 20;
+// So small that those of a whole batch are no more than it may answer.
+constexpr std::int32_t kMaxBytesAtOnce = limits::kMaxBegunResultBytes / limits::kMaxBatchItems;
 
 // Every statement that answers rows names them in this order.
 namespace key_column {
@@ -33,8 +36,14 @@ enum Column : int {
   lease_until,
   error,
   result,
+  result_bytes,  // of `lock` alone
 };
 }  // namespace key_column
+
+// Likewise of `results`.
+namespace result_column {
+enum Column : int { hash, result };
+}  // namespace result_column
 
 constexpr std::array kKeyColumns{Column{"hash", SqlType::uuid},
                                  Column{"key", SqlType::text},
@@ -81,11 +90,15 @@ ON CONFLICT (hash) DO UPDATE
     AND (excluded.lease_id IS NULL
          OR (stored.status = 0 AND stored.lease_id = excluded.lease_id)))sql";
 
-// A row that it had to wait for is answered as the other transaction left it.
+// A row that it had to wait for is answered as the other transaction left it. Of results those come
+// at once that have at most $2 bytes; of the others it is to be known first which are needed.
 constexpr std::string_view kLock = R"sql(
 SELECT hash, key, status, attempts, first_seen_at, last_seen_at, keep_until, owner, lease_id,
-       lease_until, error, CASE WHEN $2::boolean THEN result END
+       lease_until, error, CASE WHEN octet_length(result) <= $2::integer THEN result END,
+       octet_length(result)
   FROM {key} WHERE hash = ANY($1::uuid[]) ORDER BY hash FOR UPDATE)sql";
+
+constexpr std::string_view kResults = "SELECT hash, result FROM {key} WHERE hash = ANY($1::uuid[])";
 
 constexpr std::string_view kNow =
     "SELECT coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp()))";
@@ -134,6 +147,7 @@ KeyStatements::KeyStatements(const Names& names)
     : begin{"key_begin", names.fill(kBegin)},
       complete{"key_complete", names.fill(kComplete)},
       lock{"key_lock", names.fill(kLock)},
+      results{"key_results", names.fill(kResults)},
       now{"key_now", names.fill(kNow)},
       find{"key_find", names.fill(kFind)},
       insert{"key_insert",
@@ -196,26 +210,42 @@ ArrayValue KeySlots::hashes() const {
   return hashes;
 }
 
+KeySlot& KeySlots::slot_of_row(const Result& rows, int row) {
+  const Uuid hash = rows.uuid(row, key_column::hash);
+  const auto slot =
+      std::lower_bound(slots_.begin(), slots_.end(), hash.bytes(),
+                       [](const KeySlot& a, const sql::StorageKey& b) { return a.hash < b; });
+  if (slot == slots_.end() || slot->hash != hash.bytes()) {
+    throw_corrupt("PostgreSQL answered a key that nobody asked for", hash);
+  }
+  return *slot;
+}
+
 void KeySlots::read(const Result& rows) {
+  const bool has_sizes = rows.columns() > key_column::result_bytes;
   for (int row = 0; row < rows.rows(); ++row) {
-    const Uuid hash = rows.uuid(row, key_column::hash);
-    const auto slot =
-        std::lower_bound(slots_.begin(), slots_.end(), hash.bytes(),
-                         [](const KeySlot& a, const sql::StorageKey& b) { return a.hash < b; });
-    if (slot == slots_.end() || slot->hash != hash.bytes()) {
-      throw_corrupt("PostgreSQL answered a key that nobody asked for", hash);
+    KeySlot& slot = slot_of_row(rows, row);
+    KeyRow stored = read_key_row(rows, row, *slot.key);
+    slot.has_row = true;
+    slot.is_known = true;
+    slot.state = std::move(stored.state);
+    slot.result = std::move(stored.result);
+    if (has_sizes && !rows.is_null(row, key_column::result_bytes)) {
+      slot.result_bytes = static_cast<std::size_t>(rows.int32(row, key_column::result_bytes));
     }
-    KeyRow stored = read_key_row(rows, row, *slot->key);
-    slot->has_row = true;
-    slot->is_known = true;
-    slot->state = std::move(stored.state);
-    slot->result = std::move(stored.result);
+  }
+}
+
+void KeySlots::read_results(const Result& rows) {
+  for (int row = 0; row < rows.rows(); ++row) {
+    slot_of_row(rows, row).result = rows.optional_text(row, result_column::result);
   }
 }
 
 TimePoint KeySlots::load(Transaction& transaction, const KeyStatements& statements,
                          StoredResult result, const std::optional<TimePoint>& now) {
-  const Parameters lock = Parameters().add(hashes()).add(result == StoredResult::needed);
+  const std::int32_t max_bytes = result == StoredResult::needed ? kMaxBytesAtOnce : -1;
+  const Parameters lock = Parameters().add(hashes()).add(max_bytes);
   const Parameters time = Parameters().add(now);
   const std::array commands{Command{&statements.lock, &lock}, Command{&statements.now, &time}};
   const std::vector<Result> results = transaction.run_all(commands);
@@ -226,6 +256,7 @@ TimePoint KeySlots::load(Transaction& transaction, const KeyStatements& statemen
     slot.is_known = false;
     slot.state = new_key_state(loaded_at);
     slot.result.reset();
+    slot.result_bytes.reset();
   }
   return loaded_at;
 }
@@ -248,9 +279,15 @@ std::vector<Parameters> KeySlots::written(bool has_row) const {
   return statements;
 }
 
-void KeySlots::commit(Transaction& transaction, const KeyStatements& statements,
-                      TimePoint now) const {
+void KeySlots::commit(Transaction& transaction, const KeyStatements& statements, TimePoint now) {
   std::vector<Command> commands;
+  ArrayValue wanted(SqlType::uuid);
+  for (const KeySlot& slot : slots_) {
+    if (slot.is_result_wanted && !slot.result) wanted.add(slot.hash);
+  }
+  const bool wants_results = wanted.size() != 0;
+  const Parameters results = Parameters().add(std::move(wanted));
+  if (wants_results) commands.push_back({&statements.results, &results});
   const std::vector<Parameters> inserted = written(false);
   for (const Parameters& rows : inserted) commands.push_back({&statements.insert, &rows});
   const std::vector<Parameters> updated = written(true);
@@ -263,7 +300,8 @@ void KeySlots::commit(Transaction& transaction, const KeyStatements& statements,
   const bool touches = touched.size() != 0;
   const Parameters touch = Parameters().add(std::move(touched)).add(now);
   if (touches) commands.push_back({&statements.touch, &touch});
-  transaction.commit(commands);
+  const std::vector<Result> answers = transaction.commit(commands);
+  if (wants_results) read_results(answers.front());
 }
 
 }  // namespace oncebox::postgresql

@@ -22,6 +22,7 @@ struct KeyStatements {
   Statement begin;     ///< one key, when it is new, processed or in good hands
   Statement complete;  ///< one key, when it is new or may be completed
   Statement lock;      ///< reads rows and keeps them from others until the transaction ends
+  Statement results;   ///< those of rows that are locked
   Statement now;       ///< the time, as late as when it is run
   Statement find;
   Statement insert;
@@ -62,6 +63,8 @@ struct KeySlot {
   bool is_known = false;  ///< false, too, when the row is past its retention
   KeyState state = {};
   std::optional<std::string> result = {};
+  std::optional<std::size_t> result_bytes = {};  ///< of the result that a locked row has
+  bool is_result_wanted = false;                 ///< to be there when it was committed
   Change change = Change::none;
   const std::string* new_result = nullptr;  ///< borrowed from the request
 };
@@ -78,16 +81,20 @@ class KeySlots {
   [[nodiscard]] ArrayValue hashes() const;
   void read(const Result& rows);
 
-  /// Locks and reads the rows there are. Answers `now`, or otherwise the time when they were
-  /// locked.
+  /// Locks and reads the rows there are; of their results the sizes, and if they are needed the
+  /// small ones. Answers `now`, or otherwise the time when the rows were locked.
   [[nodiscard]] TimePoint load(Transaction& transaction, const KeyStatements& statements,
                                StoredResult result, const std::optional<TimePoint>& now);
 
-  /// Stores what changed and commits. Throws `LostAgainstAnother` when another call has meanwhile
-  /// stored a key that had no row.
-  void commit(Transaction& transaction, const KeyStatements& statements, TimePoint now) const;
+  /// Reads the results that are wanted and not there yet, stores what changed and commits. Throws
+  /// `LostAgainstAnother` when another call has meanwhile stored a key that had no row.
+  void commit(Transaction& transaction, const KeyStatements& statements, TimePoint now);
 
  private:
+  /// The slot of a row, whose first column is the hash.
+  [[nodiscard]] KeySlot& slot_of_row(const Result& rows, int row);
+  void read_results(const Result& rows);
+
   /// The slots to be written, those with a row or those without, as parameters of `update` or
   /// `insert`: as many statements as it takes for none to be too large.
   [[nodiscard]] std::vector<Parameters> written(bool has_row) const;

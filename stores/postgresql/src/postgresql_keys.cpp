@@ -2,11 +2,16 @@
 
 #include <utility>
 
+#include "oncebox/driver/answer_room.hpp"
+#include "oncebox/limits.hpp"
+
 namespace oncebox::postgresql {
 
 namespace {
 
-BeginOutcome begin_one(const BeginRequest& request, KeySlot& slot, TimePoint now) {
+// Without the result: that of the slot may be read later, when it is known which ones have room.
+BeginOutcome begin_one(const BeginRequest& request, KeySlot& slot, AnswerRoom& room,
+                       TimePoint now) {
   const BeginStatus status = begin_as_found(slot.known(), request.on_failed, now);
   if (status == BeginStatus::acquired) {
     hand_out(slot.state, request, request.owner, LeaseId::generate(now), now);
@@ -15,7 +20,10 @@ BeginOutcome begin_one(const BeginRequest& request, KeySlot& slot, TimePoint now
     slot.touch();
   }
   BeginOutcome outcome = begin_outcome(status, slot.state);
-  outcome.result = slot.result;
+  if (slot.result_bytes) {
+    outcome.result_left_out = !room.take(*slot.result_bytes);
+    if (!outcome.result_left_out) slot.is_result_wanted = true;
+  }
   return outcome;
 }
 
@@ -70,20 +78,40 @@ std::optional<TimePoint> PostgresqlKeys::given_time() const {
 }
 
 template <class Outcome, class Request>
-std::vector<Outcome> PostgresqlKeys::run_batch(std::span<const Request> requests,
-                                               StoredResult result, Deadline deadline,
+std::vector<Outcome> PostgresqlKeys::run_batch(std::span<const Request> requests, Deadline deadline,
                                                Outcome (*step)(const Request&, KeySlot&,
                                                                TimePoint)) {
   const KeySlots empty_slots(keys_of(requests));
   return in_transaction(pool_, deadline, [&](Transaction& transaction) {
     KeySlots slots = empty_slots;
-    const TimePoint now = slots.load(transaction, statements_, result, given_time());
+    const TimePoint now =
+        slots.load(transaction, statements_, StoredResult::not_needed, given_time());
     std::vector<Outcome> outcomes;
     outcomes.reserve(requests.size());
     for (std::size_t i = 0; i < requests.size(); ++i) {
       outcomes.push_back(step(requests[i], slots.of(i), now));
     }
     slots.commit(transaction, statements_, now);
+    return outcomes;
+  });
+}
+
+std::vector<BeginOutcome> PostgresqlKeys::begin_batch(std::span<const BeginRequest> requests,
+                                                      Deadline deadline) {
+  const KeySlots empty_slots(keys_of(requests));
+  return in_transaction(pool_, deadline, [&](Transaction& transaction) {
+    KeySlots slots = empty_slots;
+    const TimePoint now = slots.load(transaction, statements_, StoredResult::needed, given_time());
+    AnswerRoom room(limits::kMaxBegunResultBytes);
+    std::vector<BeginOutcome> outcomes;
+    outcomes.reserve(requests.size());
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      outcomes.push_back(begin_one(requests[i], slots.of(i), room, now));
+    }
+    slots.commit(transaction, statements_, now);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (!outcomes[i].result_left_out) outcomes[i].result = slots.of(i).result;
+    }
     return outcomes;
   });
 }
@@ -98,7 +126,7 @@ std::optional<BeginOutcome> PostgresqlKeys::begin_at_once(const BeginRequest& re
                                     .add(std::string_view(request.owner))
                                     .add(lease_id.uuid().bytes())
                                     .add(std::int64_t{request.lease.count()})
-                                    .add(std::int64_t{request.retention.count()})
+                                    .add(std::int64_t{kept_for(request.retention).count()})
                                     .add(now);
   const Result rows = run_alone(pool_, statements_.begin, parameters, Exchange::commits, deadline);
   if (rows.empty()) return std::nullopt;
@@ -121,7 +149,9 @@ std::optional<CompleteOutcome> PostgresqlKeys::complete_at_once(const CompleteRe
   } else {
     parameters.add_null();
   }
-  parameters.add(std::int64_t{request.retention.count()}).add(request.result).add(given_time());
+  parameters.add(std::int64_t{kept_for(request.retention).count()})
+      .add(request.result)
+      .add(given_time());
   const Result rows =
       run_alone(pool_, statements_.complete, parameters, Exchange::commits, deadline);
   if (rows.changed() == 0) return std::nullopt;
@@ -133,7 +163,7 @@ std::vector<BeginOutcome> PostgresqlKeys::do_begin(std::span<const BeginRequest>
   if (requests.size() == 1) {
     if (auto outcome = begin_at_once(requests.front(), deadline)) return {std::move(*outcome)};
   }
-  return run_batch(requests, StoredResult::needed, deadline, &begin_one);
+  return begin_batch(requests, deadline);
 }
 
 std::vector<CompleteOutcome> PostgresqlKeys::do_complete(
@@ -142,19 +172,19 @@ std::vector<CompleteOutcome> PostgresqlKeys::do_complete(
   if (requests.size() == 1) {
     if (const auto outcome = complete_at_once(requests.front(), deadline)) return {*outcome};
   }
-  return run_batch(requests, StoredResult::not_needed, deadline, &complete_one);
+  return run_batch(requests, deadline, &complete_one);
 }
 
 std::vector<FailOutcome> PostgresqlKeys::do_fail(std::span<const FailRequest> requests) {
-  return run_batch(requests, StoredResult::not_needed, pool_.deadline(), &fail_one);
+  return run_batch(requests, pool_.deadline(), &fail_one);
 }
 
 std::vector<ReleaseOutcome> PostgresqlKeys::do_release(std::span<const ReleaseRequest> requests) {
-  return run_batch(requests, StoredResult::not_needed, pool_.deadline(), &release_one);
+  return run_batch(requests, pool_.deadline(), &release_one);
 }
 
 std::vector<KeyExtendOutcome> PostgresqlKeys::do_extend(std::span<const KeyExtension> extensions) {
-  return run_batch(extensions, StoredResult::not_needed, pool_.deadline(), &extend_one);
+  return run_batch(extensions, pool_.deadline(), &extend_one);
 }
 
 std::vector<std::optional<KeyRecord>> PostgresqlKeys::do_find(

@@ -37,9 +37,10 @@ class PostgresqlKeys final : public IdempotencyStore {
 
   /// One transaction, in which `step` decides on each request in turn.
   template <class Outcome, class Request>
-  std::vector<Outcome> run_batch(std::span<const Request> requests, StoredResult result,
-                                 Deadline deadline,
+  std::vector<Outcome> run_batch(std::span<const Request> requests, Deadline deadline,
                                  Outcome (*step)(const Request&, KeySlot&, TimePoint));
+  /// The same for `begin`, which also answers results.
+  std::vector<BeginOutcome> begin_batch(std::span<const BeginRequest> requests, Deadline deadline);
 
   /// The time that decides; nothing when that is the database's.
   [[nodiscard]] std::optional<TimePoint> given_time() const;

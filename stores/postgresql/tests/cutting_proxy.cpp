@@ -114,7 +114,8 @@ class PostgresqlConversation final : public testing::TcpProxy::Conversation {
  public:
   using Link = testing::TcpProxy::Link;
 
-  explicit PostgresqlConversation(Plan& plan) : plan_(plan) {}
+  PostgresqlConversation(Plan& plan, std::size_t& answered_bytes)
+      : plan_(plan), answered_bytes_(answered_bytes) {}
 
   void on_client_bytes(std::string_view bytes, Link& link) override {
     from_client_.append(bytes);
@@ -137,6 +138,7 @@ class PostgresqlConversation final : public testing::TcpProxy::Conversation {
   }
 
   void on_server_bytes(std::string_view bytes, Link& link) override {
+    answered_bytes_ += bytes.size();
     if (phase_ != Phase::speaking) {
       if (asked_for_encryption_ && bytes == "S") phase_ = Phase::opaque;
       return link.send_to_client(bytes);
@@ -210,6 +212,7 @@ class PostgresqlConversation final : public testing::TcpProxy::Conversation {
   }
 
   Plan& plan_;
+  std::size_t& answered_bytes_;  ///< of all conversations
   Phase phase_ = Phase::opening;
   bool asked_for_encryption_ = false;
   int server_process_ = 0;
@@ -229,7 +232,7 @@ class CuttingProxy::Impl {
   explicit Impl(const std::string& server)
       : keywords(read_libpq_url(server)),
         proxy(static_cast<std::uint16_t>(std::stoi(keywords.at("port"))),
-              [this] { return std::make_unique<PostgresqlConversation>(plan); }) {
+              [this] { return std::make_unique<PostgresqlConversation>(plan, answered_bytes); }) {
     keywords["host"] = "127.0.0.1";
     keywords["port"] = std::to_string(proxy.port());
     keywords["sslmode"] = "disable";
@@ -238,7 +241,8 @@ class CuttingProxy::Impl {
 
   LibpqKeywords keywords;
   Plan plan;
-  testing::TcpProxy proxy;  // last: its thread uses the plan
+  std::size_t answered_bytes = 0;
+  testing::TcpProxy proxy;  // last: its thread uses the plan and counts
 };
 
 CuttingProxy::CuttingProxy(const std::string& server) : impl_(std::make_unique<Impl>(server)) {}
@@ -274,6 +278,12 @@ void CuttingProxy::freeze() { impl_->proxy.freeze(); }
 void CuttingProxy::thaw() { impl_->proxy.thaw(); }
 
 void CuttingProxy::delay_answers(std::chrono::milliseconds by) { impl_->proxy.delay_answers(by); }
+
+std::size_t CuttingProxy::answered_bytes() {
+  std::size_t bytes = 0;
+  impl_->proxy.between_conversations([&] { bytes = impl_->answered_bytes; });
+  return bytes;
+}
 
 std::size_t CuttingProxy::connections() const { return impl_->proxy.connections(); }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,6 +46,9 @@ class CuttingProxy {
 
   /// From now on every answer arrives this much later.
   void delay_answers(std::chrono::milliseconds by);
+
+  /// How much the server has sent through it.
+  [[nodiscard]] std::size_t answered_bytes();
 
   /// How many connections go through it now.
   [[nodiscard]] std::size_t connections() const;

@@ -11,9 +11,11 @@
 #include <thread>
 #include <vector>
 
+#include "cutting_proxy.hpp"
 #include "error_of.hpp"
 #include "oncebox/postgresql/postgresql_store.hpp"
 #include "oncebox/testing/fake_clock.hpp"
+#include "oncebox/testing/shared_postgresql.hpp"
 #include "test_space.hpp"
 
 namespace oncebox::postgresql {
@@ -111,6 +113,26 @@ TEST_F(PostgresqlKeysTest, ResultsThatAreTooMuchForOneStatementAreStoredTogether
   EXPECT_EQ(keys().complete(requests).size(), kMany);
   EXPECT_EQ(space_.number("SELECT sum(length(result)) FROM {schema}.oncebox_key"),
             static_cast<std::int64_t>(kMany * result.size()));
+}
+
+TEST_F(PostgresqlKeysTest, ServerSendsNoMoreResultsThanABeginAnswers) {
+  RecordProperty("requirement", "R-38");
+  constexpr std::size_t kMany = 40;
+  const std::string result(limits::kMaxResultBytes, 'x');
+  std::vector<BeginRequest> requests;
+  for (std::size_t i = 0; i < kMany; ++i) {
+    requests.push_back({.key = IdempotencyKey(std::to_string(i))});
+    keys().complete({.key = requests.back().key, .result = result});
+  }
+  CuttingProxy proxy(testing::shared_postgresql_url());
+  Options options = space_.options();
+  options.connection = proxy.connection();
+  PostgresqlStore store(options, clock_);
+  const std::size_t before = proxy.answered_bytes();
+  const std::vector<BeginOutcome> outcomes = store.keys().begin(requests);
+  EXPECT_LT(proxy.answered_bytes() - before, limits::kMaxBegunResultBytes + result.size());
+  EXPECT_EQ(outcomes.front().result, result);
+  EXPECT_TRUE(outcomes.back().result_left_out);
 }
 
 TEST_F(PostgresqlKeysTest, ForgottenKeyIsBegunAnewInItsOldRow) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
 #include "oncebox/sql/read_rows.hpp"
 
 namespace oncebox::sqlite {
@@ -131,10 +132,11 @@ std::vector<Outcome> SqliteKeys::run_batch(std::span<const Request> requests,
 
   return writer_.run(Flush::required, [&] {
     const TimePoint now = clock_.now();
+    AnswerRoom room(limits::kMaxBegunResultBytes);
     std::vector<Outcome> outcomes;
     outcomes.reserve(requests.size());
     for (std::size_t i = 0; i < requests.size(); ++i) {
-      Slot slot = look_up(requests[i].key, hashes[i], now);
+      Slot slot = look_up(requests[i].key, hashes[i], room, now);
       outcomes.push_back((this->*step)(requests[i], slot, now));
     }
     return outcomes;
@@ -194,7 +196,8 @@ BeginOutcome SqliteKeys::begin_one(const BeginRequest& request, Slot& slot, Time
     touch_.bind(1, now).bind(2, slot.row_id.value()).run();
   }
   BeginOutcome outcome = begin_outcome(status, slot.state);
-  outcome.result = std::move(slot.result);
+  if (slot.result) outcome.result_left_out = !slot.room.take(slot.result->size());
+  if (!outcome.result_left_out) outcome.result = std::move(slot.result);
   return outcome;
 }
 
@@ -233,8 +236,13 @@ KeyExtendOutcome SqliteKeys::extend_one(const KeyExtension& extension, Slot& slo
 }
 
 SqliteKeys::Slot SqliteKeys::look_up(const IdempotencyKey& key, const sql::StorageKey& hash,
-                                     TimePoint now) {
-  Slot slot{.key = key, .hash = hash, .row_id = {}, .state = new_key_state(now), .result = {}};
+                                     AnswerRoom& room, TimePoint now) {
+  Slot slot{.key = key,
+            .hash = hash,
+            .room = room,
+            .row_id = {},
+            .state = new_key_state(now),
+            .result = {}};
   std::optional<KeyRow> row = find_row(select_, key, hash);
   if (!row) return slot;
   slot.row_id = row->id;

@@ -9,6 +9,7 @@
 
 #include "connection.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/driver/answer_room.hpp"
 #include "oncebox/driver/key_state.hpp"
 #include "oncebox/idempotency_store.hpp"
 #include "oncebox/sql/storage_key.hpp"
@@ -32,6 +33,7 @@ class SqliteKeys final : public IdempotencyStore {
   struct Slot {
     const IdempotencyKey& key;
     const sql::StorageKey& hash;
+    AnswerRoom& room;                    ///< that the answer has for results
     std::optional<std::int64_t> row_id;  ///< absent: has no row yet
     bool is_known = false;               ///< false, too, when the row is past its retention
     KeyState state;
@@ -58,7 +60,8 @@ class SqliteKeys final : public IdempotencyStore {
   FailOutcome fail_one(const FailRequest& request, Slot& slot, TimePoint now);
   ReleaseOutcome release_one(const ReleaseRequest& request, Slot& slot, TimePoint now);
   KeyExtendOutcome extend_one(const KeyExtension& extension, Slot& slot, TimePoint now);
-  [[nodiscard]] Slot look_up(const IdempotencyKey& key, const sql::StorageKey& hash, TimePoint now);
+  [[nodiscard]] Slot look_up(const IdempotencyKey& key, const sql::StorageKey& hash,
+                             AnswerRoom& room, TimePoint now);
   /// Writes the state of the slot, and this in place of any result.
   void store(const Slot& slot, const std::optional<std::string>& result = {});
 

@@ -20,7 +20,7 @@ struct KeyOptions {
   std::optional<IdempotencyKey> key = {};
   std::optional<std::string> lease_id = {};
   std::optional<std::string> result = {};
-  Duration retention = defaults::kKeyRetention;
+  std::optional<Duration> retention = {};
 
   [[nodiscard]] std::optional<LeaseId> lease() const {
     return lease_id ? std::optional(LeaseId::parse(*lease_id)) : std::nullopt;
@@ -104,9 +104,9 @@ Command keys_mark_command() {
                               .completes = Completes::file},
                              {.names = "--retention",
                               .value = "DURATION",
-                              .text = "how long the key is remembered",
-                              .take = into(options->retention),
-                              .initial = format_duration(options->retention)}},
+                              .text = "how long the key is remembered (default: the server's "
+                                      "retention.keys; 30d without a server)",
+                              .take = into(options->retention)}},
                             store_options(options->store)),
           .arguments = {key_argument(*options)},
           .examples = {{"oncebox keys mark shop:order:42", "It was done by hand"}},

@@ -65,6 +65,9 @@ struct KeyState {
 
 // Changes ---------------------------------------------------------------------------------------
 
+/// For how long a key is kept if so much was asked for, or nothing.
+[[nodiscard]] Duration kept_for(const std::optional<Duration>& retention) noexcept;
+
 /// Gives the key to somebody; `owner` is the request's.
 void hand_out(KeyState& state, const BeginRequest& request, std::string owner,
               const LeaseId& lease_id, TimePoint now) noexcept;

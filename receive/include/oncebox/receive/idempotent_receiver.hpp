@@ -8,7 +8,10 @@
 #include <string_view>
 #include <utility>
 
+#include "oncebox/clock.hpp"
 #include "oncebox/envelope.hpp"
+#include "oncebox/error.hpp"
+#include "oncebox/handler.hpp"
 #include "oncebox/idempotency_store.hpp"
 #include "oncebox/receive/detail/key_gate.hpp"
 #include "oncebox/receive/detail/receiver_calls.hpp"
@@ -34,6 +37,9 @@ struct ReceiveOptions {
   /// slash, then what ends the scope; a key without scope never begins so.
   std::string_view header_scope = {};
   UnrecordedPolicy on_unrecorded = UnrecordedPolicy::raise;
+  /// A retryable error of the store before the handler was called is thrown as a `NotNow` with this
+  /// delay, so that it is told apart from one that the handler throws.
+  std::optional<Duration> away_delay = {};
 };
 
 /// Calls a handler for messages whose key was not seen before, and recognises the others.
@@ -57,10 +63,10 @@ struct ReceiveOptions {
 ///
 /// **Failures.** What a handler throws is stored as the reason, cut to 2,048 bytes, and thrown on;
 /// its text must not contain the payload. An error of the store before the handler was called is
-/// thrown as it is; one after it has succeeded is an `UnrecordedSuccess` and never counts as a
-/// failure of the handler. A result that is too large, or cannot be encoded, is not stored: the key
-/// is completed without it, and its duplicates are suppressed; so are those whose stored result
-/// cannot be decoded. Both are logged.
+/// thrown as it is, unless `ReceiveOptions::away_delay` says otherwise; one after it has succeeded
+/// is an `UnrecordedSuccess` and never counts as a failure of the handler. A result that is too
+/// large, or cannot be encoded, is not stored: the key is completed without it, and its duplicates
+/// are suppressed; so are those whose stored result cannot be decoded. Both are logged.
 ///
 /// **Stopping.** The caller's stop token never undoes what has been done: once the handler has
 /// returned, its success is recorded.
@@ -123,10 +129,12 @@ class IdempotentReceiver {
 
   Received<Result> receive_as(std::string_view stored_key, SelectedKey& key,
                               const Envelope<Payload>& message, const ReceiveOptions& options) {
-    const std::optional<BeginStatus> known = keys_.recognise(stored_key, options_.on_failed);
+    const std::optional<BeginStatus> known =
+        of_store(options, [&] { return keys_.recognise(stored_key, options_.on_failed); });
     if (known && is_answer(*known)) return not_handled(*known, key);
     const IdempotencyKey name(stored_key);
-    BeginOutcome begun = gate_->enter(name, options_.owner, options.stop);
+    BeginOutcome begun =
+        of_store(options, [&] { return gate_->enter(name, options_.owner, options.stop); });
     if (begun.status == BeginStatus::acquired) return handled(name, begun, key, message, options);
     if (begun.status == BeginStatus::processed) {
       if (std::optional<Result> result = replay(name, begun.result)) {
@@ -139,6 +147,16 @@ class IdempotentReceiver {
     Received<Result> answer = not_handled(begun.status, key);
     answer.error = std::move(begun.error);
     return answer;
+  }
+
+  template <class Call>
+  static auto of_store(const ReceiveOptions& options, Call call) {
+    try {
+      return call();
+    } catch (const Error& error) {
+      if (!options.away_delay || !error.retryable()) throw;
+      throw NotNow(*options.away_delay, detail::keys_away_text(error));
+    }
   }
 
   /// Whether a look at the key is all it takes.
@@ -249,7 +267,9 @@ class IdempotentReceiver<Payload, Result>::Builder {
   Builder& on_running(RunningPolicy policy) { return set(options_.on_running, policy); }
   Builder& wait_at_most(Duration time) { return set(options_.wait_at_most, time); }
   Builder& lease(Duration lease) { return set(options_.lease, lease); }
-  Builder& retention(Duration retention) { return set(options_.retention, retention); }
+  Builder& retention(Duration retention) {
+    return set(options_.retention, std::optional(retention));
+  }
   Builder& verdict_tries(VerdictTries tries) { return set(options_.verdict_tries, tries); }
   Builder& name(std::string name) { return set(options_.name, std::move(name)); }
   Builder& key_prefix(std::string prefix) { return set(options_.key_prefix, std::move(prefix)); }

@@ -35,9 +35,10 @@ enum class FallbackKey {
 struct InboxProcessorOptions {
   FallbackKey fallback_key = FallbackKey::message;
 
-  /// When a dispatcher brings a message again whose key was busy: after this delay, doubled with
-  /// each delivery that the message has behind it, up to the other one. It counts no attempt
-  /// (`NotNow`), so a duplicate outlasts its original however long that takes.
+  /// When a dispatcher brings a message again whose key was busy, or whose key store did not
+  /// answer: after this delay, doubled with each delivery that the message has behind it, up to the
+  /// other one. It counts no attempt (`NotNow`), so a duplicate outlasts its original however long
+  /// that takes, and a message outlasts the time in which its keys are away.
   Duration busy_delay = std::chrono::seconds{10};
   Duration longest_busy_delay = std::chrono::minutes{30};
 
@@ -82,13 +83,13 @@ void require_done(ReceiveStatus status, std::optional<OriginalState> original,
 /// The source is written as by `receiver_key_of`, so that none of them can be mistaken for another.
 ///
 /// **As a handler.** A message is done when it was processed, replayed, or its original was
-/// completed. While its key is busy it is tried again, ever less often, see
-/// `InboxProcessorOptions`; one whose original failed for good is dead, and so is one that has no
-/// key when `FallbackKey::none` meets `MissingKeyPolicy::reject`. What the receiver's handler
-/// throws is up to the dispatcher. A success of its own that the receiver could not record ends the
-/// message all the same, since the queue knows now that it is done; it is logged, and told to
-/// `on_unrecorded`. One that the handler throws, of another receiver that it has called, is a
-/// failure like any other.
+/// completed. While its key is busy, or the store of its key does not answer, it is tried again,
+/// ever less often, see `InboxProcessorOptions`; one whose original failed for good is dead, and so
+/// is one that has no key when `FallbackKey::none` meets `MissingKeyPolicy::reject`. What the
+/// receiver's handler throws is up to the dispatcher. A success of its own that the receiver could
+/// not record ends the message all the same, since the queue knows now that it is done; it is
+/// logged, and told to `on_unrecorded`. One that the handler throws, of another receiver that it
+/// has called, is a failure like any other.
 ///
 /// Safe to use from any thread.
 template <class Payload, StorableResult Result>
@@ -108,18 +109,20 @@ class InboxProcessor {
   Received<Result> process(const Message& message, const std::stop_token& stop = {})
     requires DecodablePayload<Payload>
   {
-    return receive(message, stop, UnrecordedPolicy::raise);
+    return receive(message, {.stop = stop});
   }
 
   /// Throws what makes a dispatcher do as said above.
   void handle(const ClaimedMessage& message, const HandlerContext& context)
     requires DecodablePayload<Payload>
   {
+    const Duration delay = detail::busy_delay(options_, message.history.deliveries);
     const Received<Result> answer =
-        receive(message.message, context.stop_token(), UnrecordedPolicy::answer);
+        receive(message.message, {.stop = context.stop_token(),
+                                  .on_unrecorded = UnrecordedPolicy::answer,
+                                  .away_delay = delay});
     if (answer.unrecorded) detail::tell_unrecorded(options_, *answer.unrecorded);
-    detail::require_done(answer.status, answer.original, answer.error,
-                         detail::busy_delay(options_, message.history.deliveries));
+    detail::require_done(answer.status, answer.original, answer.error, delay);
   }
 
   /// For `Handlers::on`. Borrows this object.
@@ -135,8 +138,8 @@ class InboxProcessor {
   [[nodiscard]] Receiver& receiver() noexcept { return receiver_; }
 
  private:
-  Received<Result> receive(const Message& message, const std::stop_token& stop,
-                           UnrecordedPolicy on_unrecorded)
+  /// The names of keys are for this function to choose.
+  Received<Result> receive(const Message& message, ReceiveOptions options)
     requires DecodablePayload<Payload>
   {
     const Payload& payload = detail::decoded<Payload>(message.payload);
@@ -146,10 +149,9 @@ class InboxProcessor {
                                      : std::string();
     const Envelope<Payload> envelope{
         .headers = message.headers, .payload = payload, .id = message.key.message_id.str()};
-    Received<Result> answer = receiver_.receive(envelope, {.stop = stop,
-                                                           .fallback_key = fallback,
-                                                           .header_scope = scope,
-                                                           .on_unrecorded = on_unrecorded});
+    options.fallback_key = fallback;
+    options.header_scope = scope;
+    Received<Result> answer = receiver_.receive(envelope, options);
     answer.key.own();
     return answer;
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -59,8 +60,8 @@ struct ReceiverOptions {
   RunningPolicy on_running = RunningPolicy::suppress;
   Duration wait_at_most = std::chrono::seconds{30};
 
-  Duration lease = defaults::kKeyLease;  ///< extended for as long as the handler runs
-  Duration retention = defaults::kKeyRetention;
+  Duration lease = defaults::kKeyLease;    ///< extended for as long as the handler runs
+  std::optional<Duration> retention = {};  ///< of keys; nothing: the store's own
   VerdictTries verdict_tries = {};
 
   /// Throws `out_of_range`, naming the option.

@@ -70,8 +70,14 @@ enum class LeaseRule { optional, required };
 [[nodiscard]] std::vector<IdempotencyKey> read_key_names(std::string_view json);
 [[nodiscard]] std::string write_key_names(std::span<const IdempotencyKey> keys);
 /// A key that is not known has the status Unknown.
-[[nodiscard]] std::string write_key_records(std::span<const std::optional<KeyRecord>> records);
-[[nodiscard]] std::vector<std::optional<KeyRecord>> read_key_records(std::string_view json);
+/// The records of the first keys of a call.
+struct FoundKeys {
+  std::vector<std::optional<KeyRecord>> records;
+  bool truncated = false;  ///< there are more keys: the caller asks again for these
+};
+/// `{"results": […], "truncated"?: true}`
+[[nodiscard]] std::string write_key_records(const FoundKeys& found);
+[[nodiscard]] FoundKeys read_key_records(std::string_view json);
 
 /// `{"limit": 1000}` → `{"count": 7}` (operator_json.hpp)
 [[nodiscard]] std::size_t read_limit(std::string_view json);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/error.hpp"
 #include "oncebox/idempotency_store.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/receive/receive_context.hpp"
@@ -23,6 +24,9 @@ namespace oncebox::detail {
 /// Prefix and name; what is too long for a key is the prefix and "/sha256/" with the digest of the
 /// name instead.
 [[nodiscard]] std::string stored_key(std::string_view prefix, std::string_view name);
+
+/// Why a message has to come again when the store of its key fails with this.
+[[nodiscard]] std::string keys_away_text(const Error& error);
 
 /// Lets one caller at a time work under a key, and keeps the leases of the keys that are held: one
 /// thread for all of them, which runs only while there are any. Everything is safe from any thread.
