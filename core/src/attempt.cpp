@@ -14,6 +14,10 @@ std::string_view to_string(AttemptOutcome outcome) noexcept {
       return "lapsed";
     case AttemptOutcome::superseded:
       return "superseded";
+    case AttemptOutcome::cancelled:
+      return "cancelled";
+    case AttemptOutcome::marked_dead:
+      return "marked_dead";
   }
   return "unknown";
 }

@@ -40,8 +40,7 @@ DeadGroupId DeadGroupId::parse(std::string_view text) {
 
 bool DeadGroupId::contains(const MessageRecord& record) const {
   const bool same_topic = record.message ? topic && *topic == record.message->topic : !topic;
-  return record.status == Status::dead && same_topic &&
-         fingerprint == error_fingerprint(record);
+  return record.status == Status::dead && same_topic && fingerprint == error_fingerprint(record);
 }
 
 DeadGroupId dead_group_of(const MessageRecord& record) {

@@ -218,7 +218,8 @@ std::vector<std::string_view> names_of(const MessageRecord& record) {
   add(record.key.source.str());
   if (!record.message) return names;
   if (record.message->partition_key) add(record.message->partition_key->str());
-  for (const std::string_view header : {header_names::kCorrelationId, header_names::kCausationId}) {
+  for (const std::string_view header :
+       {header_names::kCorrelationId, header_names::kCausationId, header_names::kIdempotencyKey}) {
     if (const auto value = record.message->headers.get(header)) add(*value);
   }
   return names;

@@ -13,11 +13,28 @@ namespace oncebox {
 
 namespace {
 
-// A revival gives the message the whole of its policy again.
+// A revival gives the message the whole of its policy again. The end of its delay is a due time.
 Duration age_at(const MessageState& state, TimePoint now) noexcept {
   TimePoint since = state.not_before(state.history.first_seen_at);
   if (state.revivals.last_at) since = std::max(since, *state.revivals.last_at);
   return now - since;
+}
+
+// Its holder, if there is one, cannot settle it any more.
+void die_unsettled(MessageState& state, TimePoint now) noexcept {
+  if (state.lease) ++state.history.lapses;
+  finish(state, Status::dead, now);
+}
+
+// An operator ended the attempt, unless its lease had run out before.
+std::optional<Attempt> attempt_ended_by(AttemptOutcome outcome, const MessageState& state,
+                                        const std::string& error, TimePoint now) {
+  if (!state.lease || !state.lease->live_at(now)) return lapsed_attempt(state);
+  return Attempt{.worker = state.lease->worker,
+                 .begun_at = state.lease->leased_at,
+                 .ended_at = now,
+                 .outcome = outcome,
+                 .error = error};
 }
 
 void back_off(MessageState& state, TimePoint until) noexcept {
@@ -155,6 +172,20 @@ std::optional<Attempt> lapsed_attempt(const MessageState& state) {
                  .outcome = AttemptOutcome::lapsed};
 }
 
+std::optional<Attempt> marked_attempt(const MessageState& state, MarkAs as,
+                                      const std::string& error, TimePoint now) {
+  if (!state.lease || as == MarkAs::processing) return std::nullopt;
+  if (as == MarkAs::dead) return attempt_ended_by(AttemptOutcome::marked_dead, state, error, now);
+  return Attempt{
+      .worker = state.lease->worker, .begun_at = state.lease->leased_at, .ended_at = now};
+}
+
+std::optional<Attempt> cancelled_attempt(const MessageState& state, const OperatorAction& action,
+                                         const std::string& error, TimePoint now) {
+  if (!std::holds_alternative<Cancel>(action)) return std::nullopt;
+  return attempt_ended_by(AttemptOutcome::cancelled, state, error, now);
+}
+
 // A superseded attempt counts nowhere but in the versions of the content.
 bool may_have_attempts(const MessageState& state) noexcept {
   const MessageHistory& history = state.history;
@@ -220,7 +251,7 @@ MarkOutcome apply_mark(MessageState& state, MarkAs as, std::string error, TimePo
       if (is_done) return MarkOutcome::refused;
       note_error(state, std::move(error));
       if (is_dead) return MarkOutcome::already;
-      finish(state, Status::dead, now);
+      die_unsettled(state, now);
       return MarkOutcome::marked;
     case MarkAs::processing:
       if (is_done || is_dead) return MarkOutcome::refused;
@@ -256,9 +287,8 @@ void lapse(MessageState& state) noexcept {
 }
 
 void bury(MessageState& state, std::string cause, TimePoint now) noexcept {
-  if (state.lease) ++state.history.lapses;
   state.history.last_error = std::move(cause);
-  finish(state, Status::dead, now);
+  die_unsettled(state, now);
 }
 
 void bring_back(MessageState& state, TimePoint eligible_at, std::string reason,
@@ -276,23 +306,48 @@ void bring_back(MessageState& state, TimePoint eligible_at, std::string reason,
   if (!reason.empty()) state.revivals.last_reason = std::move(reason);
 }
 
+void revive_after(MessageState& state, Duration delay, std::string reason, TimePoint now) noexcept {
+  const TimePoint claimable_at = state.not_before(now + delay);
+  if (delay > Duration::zero() && state.enqueue_order > 0) state.due_at = claimable_at;
+  if (state.expired_at(claimable_at)) state.expires_at.reset();
+  bring_back(state, claimable_at, std::move(reason), now);
+}
+
 std::string cancellation_text(const std::string& reason) {
   return reason.empty() ? "cancelled" : error_text("cancelled: " + reason);
+}
+
+ActOutcome outcome_of(ActEffect effect) noexcept {
+  switch (effect) {
+    case ActEffect::none:
+      return ActOutcome::refused;
+    case ActEffect::expires_first:
+      return ActOutcome::expires_first;
+    case ActEffect::changed:
+    case ActEffect::removed:
+      break;
+  }
+  return ActOutcome::changed;
 }
 
 ActEffect apply_action(MessageState& state, const OperatorAction& action, const ShownState& shown,
                        std::string error, TimePoint now) noexcept {
   if (!applies_to(action, shown.state, shown.waiting_for)) return ActEffect::none;
+  if (expires_before(action, state.expires_at)) return ActEffect::expires_first;
   if (std::holds_alternative<Delete>(action) || std::holds_alternative<Purge>(action)) {
     return ActEffect::removed;
   }
   if (std::holds_alternative<Cancel>(action)) {
     state.history.last_error = std::move(error);
-    finish(state, Status::dead, now);
+    die_unsettled(state, now);
     return ActEffect::changed;
   }
-  const auto* at = std::get_if<Reschedule>(&action);
-  state.due_at = at != nullptr ? std::optional(at->due_at) : std::nullopt;
+  // The age of a message counts from its due time, so one that has passed is kept.
+  if (const auto* at = std::get_if<Reschedule>(&action)) {
+    state.due_at = std::max(at->due_at, now);
+  } else if (state.due_at) {
+    state.due_at = std::min(*state.due_at, now);
+  }
   state.backoff_until = {};
   reschedule(state, now);
   return ActEffect::changed;

@@ -3,13 +3,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "oncebox/internal/message_line.hpp"
 #include "oncebox/limits.hpp"
 
 namespace oncebox {
 
-ObservedQueueOperator::ObservedQueueOperator(QueueOperator& below, std::string store_name,
-                                             Logger& logger, Observer& observer)
-    : below_(below), store_name_(std::move(store_name)), logger_(logger), observer_(observer) {}
+ObservedQueueOperator::ObservedQueueOperator(QueueOperator& below, QueueStore& queue,
+                                             std::string store_name, Logger& logger,
+                                             Observer& observer)
+    : below_(below),
+      queue_(queue),
+      store_name_(std::move(store_name)),
+      logger_(logger),
+      observer_(observer) {}
 
 MessagePage ObservedQueueOperator::do_list(const ListRequest& request) {
   return below_.list(request);
@@ -48,15 +54,13 @@ std::vector<ActOutcome> ObservedQueueOperator::do_act(std::span<const MessageKey
                                                       const ActOptions& options) {
   std::vector<ActOutcome> outcomes = below_.act(keys, action, options);
   if (!std::holds_alternative<Cancel>(action)) return outcomes;
+  std::vector<detail::KeyLine> lines;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (outcomes[i] != ActOutcome::changed) continue;
     observer_.on_cancel(keys[i]);
-    logger_.log(LogLevel::warning, "message is dead",
-                {{"store", store_name_},
-                 {"source", keys[i].source},
-                 {"message_id", keys[i].message_id},
-                 {"reason", "cancelled"}});
+    detail::add_line(lines, detail::death_line(keys[i], "cancelled"));
   }
+  detail::write_lines(logger_, store_name_, lines, &queue_);
   return outcomes;
 }
 
@@ -70,14 +74,13 @@ std::size_t ObservedQueueOperator::do_act_matching(const MessageFilter& filter,
   std::size_t changed = 0;
   while (changed < limit) {
     const std::size_t step = std::min(limit - changed, limits::kMaxListItems);
+    MessagePage page = below_.list({.filter = filter, .limit = step});
     std::vector<MessageKey> keys;
-    for (MessageRecord& record : below_.list({.filter = filter, .limit = step}).records) {
-      keys.push_back(std::move(record.key));
-    }
+    for (MessageRecord& record : page.records) keys.push_back(std::move(record.key));
     const std::vector<ActOutcome> outcomes = do_act(keys, action, options);
     const auto count = std::ranges::count(outcomes, ActOutcome::changed);
     changed += static_cast<std::size_t>(count);
-    if (count == 0 || keys.size() < step) break;
+    if (count == 0 || !page.next) break;
   }
   return changed;
 }

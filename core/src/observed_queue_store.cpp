@@ -1,5 +1,7 @@
 #include "oncebox/driver/observed_queue_store.hpp"
 
+#include <vector>
+
 #include "oncebox/error.hpp"
 #include "oncebox/internal/message_line.hpp"
 
@@ -16,8 +18,11 @@ bool is_worth_a_line(const SettleOutcome& outcome) {
   return outcome.death || outcome != SettleStatus::settled;
 }
 
-/// So many of a call are looked up for their lines: they are read with their payloads.
-constexpr std::size_t kMaxLookedUp = 50;
+detail::KeyLine line_of(const Settlement& settlement, const SettleOutcome& outcome) {
+  const MessageKey& key = settlement.delivery.key;
+  if (outcome.death) return detail::death_line(key, to_string(*outcome.death));
+  return {LogLevel::info, "delivery not settled", key, {"outcome", to_string(outcome.status)}};
+}
 
 }  // namespace
 
@@ -88,7 +93,10 @@ void ObservedQueueStore::observe_enqueue(std::span<const Message> messages,
                          {{"outcome", to_string(outcome.status)}});
     }
     if (outcome.quarantined_as) {
-      log_death({message.key.source, *outcome.quarantined_as}, "quarantined");
+      detail::write_line(
+          logger_,
+          {LogLevel::warning, "message is dead", store_name_, message, &*outcome.quarantined_as},
+          {{"reason", "quarantined"}});
     }
   }
 }
@@ -117,20 +125,16 @@ std::vector<ObserveOutcome> ObservedQueueStore::do_observe(
 
 std::vector<MarkOutcome> ObservedQueueStore::do_mark(std::span<const Mark> marks) {
   auto outcomes = timed("mark", marks.size(), [&] { return below_.mark(marks); });
+  std::vector<detail::KeyLine> lines;
   for (std::size_t i = 0; i < marks.size(); ++i) {
     observer_.on_mark(marks[i], outcomes[i]);
     const bool is_new = outcomes[i] == MarkOutcome::marked;
-    if (is_new && marks[i].as == MarkAs::dead) log_death(marks[i].key, "marked");
+    if (is_new && marks[i].as == MarkAs::dead) {
+      detail::add_line(lines, detail::death_line(marks[i].key, "marked"));
+    }
   }
+  detail::write_lines(logger_, store_name_, lines, &below_);
   return outcomes;
-}
-
-void ObservedQueueStore::log_death(const MessageKey& key, std::string_view cause) noexcept {
-  logger_.log(LogLevel::warning, "message is dead",
-              {{"store", store_name_},
-               {"source", key.source},
-               {"message_id", key.message_id},
-               {"reason", cause}});
 }
 
 ClaimResult ObservedQueueStore::do_claim(const ClaimRequest& request) {
@@ -174,46 +178,14 @@ void ObservedQueueStore::observe_settlements(std::span<const Settlement> settlem
   for (std::size_t i = 0; i < settlements.size(); ++i) {
     observer_.on_settle(settlements[i], outcomes[i]);
   }
-  const Records records = look_up(settlements, outcomes);
-  auto record = records.begin();
+  std::vector<detail::KeyLine> lines;
   for (std::size_t i = 0; i < settlements.size(); ++i) {
-    if (!is_worth_a_line(outcomes[i])) continue;
-    const bool is_known = record != records.end() && *record && (*record)->message;
-    log_settlement(settlements[i].delivery.key, outcomes[i],
-                   is_known ? &*(*record)->message : nullptr);
-    if (record != records.end()) ++record;
-  }
-}
-
-// The first of those with a line, in order.
-ObservedQueueStore::Records ObservedQueueStore::look_up(
-    std::span<const Settlement> settlements, std::span<const SettleOutcome> outcomes) noexcept {
-  if (delivery_lines_ != DeliveryLines::looked_up || !logger_.enabled(LogLevel::warning)) return {};
-  try {
-    std::vector<MessageKey> keys;
-    for (std::size_t i = 0; i < settlements.size() && keys.size() < kMaxLookedUp; ++i) {
-      if (is_worth_a_line(outcomes[i])) keys.push_back(settlements[i].delivery.key);
+    if (is_worth_a_line(outcomes[i])) {
+      detail::add_line(lines, line_of(settlements[i], outcomes[i]));
     }
-    return keys.empty() ? Records{} : below_.find(keys);
-  } catch (const std::exception&) {
-    return {};  // the verdicts are recorded: their lines have to do with the keys
   }
-}
-
-void ObservedQueueStore::log_settlement(const MessageKey& key, const SettleOutcome& outcome,
-                                        const Message* message) noexcept {
-  const bool is_death = outcome.death.has_value();
-  const LogLevel level = is_death ? LogLevel::warning : LogLevel::info;
-  const std::string_view text = is_death ? "message is dead" : "delivery not settled";
-  const LogField why = is_death ? LogField("reason", to_string(*outcome.death))
-                                : LogField("outcome", to_string(outcome.status));
-  if (message != nullptr) {
-    detail::write_line(logger_, {level, text, store_name_, *message}, {why});
-  } else {
-    logger_.log(
-        level, text,
-        {{"store", store_name_}, {"source", key.source}, {"message_id", key.message_id}, why});
-  }
+  const bool looks_up = delivery_lines_ == DeliveryLines::looked_up;
+  detail::write_lines(logger_, store_name_, lines, looks_up ? &below_ : nullptr);
 }
 
 std::vector<ExtendOutcome> ObservedQueueStore::do_extend(
@@ -232,14 +204,11 @@ void ObservedQueueStore::observe_reap(const ReapResult& result) {
   const LogLevel level = result.total() > 0 ? LogLevel::info : LogLevel::debug;
   logger_.log(level, "leases reaped",
               {{"store", store_name_}, {"released", result.released}, {"buried", result.buried}});
+  std::vector<detail::KeyLine> lines;
   for (const Death& death : result.deaths) {
-    logger_.log(LogLevel::warning, "message is dead",
-                {{"store", store_name_},
-                 {"topic", death.topic},
-                 {"source", death.key.source},
-                 {"message_id", death.key.message_id},
-                 {"reason", death.cause}});
+    detail::add_line(lines, detail::death_line(death.key, death.cause, &death.topic));
   }
+  detail::write_lines(logger_, store_name_, lines, &below_);
 }
 
 std::optional<TimePoint> ObservedQueueStore::do_next_due(const TopicSelection& topics) {

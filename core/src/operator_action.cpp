@@ -39,12 +39,25 @@ bool applies_to(const OperatorAction& action, State state,
   return std::visit(Applies{state, waits_for}, action);
 }
 
+bool expires_before(const OperatorAction& action,
+                    const std::optional<TimePoint>& expires_at) noexcept {
+  const auto* reschedule = std::get_if<Reschedule>(&action);
+  return reschedule != nullptr && expires_at && *expires_at <= reschedule->due_at;
+}
+
+bool applies_to(const OperatorAction& action, const MessageRecord& record) noexcept {
+  if (!applies_to(action, record.state, record.waiting_for)) return false;
+  return !record.message || !expires_before(action, record.message->expires_at);
+}
+
 std::string_view to_string(ActOutcome outcome) noexcept {
   switch (outcome) {
     case ActOutcome::changed:
       return "changed";
     case ActOutcome::refused:
       return "refused";
+    case ActOutcome::expires_first:
+      return "expires_first";
     case ActOutcome::unknown:
       return "unknown";
   }

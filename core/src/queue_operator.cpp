@@ -85,6 +85,9 @@ std::optional<MessageFilter> MessageFilter::narrowed_to(const OperatorAction& ac
     if (state != State::waiting && is_meant(state, std::nullopt)) narrow.states.push_back(state);
   }
   if (narrow.states.empty()) return std::nullopt;
+  if (const auto* reschedule = std::get_if<Reschedule>(&action)) {
+    narrow.expires_after = std::max(expires_after.value_or(reschedule->due_at), reschedule->due_at);
+  }
   return narrow;
 }
 
@@ -127,6 +130,7 @@ bool MessageFilter::matches(const Subject& subject) const {
     return false;
   }
   if (!first_seen.contains(subject.history.first_seen_at)) return false;
+  if (expires_after && subject.expires_at && *subject.expires_at <= *expires_after) return false;
   const bool any_finish = !finished.from && !finished.until;
   return any_finish || (subject.finished_at && finished.contains(*subject.finished_at));
 }
@@ -140,7 +144,8 @@ bool MessageFilter::matches(const MessageRecord& record) const {
                          .topic = message != nullptr ? &message->topic : nullptr,
                          .partition_key = partitioned ? &*message->partition_key : nullptr,
                          .history = record.history,
-                         .finished_at = record.finished_at});
+                         .finished_at = record.finished_at,
+                         .expires_at = message != nullptr ? message->expires_at : std::nullopt});
 }
 
 TopicStats QueueStats::total() const {

@@ -112,9 +112,9 @@ void ReapResult::add(Death death) {
 }
 
 void ReapResult::add(ReapResult more) {
-  const std::size_t room = kMaxDeaths - deaths.size();
-  const auto end =
-      more.deaths.begin() + static_cast<std::ptrdiff_t>(std::min(room, more.deaths.size()));
+  const std::size_t told = std::min(kMaxDeaths - deaths.size(), more.deaths.size());
+  deaths.reserve(deaths.size() + told);  // what fails for lack of memory changes nothing
+  const auto end = more.deaths.begin() + static_cast<std::ptrdiff_t>(told);
   std::move(more.deaths.begin(), end, std::back_inserter(deaths));
   released += more.released;
   buried += more.buried;

@@ -52,6 +52,29 @@ TEST(ErrorFingerprintTest, WhatNamesTheMessageBecomesAPlaceholderToo) {
   EXPECT_EQ(normal("g1", ""), "");
 }
 
+TEST(ErrorFingerprintTest, WhateverNamesTheMessageDoesNotSplitAGroup) {
+  const auto normal = [](const auto& name_it, const std::string& name) {
+    MessageRecord record{.key = {"shop", "m"}, .status = Status::dead};
+    record.message = Message{.key = record.key, .topic = "t"};
+    name_it(*record.message, name);
+    record.history.last_error = "no customer " + name;
+    return normalise_error(record);
+  };
+  const auto by_header = [&](std::string_view header) {
+    return normal(
+        [&](Message& message, const std::string& name) { message.headers.set(header, name); },
+        "g-one");
+  };
+  for (const std::string_view header :
+       {header_names::kCorrelationId, header_names::kCausationId, header_names::kIdempotencyKey}) {
+    EXPECT_EQ(by_header(header), "no customer <id>") << header;
+  }
+  const auto by_partition = [](Message& message, const std::string& name) {
+    message.partition_key = name;
+  };
+  EXPECT_EQ(normal(by_partition, "g-one"), "no customer <id>");
+}
+
 TEST(ErrorFingerprintTest, NormalisingAgainChangesNothingForTheFingerprint) {
   EXPECT_EQ(error_fingerprint("order 17 not found"), error_fingerprint("order 4711 not found"));
   EXPECT_EQ(error_fingerprint("no  address\n"), error_fingerprint("no address"));

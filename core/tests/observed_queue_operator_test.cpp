@@ -26,19 +26,22 @@ TEST(ObservedQueueOperator, TellsOfEachCancelledMessageOnce) {
   std::ostringstream log;
   TextLogger logger(log, clock, LogLevel::debug);
   CancelObserver observer;
-  ObservedQueueOperator queue(store.inbox_operator(), "tenant-a", logger, observer);
+  ObservedQueueOperator queue(store.inbox_operator(), store.inbox(), "tenant-a", logger, observer);
   std::vector<std::string> all;
   for (int i = 0; i < 1'500; ++i) {
     all.push_back("m" + std::to_string(i));
-    store.inbox().enqueue(Message{.key = {"shop", all.back()}, .topic = "t"});
+    store.inbox().enqueue(
+        Message{.key = {"shop", all.back()},
+                .topic = "t",
+                .headers = {{std::string(header_names::kCorrelationId), "corr-1"}}});
   }
 
   const std::vector<MessageKey> keys{{"shop", "m0"}, {"shop", "nobody"}, {"shop", "m0"}};
   EXPECT_EQ(queue.act(keys, Cancel{}),
             (std::vector{ActOutcome::changed, ActOutcome::unknown, ActOutcome::refused}));
   EXPECT_EQ(observer.ids, std::vector<std::string>{"m0"});
-  EXPECT_NE(log.str().find("warning message is dead store=tenant-a source=shop message_id=m0 "
-                           "reason=cancelled"),
+  EXPECT_NE(log.str().find("warning message is dead store=tenant-a topic=t source=shop "
+                           "message_id=m0 reason=cancelled correlation_id=corr-1"),
             std::string::npos)
       << log.str();
 

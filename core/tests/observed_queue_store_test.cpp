@@ -185,7 +185,8 @@ TEST_F(ObservedQueueStoreTest, TellsOfADeathByAMarkOnce) {
   const Mark mark{.key = message_.key, .as = MarkAs::dead, .error = "no such customer"};
   queue_.mark(mark);
   const std::string line =
-      "warning message is dead store=tenant-a source=shop message_id=evt-1 reason=marked";
+      "warning message is dead store=tenant-a topic=order.created source=shop message_id=evt-1 "
+      "reason=marked";
   EXPECT_TRUE(logged(line));
   log_.str({});
   queue_.mark(mark);
@@ -207,8 +208,56 @@ TEST_F(ObservedQueueStoreTest, TellsOfADeathByASettlementAndByQuarantine) {
   message_.hash = ContentHash::sha256_of("two");
   const auto outcome =
       queue_.enqueue(message_, {.on_hash_mismatch = HashMismatchPolicy::quarantine});
-  EXPECT_TRUE(logged("warning message is dead store=tenant-a source=shop message_id=" +
-                     outcome.quarantined_as.value().str() + " reason=quarantined"));
+  EXPECT_TRUE(
+      logged("warning message is dead store=tenant-a topic=order.created source=shop message_id=" +
+             outcome.quarantined_as.value().str() + " reason=quarantined"));
+}
+
+TEST_F(ObservedQueueStoreTest, LinesOfAllDeathsCarryTheIdsOfTheMessage) {
+  RecordProperty("requirement", "MSG-10,R-33");
+  message_.headers.set(header_names::kCorrelationId, "corr-1");
+  message_.headers.set(header_names::kCausationId, "cause-1");
+  message_.partition_key = "customer-7";
+  const auto line = [](std::string_view id, std::string_view reason) {
+    return "warning message is dead store=tenant-a topic=order.created source=shop message_id=" +
+           std::string(id) + " reason=" + std::string(reason) +
+           " correlation_id=corr-1 causation_id=cause-1 partition=customer-7";
+  };
+  queue_.enqueue(message_);
+  queue_.mark({.key = message_.key, .as = MarkAs::dead, .error = "no such customer"});
+  EXPECT_TRUE(logged(line("evt-1", "marked"))) << log_.str();
+  for (const char* id : {"evt-2", "evt-3"}) {
+    Message late = message_;
+    late.key.message_id = id;
+    late.expires_at = clock_.now() + seconds{1};
+    queue_.enqueue(late);
+    clock_.advance(seconds{1});
+    if (late.key.message_id.str() == "evt-2") {
+      queue_.reap();
+    } else {
+      EXPECT_TRUE(queue_.claim({.owner = owner_}).empty());
+    }
+    EXPECT_TRUE(logged(line(id, "expired"))) << log_.str();
+  }
+  message_.key.message_id = "evt-4";
+  message_.hash = ContentHash::sha256_of("one");
+  queue_.enqueue(message_);
+  message_.hash = ContentHash::sha256_of("two");
+  const auto outcome =
+      queue_.enqueue(message_, {.on_hash_mismatch = HashMismatchPolicy::quarantine});
+  EXPECT_TRUE(logged(line(outcome.quarantined_as.value().str(), "quarantined"))) << log_.str();
+}
+
+TEST_F(ObservedQueueStoreTest, ADeathIsToldByItsKeyWhenItCannotBeLookedUp) {
+  RecordProperty("requirement", "R-33");
+  queue_.enqueue(message_);
+  faulty_plan_ = [](std::string_view call) {
+    return call == "find" ? testing::Fault::before : testing::Fault::none;
+  };
+  queue_.mark({.key = message_.key, .as = MarkAs::dead});
+  EXPECT_TRUE(
+      logged("warning message is dead store=tenant-a source=shop message_id=evt-1 reason=marked"))
+      << log_.str();
 }
 
 TEST_F(ObservedQueueStoreTest, LooksUpWhatItTellsOfADeathWhenItIsToldTo) {

@@ -140,7 +140,8 @@ ClaimLoop::ClaimCycle::Claimed ClaimLoop::claim(const std::optional<ClaimPlan>& 
 
   ++parts_.counters.claims;
   if (claimed.empty()) {
-    ++parts_.counters.empty_claims;
+    // Else there may be more than what it had to clear away first.
+    if (claimed.reaped.total() == 0) ++parts_.counters.empty_claims;
     return ClaimCycle::Claimed::nothing;
   }
   parts_.counters.claim_batch.record(claimed.size());

@@ -1,7 +1,9 @@
 #include "lease_keeper.hpp"
 
 #include <algorithm>
-#include <span>
+#include <cstdint>
+
+#include "oncebox/internal/message_line.hpp"
 
 namespace oncebox::dispatcher {
 
@@ -47,6 +49,7 @@ void LeaseKeeper::renew(unsigned rounds) try {
         parts_.table.renewed(std::span(due).subspan(first, count), outcomes, lease_until);
     parts_.counters.lease_extensions += count - lost.size();
     for (const std::size_t i : lost) on_lost(due[first + i], extensions[first + i].delivery.key);
+    log_lost(std::span(extensions).subspan(first, count), lost);
   }
 } catch (const std::exception&) {
   ++parts_.counters.failed_store_calls;
@@ -55,13 +58,24 @@ void LeaseKeeper::renew(unsigned rounds) try {
 void LeaseKeeper::on_lost(const Renewal& renewal, const MessageKey& key) {
   ++parts_.counters.leases_lost;
   parts_.observer.on_lease_lost(key);
-  parts_.logger.log(
-      LogLevel::warning, "lease lost",
-      {{"store", parts_.store_name}, {"source", key.source}, {"message_id", key.message_id}});
   const auto waiting =
       parts_.ready.extract([](const InFlight& message) { return message.lease_lost.load(); });
   for (InFlight* message : waiting) parts_.workers.give_back(*message);
   parts_.workers.interrupt(renewal);
+}
+
+// After the handlers were told, because the store is asked what it knows of the messages: those in
+// flight belong to their workers.
+void LeaseKeeper::log_lost(std::span<const LeaseExtension> extensions,
+                           std::span<const std::size_t> lost) {
+  std::vector<detail::KeyLine> lines;
+  for (const std::size_t i : lost) {
+    const Delivery& delivery = extensions[i].delivery;
+    const auto number = static_cast<std::uint64_t>(*delivery.number);
+    detail::add_line(lines,
+                     {LogLevel::warning, "lease lost", delivery.key, LogField("delivery", number)});
+  }
+  detail::write_lines(parts_.logger, parts_.store_name, lines, &parts_.store);
 }
 
 bool LeaseKeeper::reap_step() try {

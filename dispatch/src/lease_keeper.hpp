@@ -1,7 +1,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,6 +55,7 @@ class LeaseKeeper {
  private:
   void renew(unsigned rounds);
   void on_lost(const Renewal& renewal, const MessageKey& key);
+  void log_lost(std::span<const LeaseExtension> extensions, std::span<const std::size_t> lost);
   /// Answers whether there is more to reap.
   [[nodiscard]] bool reap_step();
 

@@ -208,7 +208,8 @@ void SetScheduler::claim(StoreLane& lane, const ClaimPlan& plan, Found& found) {
   parts_.counters.note(claimed.reaped);
   ++parts_.counters.claims;
   if (claimed.empty()) {
-    ++parts_.counters.empty_claims;
+    // Else there may be more than what it had to clear away first.
+    if (claimed.reaped.total() == 0) ++parts_.counters.empty_claims;
     return;
   }
   parts_.counters.claim_batch.record(claimed.size());

@@ -85,7 +85,10 @@ TEST_F(DispatcherLeaseTest, AHandlerIsToldThatItsLeaseIsLost) {
     EXPECT_TRUE(stopped.wait_for(true));
     told.change([&](bool& value) { value = context.lease_lost(); });
   });
-  enqueue(message("m"));
+  Message ordered = message("m");
+  ordered.partition_key = "customer-7";
+  ordered.headers = {{"correlationId", "c1"}};
+  enqueue(ordered);
   const auto ending = start({.lease = seconds{30}, .reap_interval = {}});
   ASSERT_TRUE(wait_for_begun(1));
   // Somebody takes the message away without the dispatcher's doing.
@@ -93,7 +96,9 @@ TEST_F(DispatcherLeaseTest, AHandlerIsToldThatItsLeaseIsLost) {
   advance(seconds{10});
   EXPECT_TRUE(told.wait_for(true));
   EXPECT_TRUE(eventually([&] { return dispatcher_->stats().leases_lost == 1; }));
-  EXPECT_TRUE(logger_.wait_for("warning lease lost store=inbox source=shop message_id=m"));
+  EXPECT_TRUE(logger_.wait_for(
+      "warning lease lost store=inbox topic=order.created source=shop message_id=m "
+      "delivery=1 correlation_id=c1 partition=customer-7"));
   EXPECT_TRUE(dispatcher_->stop().complete());
   EXPECT_EQ(record("m").status, Status::dead) << "the verdict of a lost lease has no effect";
 }

@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <functional>
 #include <stdexcept>
+#include <variant>
 
 #include "dispatcher_fixture.hpp"
 
@@ -28,6 +31,39 @@ class NotingObserver final : public Observer {
   void note(std::string text) {
     notes.change([&](auto& all) { all.push_back(std::move(text)); });
   }
+};
+
+/// Lets the dispatcher claim the message again while it still records the failure of an attempt.
+class EarlyClaims final : public Observer {
+ public:
+  /// `move_on` moves the clock, and tells the dispatcher.
+  explicit EarlyClaims(std::function<void(Duration)> move_on) : move_on_(std::move(move_on)) {}
+
+  void on_delivery(const ClaimedMessage&, Duration) noexcept override {
+    deliveries.change([](int& count) { ++count; });
+  }
+  void on_claim(std::size_t messages, std::size_t) noexcept override {
+    if (messages == 0 && deliveries.get() == 2) has_admitted_.change([](bool& has) { has = true; });
+  }
+  void on_settle(const Settlement& settlement, const SettleOutcome& outcome) noexcept override {
+    verdicts.change([&](auto& all) { all.push_back(settlement.verdict.index()); });
+    if (!std::holds_alternative<Abandon>(settlement.verdict)) return;
+    EXPECT_TRUE(outcome.again_at);
+    move_on_(std::chrono::seconds{30});
+    EXPECT_TRUE(deliveries.wait([](int count) { return count >= 2; }));
+    // The claim after it begins when the dispatcher has taken note of the message.
+    EXPECT_TRUE(eventually([&] {
+      move_on_(Duration{0});
+      return has_admitted_.get();
+    }));
+  }
+
+  Watched<int> deliveries{0};
+  Watched<std::vector<std::size_t>> verdicts;
+
+ private:
+  const std::function<void(Duration)> move_on_;
+  Watched<bool> has_admitted_{false};
 };
 
 class DispatcherObservationTest : public DispatcherTest {
@@ -157,6 +193,32 @@ TEST_F(DispatcherObservationTest, AMessageMayComeAgainSoHandlersAreIdempotent) {
   const auto ending = start();
   EXPECT_TRUE(effects.wait_for(2));
   EXPECT_TRUE(wait_for_status("m", Status::done));
+}
+
+TEST_F(DispatcherObservationTest, AMessageThatComesAgainWhileItIsRecordedIsReleasedAndTold) {
+  RecordProperty("requirement", "R-35");
+  EarlyClaims observer([this](Duration by) { advance(by); });
+  observer_ = &observer;
+  Watched<std::vector<int>> attempts;
+  handlers_.on("order.*", [&](const ClaimedMessage& claimed, HandlerContext&) {
+    attempts.change([&](auto& all) { all.push_back(claimed.history.attempt); });
+    if (claimed.history.attempt == 0) throw RetryAfter(seconds{30}, "busy");
+  });
+  enqueue(message("m"));
+  const auto ending = start();
+  ASSERT_TRUE(wait_for_status("m", Status::done));
+  const std::size_t ack = Verdict(Ack{}).index();
+  ASSERT_TRUE(observer.verdicts.wait([&](const auto& all) { return all.back() == ack; }));
+  const std::vector<std::size_t> verdicts = observer.verdicts.get();
+  // It may come again while the release is recorded, too.
+  const auto releases =
+      static_cast<std::size_t>(std::ranges::count(verdicts, Verdict(Release{}).index()));
+  EXPECT_GE(releases, 1U);
+  EXPECT_EQ(verdicts.size(), releases + 2);
+  EXPECT_EQ(verdicts.front(), Verdict(Abandon{}).index());
+  EXPECT_EQ(attempts.get(), (std::vector<int>{0, 1})) << "a release is no attempt";
+  EXPECT_EQ(observer.deliveries.get(), static_cast<int>(verdicts.size()));
+  EXPECT_TRUE(eventually([&] { return dispatcher_->stats().released == releases; }));
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <exception>
 #include <map>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "oncebox/detail/intake.hpp"
 #include "oncebox/detail/mutex.hpp"
@@ -98,13 +100,19 @@ class Notes {
   std::map<std::string_view, Behind> behind_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
-/// A store of a set whose queues log what a reap buries, as those of a server do.
+Observer& observer_of(const ObserverOfStore& observers, const std::string& store) {
+  return observers ? observers(store) : detail::silence().observer;
+}
+
+/// A store of a set whose queues tell what a reap buries, as those of a server do.
 struct FollowedStore {
-  FollowedStore(const MemberStorePtr& member, Logger& logger, const Clock& clock)
+  FollowedStore(const MemberStorePtr& member, const QueueObservers& observers, Logger& logger,
+                const Clock& clock)
       : kept(member),
-        inbox(member->store().inbox(), member->name(), logger, detail::silence().observer, clock),
+        inbox(member->store().inbox(), member->name(), logger,
+              observer_of(observers.inbox, member->name()), clock),
         outbox(member->store().outbox(), member->name() + "/outbox", logger,
-               detail::silence().observer, clock) {}
+               observer_of(observers.outbox, member->name()), clock) {}
 
   const MemberStorePtr kept;
   ObservedQueueStore inbox;
@@ -148,12 +156,24 @@ class Housekeeping::Impl {
     if (found != notes_.end()) notes_.erase(found);
   }
 
-  void follow(StoreSet& stores) { stores.listen(follower_); }
+  void follow(StoreSet& stores, QueueObservers observers) {
+    const auto follower = std::make_shared<SetFollower>(
+        SetFollower::Calls{[this, observers = std::move(observers)](const MemberStorePtr& member) {
+                             on_opened(member, observers);
+                           },
+                           [this](const MemberStorePtr& member) { remove(member->name()); }});
+    {
+      const detail::Lock lock(mutex_);
+      if (stopped_) return;
+      followers_.push_back(follower);
+    }
+    stores.listen(follower);
+  }
 
-  void on_opened(const MemberStorePtr& member) noexcept {
+  void on_opened(const MemberStorePtr& member, const QueueObservers& observers) noexcept {
     try {
       Store& store = member->store();
-      const auto followed = std::make_shared<FollowedStore>(member, logger_, clock_);
+      const auto followed = std::make_shared<FollowedStore>(member, observers, logger_, clock_);
       add({.name = member->name(),
            .server = member->server(),
            .inbox = {followed->inbox, store.inbox_operator()},
@@ -168,7 +188,13 @@ class Housekeeping::Impl {
   }
 
   void stop() {
-    follower_->close();
+    Followers followers;
+    {
+      const detail::Lock lock(mutex_);
+      stopped_ = true;
+      followers_.swap(followers);
+    }
+    for (const auto& follower : followers) follower->close();
     tasks_.stop();
   }
 
@@ -181,6 +207,8 @@ class Housekeeping::Impl {
   }
 
  private:
+  using Followers = std::vector<std::shared_ptr<SetFollower>>;
+
   StoreTask reap(std::string_view name, const HousekeptQueue& kept, QueueNotes part,
                  const NotesPtr& notes) {
     return task(name, options_.reap_interval, notes, [kept, part](Notes& to, const Step& step) {
@@ -268,10 +296,9 @@ class Housekeeping::Impl {
   const HousekeepingOptions options_;
   Logger& logger_;
   const Clock& clock_;
-  const std::shared_ptr<SetFollower> follower_ = std::make_shared<SetFollower>(
-      SetFollower::Calls{[this](const MemberStorePtr& member) { on_opened(member); },
-                         [this](const MemberStorePtr& member) { remove(member->name()); }});
   mutable detail::Mutex mutex_;
+  Followers followers_ ONCEBOX_GUARDED_BY(mutex_);
+  bool stopped_ ONCEBOX_GUARDED_BY(mutex_) = false;
   std::map<std::string, NotesPtr, std::less<>> notes_ ONCEBOX_GUARDED_BY(mutex_);
   StoreTasks tasks_;  // last: its threads use the members above
 };
@@ -285,7 +312,9 @@ void Housekeeping::add(HousekeptStore store) { impl_->add(std::move(store)); }
 
 void Housekeeping::remove(std::string_view name) { impl_->remove(name); }
 
-void Housekeeping::follow(StoreSet& stores) { impl_->follow(stores); }
+void Housekeeping::follow(StoreSet& stores, QueueObservers observers) {
+  impl_->follow(stores, std::move(observers));
+}
 
 void Housekeeping::stop() { impl_->stop(); }
 

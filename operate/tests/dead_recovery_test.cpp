@@ -79,6 +79,19 @@ TEST_P(DeadRecoveryTest, TheyAreDueAtTheRateInTheOrderInWhichTheyWereStored) {
   EXPECT_THAT(due(5), ElementsAre(1'000, 3'000, 5'000, 7'000, 9'000));
 }
 
+TEST_P(DeadRecoveryTest, TheLastOfThemHasTheWholeOfItsPolicyToo) {
+  RecordProperty("requirement", "R-24,R-31");
+  store_->policies().update(QueueKind::inbox, "*",
+                            {.max_attempts = 1, .give_up_after = seconds{9}});
+  bury_some(2);
+  (void)revive_dead(queue_, {}, {}, {.per_second = 0.1});
+  (void)store_->inbox().claim({.owner = OwnerToken::generate()});
+  clock_.advance(seconds{10});
+  const ClaimedMessage last = store_->inbox().claim({.owner = OwnerToken::generate()}).at(0);
+  EXPECT_EQ(last.message.key.message_id, "m1");
+  EXPECT_EQ(store_->inbox().settle({delivery_of(last), Abandon{}}).death, std::nullopt);
+}
+
 TEST_P(DeadRecoveryTest, ThoseOfASecondAreDueTogether) {
   bury_some(7);
   EXPECT_EQ(plan_revival(queue_, {}, {}, {.per_second = 3}),

@@ -54,8 +54,8 @@ PrometheusMetrics::~PrometheusMetrics() = default;
 
 Observer& PrometheusMetrics::observer(const MeasuredQueue& queue) { return impl_->queue(queue); }
 
-ObserverOfStore PrometheusMetrics::observers() {
-  return [this](const std::string& store) -> Observer& { return observer({store}); };
+ObserverOfStore PrometheusMetrics::observers(QueueKind queue) {
+  return [this, queue](const std::string& store) -> Observer& { return observer({store, queue}); };
 }
 
 void PrometheusMetrics::on_stats(const MeasuredQueue& queue, const QueueStats& stats,

@@ -14,7 +14,9 @@
 #include "oncebox/driver/observed_queue_store.hpp"
 #include "oncebox/inbox.hpp"
 #include "oncebox/memory/memory_store.hpp"
+#include "oncebox/operate/housekeeping.hpp"
 #include "oncebox/testing/fake_clock.hpp"
+#include "watched.hpp"
 
 namespace oncebox {
 namespace {
@@ -135,6 +137,32 @@ TEST_F(PrometheusMetricsTest, DispatchersAndStoresBeyondTheLimitCountTogether) {
   for (int i = 0; i < 5'000; ++i) (void)metrics_.observer({std::to_string(i)});
   EXPECT_EQ(&metrics_.observer({"s"}), &first);
   EXPECT_EQ(&metrics_.observer({"4998"}), &metrics_.observer({"4999"}));
+}
+
+TEST_F(PrometheusMetricsTest, CountsWhatHousekeepingBuriesInTheStoresOfASet) {
+  RecordProperty("requirement", "R-33,MSG-09");
+  StoreSet stores(
+      [] { return std::vector<StoreLocation>{{"shop", "memory:"}}; },
+      [this](const StoreLocation&) {
+        auto store = std::make_unique<memory::MemoryStore>(clock_);
+        const Message late{
+            .key = {"web", "late"}, .topic = "t", .payload = "x", .expires_at = clock_.now() + 1s};
+        for (QueueStore* queue : {&store->inbox(), &store->outbox()}) {
+          queue->enqueue(late);
+        }
+        clock_.advance(1s);
+        return store;
+      },
+      {}, logger_);
+  Housekeeping housekeeping({.reap_interval = 1ms}, logger_, clock_);
+  housekeeping.follow(
+      stores, {.inbox = metrics_.observers(), .outbox = metrics_.observers(QueueKind::outbox)});
+  const auto is_buried = [&](const std::string& queue) {
+    return value(R"(oncebox_messages_dead_total{cause="expired_or_lapsed",queue=")" + queue +
+                 R"(",store="shop"})") == 1;
+  };
+  EXPECT_TRUE(eventually([&] { return is_buried("inbox"); })) << metrics_.expose();
+  EXPECT_TRUE(eventually([&] { return is_buried("outbox"); })) << metrics_.expose();
 }
 
 TEST_F(PrometheusMetricsTest, NamesTypesAndLabelsAreThoseOfTheGoldenFile) {

@@ -325,6 +325,22 @@ TEST(WaitingClaimFaults, AStoreThatFailsIsToldToThoseWhoWait) {
   EXPECT_EQ(second->wait().status, 503);
 }
 
+TEST(WaitingClaimFaults, WhatAClaimBuriedBeforeTheStoreFailedIsAnswered) {
+  ::testing::Test::RecordProperty("requirement", "R-33");
+  testing::FakeClock clock;
+  FaultyStore store(clock, [](std::string_view call) {
+    return call == "next_due" ? testing::Fault::before : testing::Fault::none;
+  });
+  ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
+  store.inbox().enqueue(Message{
+      .key = {"s", "m"}, .topic = "t", .expires_at = clock.now() + std::chrono::seconds{1}});
+  clock.advance(std::chrono::seconds{1});
+  const Response buried = under_test.call(post("/v1/messages/claim", kWaiting));
+  ASSERT_EQ(buried.status, 200) << buried.body;
+  EXPECT_EQ(json_of(buried).at("reaped").at("buried"), 1) << buried.body;
+  EXPECT_EQ(under_test.call(post("/v1/messages/claim", kWaiting)).status, 503);
+}
+
 TEST(WaitingClaimFaults, MessagesClaimedForAClientThatLeftMeanwhileAreGivenBack) {
   const SystemClock clock;
   std::shared_ptr<TestExchange> leaving;

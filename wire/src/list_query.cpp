@@ -13,10 +13,10 @@ namespace oncebox::wire {
 
 namespace {
 
-constexpr std::array<std::string_view, 11> kFilterParameters = {
+constexpr std::array<std::string_view, 12> kFilterParameters = {
     "topic",        "exactTopic",    "source",        "messageId",
     "partitionKey", "errorContains", "firstSeenFrom", "firstSeenUntil",
-    "finishedFrom", "finishedUntil", "limit",
+    "finishedFrom", "finishedUntil", "expiresAfter",  "limit",
 };
 constexpr auto kListParameters = joined(
     kFilterParameters, std::array<std::string_view, 7>{"status", "state", "waitingFor", "order",
@@ -36,7 +36,8 @@ MessageFilter read_query_filter(const Query& query) {
       .partition_key = query.name<PartitionKey>("partitionKey"),
       .error_contains = query.name<std::string>("errorContains"),
       .first_seen = {query.time("firstSeenFrom"), query.time("firstSeenUntil")},
-      .finished = {query.time("finishedFrom"), query.time("finishedUntil")}};
+      .finished = {query.time("finishedFrom"), query.time("finishedUntil")},
+      .expires_after = query.time("expiresAfter")};
   if (const std::optional<Topic> exact = query.name<Topic>("exactTopic")) {
     if (filter.topic) {
       throw Error(ErrorCode::invalid_argument, "exactTopic: there is a topic already");
@@ -94,6 +95,7 @@ std::string write_list_query(const ListRequest& request) {
   query.add("firstSeenUntil", filter.first_seen.until);
   query.add("finishedFrom", filter.finished.from);
   query.add("finishedUntil", filter.finished.until);
+  query.add("expiresAfter", filter.expires_after);
   query.add("order", word_of(request.order));
   query.add("payloads", request.payloads == ListPayloads::include ? "true" : "false");
   if (request.after) query.add("after", request.after->str());

@@ -16,10 +16,10 @@ namespace oncebox::wire {
 
 namespace {
 
-constexpr std::array<std::string_view, 12> kFilterFields = {
-    "status",        "state",          "waitingFor",   "topic",
-    "source",        "messageId",      "partitionKey", "errorContains",
-    "firstSeenFrom", "firstSeenUntil", "finishedFrom", "finishedUntil",
+constexpr std::array<std::string_view, 13> kFilterFields = {
+    "status",       "state",         "waitingFor",    "topic",         "source",
+    "messageId",    "partitionKey",  "errorContains", "firstSeenFrom", "firstSeenUntil",
+    "finishedFrom", "finishedUntil", "expiresAfter",
 };
 constexpr std::array<std::string_view, 1> kFilterField = {"filter"};
 constexpr std::array<std::string_view, 1> kCountField = {"count"};
@@ -80,6 +80,7 @@ void write_filter(JsonWriter& writer, const MessageFilter& filter) {
       .field("firstSeenUntil", filter.first_seen.until)
       .field("finishedFrom", filter.finished.from)
       .field("finishedUntil", filter.finished.until)
+      .field("expiresAfter", filter.expires_after)
       .end_object();
 }
 
@@ -96,7 +97,8 @@ MessageFilter read_filter(const JsonValue& value) {
       .error_contains = fields.get<std::string>("errorContains"),
       .first_seen = {fields.get<TimePoint>("firstSeenFrom"),
                      fields.get<TimePoint>("firstSeenUntil")},
-      .finished = {fields.get<TimePoint>("finishedFrom"), fields.get<TimePoint>("finishedUntil")}};
+      .finished = {fields.get<TimePoint>("finishedFrom"), fields.get<TimePoint>("finishedUntil")},
+      .expires_after = fields.get<TimePoint>("expiresAfter")};
   if (const std::optional<JsonValue> topic = fields.find("topic")) {
     filter.topic = read_pattern(*topic, Direction::request);
   }
@@ -121,7 +123,7 @@ bool is_empty(const MessageFilter& filter) {
   return filter.statuses.empty() && filter.states.empty() && filter.waiting_for.empty() &&
          !filter.topic && !filter.source && !filter.message_id && !filter.partition_key &&
          !filter.error_contains && !filter.first_seen.from && !filter.first_seen.until &&
-         !filter.finished.from && !filter.finished.until;
+         !filter.finished.from && !filter.finished.until && !filter.expires_after;
 }
 
 MessageFilter read_narrow_filter(const JsonValue& value) {

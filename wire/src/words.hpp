@@ -133,6 +133,8 @@ inline constexpr std::array kWords<AttemptOutcome> = {
     Word<AttemptOutcome>{AttemptOutcome::failed, "Failed"},
     Word<AttemptOutcome>{AttemptOutcome::lapsed, "Lapsed"},
     Word<AttemptOutcome>{AttemptOutcome::superseded, "Superseded"},
+    Word<AttemptOutcome>{AttemptOutcome::cancelled, "Cancelled"},
+    Word<AttemptOutcome>{AttemptOutcome::marked_dead, "MarkedDead"},
 };
 
 template <>
@@ -166,6 +168,7 @@ template <>
 inline constexpr std::array kWords<ActOutcome> = {
     Word<ActOutcome>{ActOutcome::changed, "Changed"},
     Word<ActOutcome>{ActOutcome::refused, "Refused"},
+    Word<ActOutcome>{ActOutcome::expires_first, "ExpiresFirst"},
     Word<ActOutcome>{ActOutcome::unknown, "Unknown"},
 };
 

@@ -186,7 +186,7 @@ TEST(BadInput, OfAFilter) {
           {R"({"filter":{"dueAt":1}})",
            "filter.dueAt: this field is not known; known are status, state, waitingFor, topic, "
            "source, messageId, partitionKey, errorContains, firstSeenFrom, firstSeenUntil, "
-           "finishedFrom, finishedUntil"},
+           "finishedFrom, finishedUntil, expiresAfter"},
       },
       [](const std::string& json) { return read_filter(json); });
 }

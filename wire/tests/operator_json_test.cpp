@@ -16,7 +16,8 @@ bool operator==(const MessageFilter& a, const MessageFilter& b) {
   return a.statuses == b.statuses && a.states == b.states && a.waiting_for == b.waiting_for &&
          a.topic == b.topic && a.source == b.source && a.message_id == b.message_id &&
          a.partition_key == b.partition_key && a.error_contains == b.error_contains &&
-         a.first_seen == b.first_seen && a.finished == b.finished;
+         a.first_seen == b.first_seen && a.finished == b.finished &&
+         a.expires_after == b.expires_after;
 }
 bool operator==(const ListRequest& a, const ListRequest& b) {
   return a.filter == b.filter && a.order == b.order && a.payloads == b.payloads &&
@@ -39,7 +40,8 @@ MessageFilter full_filter() {
           .partition_key = PartitionKey("p"),
           .error_contains = "100 %",
           .first_seen = {kNoon, kNoon + 1s},
-          .finished = {kNoon + 2s, kNoon + 3s}};
+          .finished = {kNoon + 2s, kNoon + 3s},
+          .expires_after = kNoon + 4s};
 }
 
 std::vector<QueryParameter> split(const std::string& query) {
@@ -66,7 +68,8 @@ TEST(FilterJson, EveryConditionIsWrittenAndRead) {
       R"("waitingFor":["Backoff"],"topic":"order.*","source":"shop",)"
       R"("messageId":"4&2=ü","partitionKey":"p","errorContains":"100 %",)"
       R"("firstSeenFrom":"2026-01-31T12:00:00.000Z","firstSeenUntil":"2026-01-31T12:00:01.000Z",)"
-      R"("finishedFrom":"2026-01-31T12:00:02.000Z","finishedUntil":"2026-01-31T12:00:03.000Z"}})";
+      R"("finishedFrom":"2026-01-31T12:00:02.000Z","finishedUntil":"2026-01-31T12:00:03.000Z",)"
+      R"("expiresAfter":"2026-01-31T12:00:04.000Z"}})";
   EXPECT_EQ(write_filter(full_filter()), json);
   EXPECT_EQ(read_filter(json), full_filter());
   EXPECT_EQ(read_filter("{}"), MessageFilter{});
@@ -98,8 +101,8 @@ TEST(ListQuery, EveryParameterIsWrittenAndRead) {
             "shop&messageId=4%262%3D%C3%BC"
             "&partitionKey=p&errorContains=100%20%25&firstSeenFrom=2026-01-31T12%3A00%3A00.000Z"
             "&firstSeenUntil=2026-01-31T12%3A00%3A01.000Z&finishedFrom=2026-01-31T12%3A00%3A02.000Z"
-            "&finishedUntil=2026-01-31T12%3A00%3A03.000Z&order=NewestFirst&payloads=true"
-            "&after=n%205%2B&limit=7");
+            "&finishedUntil=2026-01-31T12%3A00%3A03.000Z&expiresAfter=2026-01-31T12%3A00%3A04.000Z"
+            "&order=NewestFirst&payloads=true&after=n%205%2B&limit=7&maxBytes=1000");
   EXPECT_EQ(read_list_query(split(write_list_query(request))), request);
   EXPECT_EQ(read_list_query({}), ListRequest{});
 }
@@ -243,8 +246,9 @@ TEST(ActJson, ByKeysByFilterOrAll) {
             R"({"all":true,"limit":10000})");
 
   const std::vector<ActOutcome> outcomes = {ActOutcome::changed, ActOutcome::refused,
-                                            ActOutcome::unknown};
-  EXPECT_EQ(write_acted(outcomes), R"({"results":["Changed","Refused","Unknown"],"count":1})");
+                                            ActOutcome::expires_first, ActOutcome::unknown};
+  EXPECT_EQ(write_acted(outcomes),
+            R"({"results":["Changed","Refused","ExpiresFirst","Unknown"],"count":1})");
   EXPECT_EQ(read_acted(write_acted(outcomes)), outcomes);
 }
 

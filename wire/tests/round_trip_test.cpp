@@ -139,7 +139,8 @@ MessageRecord some_record() {
          .worker = "shop-3:8124",
          .begun_at = sometimes(times()),
          .ended_at = *times(),
-         .outcome = *gen::element(AttemptOutcome::abandoned, AttemptOutcome::lapsed),
+         .outcome = *gen::element(AttemptOutcome::abandoned, AttemptOutcome::lapsed,
+                                  AttemptOutcome::cancelled, AttemptOutcome::marked_dead),
          .error_kind = *texts(),
          .error = *texts()});
   }

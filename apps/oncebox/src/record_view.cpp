@@ -64,8 +64,8 @@ void add_history(Details& details, const MessageRecord& record) {
                                         lease.owner.to_string()));
   }
   details.add("failed attempts", fmt::format("{}", history.attempt));
-  details.add("deliveries",
-              fmt::format("{}, of which {} lapsed", history.deliveries, history.lapses));
+  details.add("deliveries", fmt::format("{}, of which {} ended without a settlement",
+                                        history.deliveries, history.lapses));
   details.add("duplicates", fmt::format("{}", history.duplicates));
   details.add("content version", fmt::format("{}", history.content_version));
   if (history.last_error) details.add("last error", *history.last_error, Style::red);

@@ -89,7 +89,7 @@ TEST(View, OneMessageIsShownWithAllThatIsKnown) {
             "last seen           2026-01-31T12:00:00.000Z\n"
             "finished            2026-01-31T12:00:00.000Z\n"
             "failed attempts     3\n"
-            "deliveries          4, of which 1 lapsed\n"
+            "deliveries          4, of which 1 ended without a settlement\n"
             "duplicates          0\n"
             "content version     1\n"
             "last error          no luck\n"

@@ -17,8 +17,9 @@ namespace oncebox {
 /// `<n>`; white space becomes one blank. The same for ever, as long as the version stays.
 [[nodiscard]] std::string normalise_error(std::string_view error);
 
-/// The last error of a message, normalised. Its own id, source, partition key, correlation and
-/// causation become `<id>` as well, so that an error that names them is the same for all messages.
+/// The last error of a message, normalised. Its own id, source, partition key, correlation,
+/// causation and idempotency key become `<id>` as well, so that an error that names them is the
+/// same for all messages.
 [[nodiscard]] std::string normalise_error(const MessageRecord& record);
 
 /// Which kind of error a text tells of: 16 hexadecimal digits, the same for texts that are equal

@@ -111,10 +111,11 @@ enum class DeliveryNumber : std::uint64_t {};
 
 /// What has happened to a message so far.
 struct MessageHistory {
-  int attempt = 0;          ///< failed deliveries: +1 on each abandon or fail, and only then (R-09)
-  int deliveries = 0;       ///< +1 on each claim
-  int lapses = 0;           ///< leases that ran out without a settlement
-  int duplicates = 0;       ///< enqueues after the first; stops at the largest int
+  int attempt = 0;     ///< failed deliveries: +1 on each abandon or fail, and only then (R-09)
+  int deliveries = 0;  ///< +1 on each claim
+  int lapses = 0;      ///< leases that ended without a settlement: they ran out, or the message
+                       ///< was cancelled or marked as dead meanwhile
+  int duplicates = 0;  ///< enqueues after the first; stops at the largest int
   int content_version = 0;  ///< +1 with each new content; 0 if never enqueued
   TimePoint first_seen_at{};
   TimePoint last_seen_at{};

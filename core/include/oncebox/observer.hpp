@@ -34,7 +34,7 @@ class Observer {
   /// One message was handed out, `waited` after it became claimable.
   virtual void on_delivery(const ClaimedMessage& /*claimed*/, Duration /*waited*/) noexcept {}
 
-  /// One delivery was settled or not.
+  /// One delivery was settled or not. Releases, which count no attempt, are told, too.
   virtual void on_settle(const Settlement& /*settlement*/,
                          const SettleOutcome& /*outcome*/) noexcept {}
 

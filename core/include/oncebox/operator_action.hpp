@@ -15,12 +15,13 @@ namespace oncebox {
 /// has it, the worker's settlement is `lease_lost`.
 struct Cancel {};
 
-/// Lets a message be claimed now that waits for its due time or its backoff. One that stands behind
-/// another of its partition stays there.
+/// Lets a message be claimed now that waits for its due time or its backoff. It is due now, or
+/// stays due since when it was. One that stands behind another of its partition stays there.
 struct RunNow {};
 
 /// Gives an unfinished message that no worker has another due time. It waits for that one alone: a
-/// backoff ends. A time in the past means now.
+/// backoff ends. A time in the past means now. A message that expires before that time, or at it,
+/// is left as it is.
 struct Reschedule {
   TimePoint due_at{};
 };
@@ -41,14 +42,22 @@ using OperatorAction = std::variant<Cancel, RunNow, Reschedule, Delete, Purge>;
 [[nodiscard]] bool applies_to(const OperatorAction& action, State state,
                               std::optional<WaitingFor> waits_for) noexcept;
 
+/// Whether this is a reschedule to a time at which a message with this expiry is dead.
+[[nodiscard]] bool expires_before(const OperatorAction& action,
+                                  const std::optional<TimePoint>& expires_at) noexcept;
+
+/// Whether an action would change this message.
+[[nodiscard]] bool applies_to(const OperatorAction& action, const MessageRecord& record) noexcept;
+
 struct ActOptions {
   std::string reason = {};  ///< kept with what is cancelled, and in the trail of a server
 };
 
 enum class ActOutcome {
   changed,
-  refused,  ///< the action does not apply to the message's state; nothing changed
-  unknown,  ///< no such key
+  refused,        ///< the action does not apply to the message's state; nothing changed
+  expires_first,  ///< a reschedule to when the message has expired; nothing changed
+  unknown,        ///< no such key
 };
 
 [[nodiscard]] std::string_view to_string(ActOutcome outcome) noexcept;

@@ -43,6 +43,7 @@ struct MessageFilter {
   std::optional<std::string> error_contains = {};  ///< part of the last error, case-sensitive
   TimeRange first_seen = {};
   TimeRange finished = {};  ///< when it became done or dead; excludes what is unfinished
+  std::optional<TimePoint> expires_after = {};  ///< those that expire later than that, or never
 
   /// What a filter looks at, so that a store can ask before it copies a message. Borrowed.
   struct Subject {
@@ -53,6 +54,7 @@ struct MessageFilter {
     const PartitionKey* partition_key = nullptr;  ///< null: none
     const MessageHistory& history;
     std::optional<TimePoint> finished_at;
+    std::optional<TimePoint> expires_at = {};
   };
 
   [[nodiscard]] bool matches(const Subject& subject) const;
@@ -141,7 +143,9 @@ struct QueueStats {
 void count_pauses(QueueStats& stats, std::span<const TopicPattern> paused) noexcept;
 
 struct ReviveOptions {
-  Duration delay{0};        ///< zero: claimable at once
+  /// Zero: claimable at once, or at its due time. Otherwise the end of the delay is the due time,
+  /// unless that is later. An expiry at or before the time at which it can be claimed is dropped.
+  Duration delay{0};
   std::string reason = {};  ///< kept with the message
   /// Who asks; kept with an edit. A server says the name of the caller's token instead.
   std::string actor = {};

@@ -24,9 +24,10 @@ namespace oncebox {
 /// the same call is safe. An empty batch is a no-op.
 ///
 /// A claim may be several transactions, one after the other. On PostgreSQL it first reaps a long
-/// backlog in steps, and looks again when other claims were faster to take what it saw. When a
-/// later one fails, the claim answers what the ones before have handed out; a claim that throws has
-/// handed out nothing, but may have reaped.
+/// backlog in steps, and looks again when other claims were faster to take what it saw. Every store
+/// reaps a backlog of more than a thousand messages in steps. When a later transaction fails, the
+/// claim answers what the ones before have handed out and reaped. So an answer without messages
+/// that tells of reaped ones does not mean that there are no others.
 ///
 /// **Time.** The store's clock decides (a server database's own). A lease, due time or expiry that
 /// lies exactly at "now" has been reached.

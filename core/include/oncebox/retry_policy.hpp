@@ -44,7 +44,8 @@ struct AttemptLimit {
   /// has failed `max_attempts` times. Neither ends it alone, so no outage that is shorter than this
   /// does, and what comes late to its first attempt has all of them: because nothing ran for days,
   /// it waited behind others of its partition key, or it was revived. The age counts from when the
-  /// message was first seen, from its due time, or from its last revival, whichever is latest.
+  /// message was first seen, from its due time (the end of a revival's delay is one), or from its
+  /// last revival, whichever is latest.
   std::optional<Duration> give_up_after = {};
 
   /// Throws `out_of_range` unless there is an attempt, and the age is positive and at most a year.

@@ -130,19 +130,22 @@ std::size_t count_actable(ServedQueue& queue, const wire::ActCall& call) {
 }
 
 /// By keys one outcome for each, by a filter how many.
-std::variant<std::vector<ActOutcome>, std::size_t> act(ServedQueue& queue,
+std::variant<std::vector<ActOutcome>, std::size_t> act(const QueueCall& asked,
                                                        const wire::ActCall& call,
                                                        const AuditEntry& entry,
                                                        const Presence& present) {
+  ServedQueue& queue = *asked.queue;
+  RequestQueue for_request = queue.for_request(asked.request());
+  QueueOperator& operations = for_request.operations();
   AuditTrail& trail = queue.store.audit();
   if (const auto* keys = std::get_if<std::vector<MessageKey>>(&call.which)) {
     return audited(
-        trail, entry, [&] { return queue.operations.act(*keys, call.action, call.options); },
+        trail, entry, [&] { return operations.act(*keys, call.action, call.options); },
         counting(ActOutcome::changed));
   }
   // As many as match now: what comes meanwhile is not meant.
   const auto act_on_those_that_match = [&] {
-    return act_on_all(queue.operations, std::get<MessageFilter>(call.which), call.action,
+    return act_on_all(operations, std::get<MessageFilter>(call.which), call.action,
                       count_actable(queue, call), call.options, while_there(present));
   };
   return audited(trail, entry, act_on_those_that_match, std::identity());
@@ -157,7 +160,7 @@ std::string answer_act(const QueueCall& asked, const Presence& present,
   if (call.dry_run) return wire::write_matched(count_actable(queue, call), true);
   const AuditEntry entry =
       queue_entry(asked, audit_action(call.action), wire::audit_subject(call), call.options.reason);
-  const auto result = act(queue, call, entry, present);
+  const auto result = act(asked, call, entry, present);
   if (const auto* outcomes = std::get_if<std::vector<ActOutcome>>(&result)) {
     return wire::write_acted(*outcomes);
   }
@@ -182,7 +185,7 @@ std::string purge(const QueueCall& asked, const Presence& present) {
                               .action = Purge{},
                               .options = {.reason = call.options.reason},
                               .limit = call.limit};
-  return wire::write_matched(std::get<std::size_t>(act(queue, removal, entry, present)), false);
+  return wire::write_matched(std::get<std::size_t>(act(asked, removal, entry, present)), false);
 }
 
 std::string clean_up(const QueueCall& asked, const RetentionOptions& retention) {

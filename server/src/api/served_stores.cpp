@@ -88,9 +88,10 @@ ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
       strictly_into_outbox_(store().outbox(),
                             intake_options(*member_, QueueKind::outbox, strict(parts)),
                             parts.logger, metrics_->outbox(), parts.clock),
-      inbox_operator_(store().inbox_operator(), name(), parts.logger, metrics_->inbox()),
-      outbox_operator_(store().outbox_operator(), name() + "/outbox", parts.logger,
-                       metrics_->outbox()),
+      inbox_operator_(store().inbox_operator(), store().inbox(), name(), parts.logger,
+                      metrics_->inbox()),
+      outbox_operator_(store().outbox_operator(), store().outbox(), name() + "/outbox",
+                       parts.logger, metrics_->outbox()),
       begins_([this](std::span<const BeginRequest> batch) { return keys().begin(batch); }, {}, {},
               parts.clock),
       completions_(
@@ -142,10 +143,14 @@ void ServedStore::try_to_set_rules() {
 RequestQueue ServedQueue::for_request(const Request& request) const {
   const ApiParts& parts = store.parts();
   const bool is_inbox = kind == QueueKind::inbox;
-  return RequestQueue(
-      {is_inbox ? store.store().inbox() : store.store().outbox(), log_name, parts.logger,
-       is_inbox ? store.metrics().inbox() : store.metrics().outbox(), parts.clock},
-      request);
+  Store& below = store.store();
+  return RequestQueue({.below = is_inbox ? below.inbox() : below.outbox(),
+                       .operations = is_inbox ? below.inbox_operator() : below.outbox_operator(),
+                       .name = log_name,
+                       .logger = parts.logger,
+                       .observer = is_inbox ? store.metrics().inbox() : store.metrics().outbox(),
+                       .clock = parts.clock},
+                      request);
 }
 
 bool ServedStore::take_use() noexcept {

@@ -49,6 +49,7 @@ class RequestQueue {
   /// What it is made of; everything is borrowed.
   struct Parts {
     QueueStore& below;
+    QueueOperator& operations;
     const std::string& name;
     Logger& logger;
     Observer& observer;
@@ -58,13 +59,16 @@ class RequestQueue {
   RequestQueue(const Parts& parts, const Request& request)
       : logger_(parts.logger, request.id),
         queue_(parts.below, parts.name, logger_, parts.observer, parts.clock,
-               DeliveryLines::looked_up) {}
+               DeliveryLines::looked_up),
+        operations_(parts.operations, parts.below, parts.name, logger_, parts.observer) {}
 
   [[nodiscard]] QueueStore* operator->() noexcept { return &queue_; }
+  [[nodiscard]] QueueOperator& operations() noexcept { return operations_; }
 
  private:
   RequestLogger logger_;
   ObservedQueueStore queue_;
+  ObservedQueueOperator operations_;
 };
 
 /// One queue of one store, with what the routes need of it.

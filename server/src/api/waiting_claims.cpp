@@ -146,7 +146,7 @@ std::vector<ClaimedMessage> WaitingClaims::take(Claim& claim) {
 }
 
 void WaitingClaims::deliver(const ClaimPtr& claim, std::vector<ClaimedMessage> messages) {
-  const ClaimResult claimed{std::move(messages), std::move(claim->reaped)};
+  const ClaimResult claimed{std::move(messages), claim->reaped};
   Response response;
   try {
     response = json_response(wire::write_claimed(claim->call.request.owner, claimed));
@@ -212,6 +212,8 @@ void WaitingClaims::fail(const ClaimPtr& claim, const std::exception_ptr& failur
     const detail::Lock lock(mutex_);
     leave(*claim);
   }
+  // What was buried meanwhile is told; the next claim fails if the store still does.
+  if (claim->reaped.total() > 0) return send_empty(*claim);
   claim->exchange->send(failure_response(failure, claim->exchange->request()));
 }
 

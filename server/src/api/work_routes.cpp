@@ -89,8 +89,8 @@ std::string find(const QueueCall& call) {
 }
 
 std::string reap(const QueueCall& call) {
-  return wire::write_reaped(
-      call.queue->queue.reap(wire::read_reap(body_or_empty_object(call.request()))));
+  return wire::write_reaped(call.queue->for_request(call.request())
+                                ->reap(wire::read_reap(body_or_empty_object(call.request()))));
 }
 
 std::string next_due(const QueueCall& call) {

@@ -129,7 +129,8 @@ LIST_PARAMETERS = {
            ("firstSeenFrom", "First seen at this time or later."),
            ("firstSeenUntil", "First seen before this time."),
            ("finishedFrom", "Done or dead since this time or later."),
-           ("finishedUntil", "Done or dead before this time.")]},
+           ("finishedUntil", "Done or dead before this time."),
+           ("expiresAfter", "Only messages that expire later than that, or never.")]},
     "order": query(
         "order",
         {"enum": ["OldestFirst", "NewestFirst"], "type": "string", "default": "OldestFirst"},

@@ -97,7 +97,9 @@ CONTENT = {
 HISTORY = {
     "attempt": count("Failed deliveries."),
     "deliveries": count("How often it was handed out."),
-    "lapses": count("Leases that ran out."),
+    "lapses": count(
+        "Leases that ended without a settlement: they ran out, or the message was cancelled or "
+        "marked as dead meanwhile."),
     "duplicates": count("How often it came again."),
     "contentVersion": count("+1 each time that new content comes."),
     "firstSeen": time(),
@@ -128,6 +130,7 @@ FILTER = {
     "firstSeenUntil": time(),
     "finishedFrom": time("When it became done or dead."),
     "finishedUntil": time(),
+    "expiresAfter": time("Only messages that expire later than that, or never."),
 }
 ENQUEUE_WORDS = [
     "Accepted", "Duplicate", "Updated", "Superseding", "DuplicateDone", "DuplicateDead", "Revived",
@@ -311,7 +314,8 @@ QUEUE_SCHEMAS = {
         worker=text("The name of the worker."),
         begunAt=time("When it was handed out."),
         endedAt=time("When it was settled, or its lease ended."),
-        outcome=words("Succeeded", "Abandoned", "Failed", "Lapsed", "Superseded"),
+        outcome=words(
+            "Succeeded", "Abandoned", "Failed", "Lapsed", "Superseded", "Cancelled", "MarkedDead"),
         errorKind=text(), error=text()),
     "Workers": answer(
         ["workers"],
@@ -433,8 +437,9 @@ QUEUE_SCHEMAS = {
     "Acted": answer(
         ["count"], count=count("Messages that were changed."), dryRun={"type": "boolean"},
         results=array(
-            words("Changed", "Refused", "Unknown"),
-            description="By keys. Refused: the state of the message does not allow it.")),
+            words("Changed", "Refused", "ExpiresFirst", "Unknown"),
+            description="By keys. Refused: the state of the message does not allow it. "
+            "ExpiresFirst: the message expires before the new due time, or at it.")),
     "Revive": {
         **request(
             [], **DEAD_CALL,

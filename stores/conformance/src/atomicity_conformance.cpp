@@ -227,6 +227,43 @@ TEST_P(AtomicityConformance, FailedClaimChangesNothing) {
       [this]() -> Call { return [this] { (void)queue().claim({.owner = bob}); }; });
 }
 
+// A claim reaps a long backlog in steps of a thousand, each in a transaction of its own.
+TEST_P(AtomicityConformance, WhatAClaimBuriedBeforeItFailedIsTold) {
+  proves("R-33", "IBX-102");
+  const auto prepare_backlog = [this] {
+    use_fresh_space();
+    std::vector<Message> backlog;
+    for (int i = 0; i < 1'001; ++i) {
+      backlog.push_back(message("late" + std::to_string(i), {.expires_at = now() + 1s}));
+    }
+    queue().enqueue(backlog);
+    enqueue(message("in time"));
+    advance(1s);
+  };
+  std::size_t told = 0;
+  const Call call = [&] {
+    const ClaimResult claimed = queue().claim({.owner = bob});
+    told = claimed.reaped.buried;
+    // Answered, although something failed.
+    if (claimed.empty()) throw Error(ErrorCode::unavailable, "the message in time is missing");
+  };
+  /// Fails at one step after the other and answers the first at which the call does not.
+  const auto fail_from = [&](int step, int stride) {
+    prepare_backlog();
+    for (;; step += stride) {
+      SCOPED_TRACE("after it failed at step " + std::to_string(step));
+      told = 0;
+      const bool failed = harness().run_with_failure(step, call);
+      EXPECT_EQ(queue_operator().stats().total().dead, told);
+      if (!failed || HasFailure()) return step;
+      if (told > 0) prepare_backlog();
+    }
+  };
+  constexpr int kStride = 101;  // in memory there are thousands of steps
+  const int beyond = fail_from(0, kStride);
+  if (!HasFailure()) fail_from(std::max(0, beyond - 2 * kStride), 1);
+}
+
 TEST_P(AtomicityConformance, FailedClaimOfAPrefixChangesNothing) {
   proves("IBX-102", "IBX-030", "R-10");
   expect_all_or_nothing([this]() -> Call {
@@ -304,6 +341,15 @@ TEST_P(AtomicityConformance, FailedRevivalOfAllMatchingChangesNothing) {
     const MessageFilter filter{.source = "stripe"};
     const ReviveOptions options{.reason = "all of them, for a reason too long for a small string"};
     return [this, filter, options] { queue_operator().revive_matching(filter, options, 10); };
+  });
+}
+
+TEST_P(AtomicityConformance, FailedCancellationChangesNothing) {
+  proves("IBX-102", "R-30", "R-32");
+  expect_all_or_nothing([this]() -> Call {
+    const std::vector<MessageKey> keys{key("held1"), key("ready"), key("held1"), key("waiting"),
+                                       key("nobody")};
+    return [this, keys] { queue_operator().act(keys, Cancel{}, {.reason = "by mistake"}); };
   });
 }
 

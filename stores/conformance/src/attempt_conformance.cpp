@@ -86,21 +86,32 @@ TEST_P(AttemptConformance, TextsAreCutLikeTheLastError) {
 
 TEST_P(AttemptConformance, ASuccessAfterAFailureIsKeptToo) {
   proves("R-32");
-  enqueue_ids({"a", "b"});
-  const std::vector<ClaimedMessage> both = claim();
-  settle(both.at(0), Abandon{.error = "boom", .delay = 1s});
-  settle(both.at(1), Abandon{.error = "boom", .delay = 1s});
-  advance(1s);
-  std::vector<Settlement> acks;
-  for (const ClaimedMessage& claimed : claim()) acks.push_back({delivery_of(claimed), Ack{}});
-  const TimePoint begun = now();
-  advance(2s);
-  queue().settle(acks);
-  for (const char* id : {"a", "b"}) {
-    EXPECT_EQ(outcomes(id), (Outcomes{AttemptOutcome::abandoned, AttemptOutcome::succeeded})) << id;
-    EXPECT_EQ(attempts(id).back().begun_at, begun) << id;
-    EXPECT_EQ(at(attempts(id).back().ended_at), at(begun + 2s)) << id;
+  enqueue_ids({"failed", "fresh", "lapsed", "updated"});
+  for (const ClaimedMessage& claimed : claim()) {
+    const std::string id = claimed.message.key.message_id.str();
+    if (id == "failed") settle(claimed, Abandon{.error = "boom", .delay = 1s});
+    if (id == "fresh" || id == "updated") settle(claimed, Release{});
   }
+  enqueue(message("updated", {.payload = "other"}));
+  advance(defaults::kLease);
+  const std::vector<ClaimedMessage> again = claim({.owner = alice, .worker = "w"});
+  ASSERT_EQ(again.size(), 4U);
+  const TimePoint begun = now();
+  advance(1s);
+  std::vector<Settlement> settlements;
+  for (const ClaimedMessage& claimed : again) settlements.push_back({delivery_of(claimed), Ack{}});
+  EXPECT_EQ(statuses_of(queue().settle(settlements)), std::vector(4, SettleStatus::settled));
+  const Attempt success{.number = 2,
+                        .worker = "w",
+                        .begun_at = begun,
+                        .ended_at = now(),
+                        .outcome = AttemptOutcome::succeeded};
+  for (const char* id : {"failed", "lapsed"}) EXPECT_EQ(attempts(id).back(), success) << id;
+  EXPECT_EQ(outcomes("failed"), (Outcomes{AttemptOutcome::abandoned, AttemptOutcome::succeeded}));
+  EXPECT_EQ(outcomes("lapsed"), (Outcomes{AttemptOutcome::lapsed, AttemptOutcome::succeeded}));
+  EXPECT_TRUE(attempts("fresh").empty());
+  EXPECT_TRUE(attempts("updated").empty()) << "it succeeded at once";
+  EXPECT_EQ(record("failed").finished_at, now());
 }
 
 TEST_P(AttemptConformance, AReleaseIsNoAttempt) {
@@ -168,6 +179,77 @@ TEST_P(AttemptConformance, ASupersededDeliveryIsAnAttemptWithoutItsVerdict) {
   EXPECT_EQ(outcomes(), (Outcomes{AttemptOutcome::superseded, AttemptOutcome::succeeded}));
 }
 
+TEST_P(AttemptConformance, WhoTakesAMessageFromItsWorkerLeavesTheAttempt) {
+  proves("R-32", "R-30", "R-03");
+  const TimePoint begun = now();
+  enqueue_ids({"a"});
+  (void)claim_as("shop-1");
+  advance(1s);
+  queue_operator().act(std::vector{key("a")}, Cancel{}, {.reason = "sent by mistake"});
+  Attempt expected{.number = 1,
+                   .worker = "shop-1",
+                   .begun_at = begun,
+                   .ended_at = begun + 1s,
+                   .outcome = AttemptOutcome::cancelled,
+                   .error = "cancelled: sent by mistake"};
+  EXPECT_EQ(attempts("a"), std::vector{expected});
+  enqueue_ids({"b"});
+  (void)claim_as("shop-2");
+  advance(1s);
+  queue().mark({.key = key("b"), .as = MarkAs::dead, .error = "no such order"});
+  expected = {.number = 1,
+              .worker = "shop-2",
+              .begun_at = begun + 1s,
+              .ended_at = begun + 2s,
+              .outcome = AttemptOutcome::marked_dead,
+              .error = "no such order"};
+  EXPECT_EQ(attempts("b"), std::vector{expected});
+  for (const char* id : {"a", "b"}) {
+    EXPECT_EQ(record(id).history.lapses, 1) << id << ": its lease ended without a settlement";
+    EXPECT_EQ(record(id).history.attempt, 0) << id << ": nobody said that it failed";
+    queue_operator().revive(std::vector{key(id)});
+    try_once(Ack{});
+    ASSERT_EQ(attempts(id).size(), 2U) << id;
+    EXPECT_EQ(outcomes(id).back(), AttemptOutcome::succeeded) << id;
+  }
+}
+
+TEST_P(AttemptConformance, ALeaseThatHadRunOutBeforeHasLapsed) {
+  proves("R-32");
+  enqueue_ids({"a", "b"});
+  const TimePoint lapsed_at = now() + defaults::kLease;
+  (void)claim();
+  advance(defaults::kLease + 1s);
+  queue_operator().act(std::vector{key("a")}, Cancel{});
+  queue().mark({.key = key("b"), .as = MarkAs::dead});
+  for (const char* id : {"a", "b"}) {
+    ASSERT_EQ(outcomes(id), Outcomes{AttemptOutcome::lapsed}) << id;
+    EXPECT_EQ(at(attempts(id).back().ended_at), at(lapsed_at)) << id;
+  }
+}
+
+TEST_P(AttemptConformance, WhatIsMarkedAsProcessedSucceeded) {
+  proves("R-32", "R-03");
+  enqueue_ids({"a"});
+  (void)claim_as("w");
+  queue().mark({.key = key("a"), .as = MarkAs::processed});
+  EXPECT_TRUE(attempts("a").empty()) << "at once";
+  enqueue_ids({"b"});
+  try_once(Abandon{.error = "boom", .delay = 1s});
+  (void)claim_as("w");
+  queue().mark({.key = key("b"), .as = MarkAs::processed});
+  EXPECT_EQ(outcomes("b"), (Outcomes{AttemptOutcome::abandoned, AttemptOutcome::succeeded}));
+}
+
+TEST_P(AttemptConformance, WhatIsMarkedAsProcessingWasNotTried) {
+  proves("R-32", "R-03");
+  enqueue_ids({"a"});
+  (void)claim_as("w");
+  queue().mark({.key = key("a"), .as = MarkAs::processing});
+  try_once(Ack{});
+  EXPECT_TRUE(attempts("a").empty());
+}
+
 TEST_P(AttemptConformance, TheLastTwentyAreKept) {
   proves("R-32");
   set_policy("*", {.max_attempts = 100});
@@ -179,6 +261,10 @@ TEST_P(AttemptConformance, TheLastTwentyAreKept) {
   EXPECT_EQ(attempts().front().number, 4);
   EXPECT_EQ(attempts().front().error, "failure 4");
   EXPECT_EQ(attempts().back().number, 23);
+  try_once(Ack{});
+  ASSERT_EQ(attempts().size(), defaults::kKeptAttempts);
+  EXPECT_EQ(attempts().front().number, 5);
+  EXPECT_EQ(attempts().back().outcome, AttemptOutcome::succeeded);
 }
 
 TEST_P(AttemptConformance, ARevivalKeepsThemAndNumbersGoOn) {
@@ -205,9 +291,17 @@ TEST_P(AttemptConformance, WhoRemovesAMessageRemovesThem) {
   try_once(Ack{});
   enqueue_ids({"c"});
   try_once(Fail{.error = "dead"});
+  enqueue_ids({"d"});
+  (void)claim_as("w");
+  queue_operator().act(std::vector{key("d")}, Cancel{});
+  enqueue_ids({"e"});
+  (void)claim_as("w");
+  queue().mark({.key = key("e"), .as = MarkAs::dead});
+  queue().mark({.key = key("e"), .as = MarkAs::processed});
+  EXPECT_EQ(outcomes("e"), Outcomes{AttemptOutcome::marked_dead});
   advance(1h);
-  EXPECT_EQ(queue_operator().cleanup({.done_retention = 1h, .dead_retention = 1h}).total(), 2U);
-  for (const char* id : {"a", "b", "c"}) {
+  EXPECT_EQ(queue_operator().cleanup({.done_retention = 1h, .dead_retention = 1h}).total(), 4U);
+  for (const char* id : {"a", "b", "c", "d", "e"}) {
     enqueue_ids({id});
     try_once(Abandon{.error = "again", .delay = 1s});
     EXPECT_EQ(outcomes(id), Outcomes{AttemptOutcome::abandoned}) << id;

@@ -104,6 +104,21 @@ bool selects(const TopicSelection& selection, const std::string& topic) {
 
 }  // namespace
 
+void take_away(NaiveRow& row, AttemptOutcome outcome, const std::string& error, TimePoint now) {
+  MessageRecord& record = row.record;
+  if (!record.lease) return;
+  if (row.lapsed_at(now)) {
+    lapse(row);
+    return;
+  }
+  ++record.history.lapses;
+  add_attempt(record, {.worker = record.lease->worker,
+                       .begun_at = record.lease->leased_at,
+                       .ended_at = now,
+                       .outcome = outcome,
+                       .error = clip_text(error, limits::kMaxErrorBytes)});
+}
+
 bool topic_matches(const TopicPattern& pattern, const std::string& topic) {
   const std::string& text = pattern.str();
   if (text.back() != '*') return text == topic;
@@ -143,6 +158,7 @@ void NaiveRow::revive(const ReviveOptions& options, TimePoint now) {
   if (!record.message) return;
   backoff_until = {};
   ready_at = later(now + options.delay, record.message->due_at);
+  if (options.delay > Duration::zero()) record.message->due_at = ready_at;
 }
 
 // Enqueue, observe, mark ------------------------------------------------------------------------
@@ -289,7 +305,15 @@ std::vector<MarkOutcome> NaiveQueue::mark(std::span<const Mark> marks, TimePoint
       record.lease.reset();
       continue;
     }
-    if (mark.as == MarkAs::dead) note_error(record, mark.error);
+    if (mark.as == MarkAs::dead) {
+      note_error(record, mark.error);
+      take_away(*row, AttemptOutcome::marked_dead, mark.error, now);
+    } else if (record.lease && !record.attempts.empty()) {
+      add_attempt(record, {.worker = record.lease->worker,
+                           .begun_at = record.lease->leased_at,
+                           .ended_at = now,
+                           .outcome = AttemptOutcome::succeeded});
+    }
     if (!already) finish(record, wanted, now);
   }
   return outcomes;

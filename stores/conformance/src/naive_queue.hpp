@@ -43,6 +43,10 @@ struct NaiveRow {
 /// R-20, without sharing the code under test.
 [[nodiscard]] bool topic_matches(const TopicPattern& pattern, const std::string& topic);
 
+/// Ends a lease, if there is one, without its holder: the attempt ended like this, unless it lapsed
+/// before.
+void take_away(NaiveRow& row, AttemptOutcome outcome, const std::string& error, TimePoint now);
+
 /// The queue of decision 0004 written as plainly as possible: one vector in the order in which the
 /// keys were stored, linear scans, no index. It has no clock: every call is told the time. It is
 /// not thread-safe and never throws on purpose.

@@ -36,6 +36,10 @@ bool filter_matches(const MessageFilter& filter, const MessageRecord& record) {
     return false;
   }
   if (!in_range(filter.first_seen, record.history.first_seen_at)) return false;
+  if (filter.expires_after && has_message && record.message->expires_at &&
+      *record.message->expires_at <= *filter.expires_after) {
+    return false;
+  }
   if (!filter.finished.from && !filter.finished.until) return true;
   return record.finished_at && in_range(filter.finished, *record.finished_at);
 }
@@ -135,8 +139,8 @@ ReviveOutcome NaiveQueue::revive(const MessageKey& key, const ReviveOptions& opt
   NaiveRow* row = row_of(key);
   if (row == nullptr) return ReviveOutcome::unknown;
   if (row->record.status != Status::dead) return ReviveOutcome::not_dead;
-  if (row->expired_at(now)) row->record.message->expires_at.reset();
   row->revive(options, now);
+  if (row->expired_at(row->ready_at)) row->record.message->expires_at.reset();
   return ReviveOutcome::revived;
 }
 
@@ -197,11 +201,12 @@ ActOutcome NaiveQueue::act(const MessageKey& key, const OperatorAction& action,
   }
   if (!is_unfinished) return ActOutcome::refused;
   if (std::holds_alternative<Cancel>(action)) {
+    std::string error = "cancelled";
+    if (!options.reason.empty()) error += ": " + options.reason;
+    take_away(*row, AttemptOutcome::cancelled, error, now);
     record.status = Status::dead;
     record.lease.reset();
     record.finished_at = now;
-    std::string error = "cancelled";
-    if (!options.reason.empty()) error += ": " + options.reason;
     record.history.last_error = clip_text(error, limits::kMaxErrorBytes);
     return ActOutcome::changed;
   }
@@ -209,10 +214,16 @@ ActOutcome NaiveQueue::act(const MessageKey& key, const OperatorAction& action,
   const bool waits_for_time =
       seen.waiting_for == WaitingFor::due || seen.waiting_for == WaitingFor::backoff;
   if (reschedule == nullptr && !waits_for_time) return ActOutcome::refused;
-  record.message->due_at.reset();
-  if (reschedule != nullptr) record.message->due_at = reschedule->due_at;
+  std::optional<TimePoint>& due_at = record.message->due_at;
+  const std::optional<TimePoint>& expires_at = record.message->expires_at;
+  if (reschedule != nullptr) {
+    if (expires_at && reschedule->due_at >= *expires_at) return ActOutcome::expires_first;
+    due_at = reschedule->due_at < now ? now : reschedule->due_at;
+  } else if (due_at && *due_at > now) {
+    due_at = now;
+  }
   row->backoff_until = {};
-  const TimePoint due = record.message->due_at.value_or(now);
+  const TimePoint due = due_at.value_or(now);
   if (row->ready_at > now || due > now) row->ready_at = due > now ? due : now;
   return ActOutcome::changed;
 }

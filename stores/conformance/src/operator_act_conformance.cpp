@@ -102,9 +102,49 @@ TEST_P(OperatorActConformance, AWaitingMessageRunsNow) {
   EXPECT_EQ(act("due", RunNow{}), ActOutcome::changed);
   EXPECT_EQ(act("backs off", RunNow{}), ActOutcome::changed);
   EXPECT_EQ(at(record("due").eligible_at), at(now()));
-  EXPECT_EQ(at(record("due").message->due_at), kNever);
+  EXPECT_EQ(at(record("due").message->due_at), at(now()));
+  EXPECT_EQ(at(record("backs off").message->due_at), kNever);
   EXPECT_EQ(record("backs off").history.attempt, 1) << "its failures still count";
   EXPECT_EQ(claim_ids(), (Ids{"due", "backs off"}));
+}
+
+TEST_P(OperatorActConformance, TheAgeOfAMessageThatRunsNowCountsFromWhenItIsDue) {
+  proves("R-30", "R-11", "R-31");
+  set_policy("*", {.max_attempts = 1, .give_up_after = 1h});
+  enqueue(message("was due", {.due_at = now() + 24h}));
+  advance(24h);
+  settle(claim_one(), Abandon{.error = "no", .delay = 10min});
+  const TimePoint was_due = *record("was due").message->due_at;
+  EXPECT_EQ(act("was due", RunNow{}), ActOutcome::changed);
+  EXPECT_EQ(at(record("was due").message->due_at), at(was_due)) << "a time that has passed stays";
+  EXPECT_TRUE(settle(claim_one(), Abandon{.error = "no", .delay = 10min}).again_at);
+
+  enqueue(message("is due now", {.due_at = now() + 48h}));
+  advance(24h);
+  EXPECT_EQ(act("is due now", RunNow{}), ActOutcome::changed);
+  const std::vector<ClaimedMessage> claimed = claim();
+  ASSERT_EQ(ids_of(claimed), (Ids{"was due", "is due now"}));
+  EXPECT_TRUE(settle(claimed.at(0), Abandon{.error = "no"}).death) << "it is older than an hour";
+  EXPECT_TRUE(settle(claimed.at(1), Abandon{.error = "no"}).again_at) << "it has just become due";
+}
+
+TEST_P(OperatorActConformance, AMessageIsNotRescheduledToWhenItHasExpired) {
+  proves("R-30", "R-28");
+  const TimePoint expiry = now() + 1h;
+  enqueue(message("expires", {.expires_at = expiry}));
+  enqueue(message("stays"));
+  const MessageRecord before = record("expires");
+  for (const TimePoint due : {expiry, expiry + 1ms, expiry + 24h}) {
+    EXPECT_EQ(act("expires", Reschedule{due}), ActOutcome::expires_first);
+    EXPECT_EQ(queue_operator().count_actable({}, Reschedule{due}), 1U);
+    EXPECT_EQ(queue_operator().act_matching({}, Reschedule{due}, 1), 1U) << "the other one";
+  }
+  EXPECT_EQ(record("expires"), before);
+  EXPECT_EQ(at(record("stays").message->due_at), at(expiry + 24h));
+  EXPECT_EQ(act("expires", Reschedule{expiry - 1ms}), ActOutcome::changed);
+  EXPECT_EQ(at(record("expires").message->due_at), at(expiry - 1ms));
+  EXPECT_EQ(queue_operator().count({.expires_after = expiry - 1ms}), 2U);
+  EXPECT_EQ(queue_operator().count({.expires_after = expiry}), 1U);
 }
 
 TEST_P(OperatorActConformance, RunNowNeverOvertakesTheHeadOfAPartition) {
@@ -143,7 +183,8 @@ TEST_P(OperatorActConformance, AReadyMessageKeepsItsPlaceWhenItsNewDueTimeHasPas
   advance(1s);
   enqueue(message("second"));
   advance(1s);
-  EXPECT_EQ(act("first", Reschedule{now()}), ActOutcome::changed);
+  EXPECT_EQ(act("first", Reschedule{now() - 1h}), ActOutcome::changed);
+  EXPECT_EQ(at(record("first").message->due_at), at(now())) << "a time in the past means now";
   EXPECT_EQ(claim_ids(1), Ids{"first"});
 }
 

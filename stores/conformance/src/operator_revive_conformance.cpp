@@ -148,6 +148,37 @@ TEST_P(OperatorReviveConformance, ExpiryThatPassedIsDropped) {
   EXPECT_EQ(claim_ids(), (Ids{"a", "b"}));
 }
 
+TEST_P(OperatorReviveConformance, ExpiryThatPassesBeforeTheMessageCanBeClaimedIsDropped) {
+  proves("R-24", "R-28");
+  enqueue(message("a", {.expires_at = now() + 10s}));
+  enqueue(message("b", {.expires_at = now() + 10s + 1ms}));
+  enqueue(message("c", {.due_at = now() + 10s, .expires_at = now() + 10s}));
+  for (const char* id : {"a", "b", "c"}) queue().mark({.key = key(id), .as = MarkAs::dead});
+  revive("a", {.delay = 10s});
+  revive("b", {.delay = 10s});
+  revive("c");
+  EXPECT_EQ(at(record("a").message->expires_at), kNever);
+  EXPECT_EQ(at(record("b").message->expires_at), at(now() + 10s + 1ms));
+  EXPECT_EQ(at(record("c").message->expires_at), kNever);
+  advance(10s);
+  EXPECT_EQ(queue().reap(), ReapResult{});
+  EXPECT_EQ(claim_ids().size(), 3U);
+}
+
+TEST_P(OperatorReviveConformance, TheEndOfADelayIsADueTime) {
+  proves("R-24");
+  enqueue(message("a", {.due_at = now() + 5s}));
+  enqueue(message("b", {.due_at = now() + 1h}));
+  enqueue(message("c"));
+  for (const char* id : {"a", "b", "c"}) queue().mark({.key = key(id), .as = MarkAs::dead});
+  revive("a", {.delay = 10s});
+  revive("b", {.delay = 10s});
+  revive("c");
+  EXPECT_EQ(at(record("a").message->due_at), at(now() + 10s));
+  EXPECT_EQ(at(record("b").message->due_at), at(now() + 1h));
+  EXPECT_EQ(at(record("c").message->due_at), kNever);
+}
+
 TEST_P(OperatorReviveConformance, KeyThatWasNeverEnqueuedBecomesSeen) {
   proves("R-24", "R-02");
   put(Situation::seen, "a");

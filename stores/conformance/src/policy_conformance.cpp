@@ -219,4 +219,41 @@ TEST_P(PolicyConformance, ARevivedMessageGetsTheWholeOfItsPolicyAgain) {
   EXPECT_EQ(fail_once({}).death, SettledDeath::attempts);
 }
 
+TEST_P(PolicyConformance, ARevivedMessageGetsTheWholeOfItsPolicyAfterItsDelay) {
+  proves("R-31", "R-24");
+  set_policy("*",
+             {.max_attempts = 1, .delays = {1s}, .jitter = Jitter::none, .give_up_after = 1min});
+  enqueue(message("a"));
+  queue().mark({.key = key("a"), .as = MarkAs::dead});
+  const std::vector<MessageKey> keys{key("a")};
+  queue_operator().revive(keys, {.delay = 4 * 24h});
+  advance(4 * 24h);
+  EXPECT_EQ(fail_once({}).death, std::nullopt) << "its age counts from the end of the delay";
+  advance(1min - 2s);
+  EXPECT_EQ(fail_once({}).death, std::nullopt);
+  EXPECT_EQ(fail_once({}).death, SettledDeath::attempts);
+}
+
+TEST_P(PolicyConformance, EachOfThoseRevivedAtARateGetsTheWholeOfItsPolicy) {
+  proves("R-31", "R-24");
+  set_policy("*", {.max_attempts = 1, .delays = {1s}, .give_up_after = 10s});
+  const std::vector<std::string> ids{"a", "b", "c"};
+  for (const std::string& id : ids) {
+    enqueue(message(id, {.expires_at = now() + 2min}));
+    queue().mark({.key = key(id), .as = MarkAs::dead});
+  }
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    queue_operator().revive(std::vector{key(ids[i])}, {.delay = static_cast<int>(i) * 1min});
+  }
+  for (const std::string& id : ids) {
+    const TimePoint begun = now();
+    const ClaimedMessage claimed = claim_one();
+    EXPECT_EQ(claimed.message.key.message_id, id);
+    EXPECT_EQ(settle(claimed, Abandon{}).death, std::nullopt) << id;
+    advance(1s);
+    EXPECT_EQ(settle(claim_one(), Ack{}), SettleStatus::settled) << id;
+    advance(begun + 1min - now());
+  }
+}
+
 }  // namespace oncebox::conformance

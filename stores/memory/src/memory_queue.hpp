@@ -107,21 +107,27 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   [[nodiscard]] std::int64_t spent_until_ns(const TopicPattern& pattern) const noexcept
       ONCEBOX_REQUIRES(mutex_);
   void note_spent(std::span<const LimitUse> uses) noexcept ONCEBOX_REQUIRES(mutex_);
+  /// Reaps, and claims unless there is more to reap first: then it says true.
+  [[nodiscard]] bool claim_step(const ClaimRequest& request, const WorkerName& worker,
+                                ClaimResult& answer);
   [[nodiscard]] std::vector<ClaimedMessage> claim_ready(const ClaimRequest& request,
                                                         const WorkerName& worker, TimePoint now)
       ONCEBOX_REQUIRES(mutex_);
   [[nodiscard]] Row* find_delivery(const Delivery& delivery) noexcept ONCEBOX_REQUIRES(mutex_);
-  /// What the end of one delivery needs.
-  struct PreparedSettlement {
-    Row* row = nullptr;  ///< null: it holds nothing
+  /// What the end of one delivery, by whomever, needs that may fail for lack of memory.
+  struct PreparedEnd {
+    Row* row = nullptr;  ///< null: there is none, or the delivery does not hold it
     std::string error = {};
     PreparedAttempt attempt = {};
   };
-  [[nodiscard]] PreparedSettlement prepare(const Settlement& settlement, TimePoint now)
+  [[nodiscard]] PreparedEnd prepare(const Settlement& settlement, TimePoint now)
       ONCEBOX_REQUIRES(mutex_);
-  SettleOutcome settle_one(PreparedSettlement prepared, const Settlement& settlement,
+  [[nodiscard]] PreparedEnd prepare(const Mark& mark, TimePoint now) ONCEBOX_REQUIRES(mutex_);
+  [[nodiscard]] static PreparedEnd prepare(Row* row, const OperatorAction& action,
+                                           const ActOptions& options, TimePoint now);
+  SettleOutcome settle_one(PreparedEnd prepared, const Settlement& settlement,
                            TimePoint now) noexcept ONCEBOX_REQUIRES(mutex_);
-  MarkOutcome mark_one(Row* row, MarkAs as, std::string error, TimePoint now) noexcept
+  MarkOutcome mark_one(PreparedEnd prepared, MarkAs as, TimePoint now) noexcept
       ONCEBOX_REQUIRES(mutex_);
   void revive_rows(std::span<Row* const> rows, const ReviveOptions& options, TimePoint now)
       ONCEBOX_REQUIRES(mutex_);
@@ -138,8 +144,8 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   /// Those that match, the oldest first.
   [[nodiscard]] std::vector<Row*> matching(const MessageFilter& filter, std::size_t limit,
                                            TimePoint now) ONCEBOX_REQUIRES(mutex_);
-  ActOutcome act_on(Row& row, const OperatorAction& action, std::string error,
-                    TimePoint now) noexcept ONCEBOX_REQUIRES(mutex_);
+  ActOutcome act_on(PreparedEnd prepared, const OperatorAction& action, TimePoint now) noexcept
+      ONCEBOX_REQUIRES(mutex_);
 
   detail::Mutex mutex_;
   TopicPolicies policies_ ONCEBOX_GUARDED_BY(mutex_);

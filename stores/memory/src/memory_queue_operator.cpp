@@ -19,7 +19,8 @@ MessageFilter::Subject MemoryQueue::subject_of(const Row& row, TimePoint now) co
           .topic = row.content != nullptr ? &row.content->topic : nullptr,
           .partition_key = partition_key ? &*partition_key : nullptr,
           .history = row.state.history,
-          .finished_at = row.state.finished_at};
+          .finished_at = row.state.finished_at,
+          .expires_at = row.state.expires_at};
 }
 
 // Fills the page from rows that come in the order of the list.
@@ -182,8 +183,7 @@ void MemoryQueue::revive_rows(std::span<Row* const> rows, const ReviveOptions& o
     Row& row = *rows[i];
     rows_.index.edit(row, now, [&]() noexcept {
       row.partition = partitions[i];
-      if (row.state.expired_at(now)) row.state.expires_at.reset();
-      bring_back(row.state, row.state.not_before(now + options.delay), std::move(reasons[i]), now);
+      revive_after(row.state, options.delay, std::move(reasons[i]), now);
     });
   }
 }
@@ -223,17 +223,19 @@ void MemoryQueue::Rows::remove(Row& row) noexcept {
 std::vector<ActOutcome> MemoryQueue::do_act(std::span<const MessageKey> keys,
                                             const OperatorAction& action,
                                             const ActOptions& options) {
-  // Before anything changes: what may fail for lack of memory.
-  std::vector<std::string> errors(keys.size(), cancellation_text(options.reason));
+  std::vector<PreparedEnd> prepared;
+  prepared.reserve(keys.size());
   std::vector<ActOutcome> outcomes;
   outcomes.reserve(keys.size());
   {
     const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
+    for (const MessageKey& key : keys) {
+      prepared.push_back(prepare(rows_.index.find(key), action, options, now));
+    }
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      Row* const row = rows_.index.find(keys[i]);
-      outcomes.push_back(row == nullptr ? ActOutcome::unknown
-                                        : act_on(*row, action, std::move(errors[i]), now));
+      prepared[i].row = rows_.index.find(keys[i]);  // it may have been removed since
+      outcomes.push_back(act_on(std::move(prepared[i]), action, now));
     }
   }
   listeners_.notify();
@@ -247,27 +249,43 @@ std::size_t MemoryQueue::do_act_matching(const MessageFilter& filter, const Oper
     const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
     const std::vector<Row*> rows = matching(filter, limit, now);
-    std::vector<std::string> errors(rows.size(), cancellation_text(options.reason));
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      act_on(*rows[i], action, std::move(errors[i]), now);
-    }
+    std::vector<PreparedEnd> prepared;
+    prepared.reserve(rows.size());
+    for (Row* row : rows) prepared.push_back(prepare(row, action, options, now));
+    for (PreparedEnd& end : prepared) act_on(std::move(end), action, now);
     changed = rows.size();
   }
   listeners_.notify();
   return changed;
 }
 
-ActOutcome MemoryQueue::act_on(Row& row, const OperatorAction& action, std::string error,
+MemoryQueue::PreparedEnd MemoryQueue::prepare(Row* row, const OperatorAction& action,
+                                              const ActOptions& options, TimePoint now) {
+  PreparedEnd prepared{.row = row, .error = cancellation_text(options.reason)};
+  if (row == nullptr) return prepared;
+  if (auto attempt = cancelled_attempt(row->state, action, prepared.error, now)) {
+    prepared.attempt.push_back(std::move(*attempt));
+  }
+  return prepared;
+}
+
+ActOutcome MemoryQueue::act_on(PreparedEnd prepared, const OperatorAction& action,
                                TimePoint now) noexcept {
+  if (prepared.row == nullptr) return ActOutcome::unknown;
+  Row& row = *prepared.row;
   const ShownState shown = shown_state_of(row, now);
   ActEffect effect = ActEffect::none;
   rows_.index.edit(row, now, [&]() noexcept {
-    effect = apply_action(row.state, action, shown, std::move(error), now);
+    effect = apply_action(row.state, action, shown, std::move(prepared.error), now);
     // It leaves its partition before it is removed.
     if (effect == ActEffect::removed) finish(row.state, Status::dead, now);
   });
-  if (effect == ActEffect::removed) rows_.remove(row);
-  return effect == ActEffect::none ? ActOutcome::refused : ActOutcome::changed;
+  if (effect == ActEffect::changed) {
+    keep(row, std::move(prepared.attempt), options_.kept_attempts);
+  } else if (effect == ActEffect::removed) {
+    rows_.remove(row);
+  }
+  return outcome_of(effect);
 }
 
 CleanupResult MemoryQueue::do_cleanup(const CleanupRequest& request) {

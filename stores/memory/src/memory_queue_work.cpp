@@ -67,29 +67,44 @@ MessageRecord MemoryQueue::to_record(const Row& row, ListPayloads payloads, Time
 }
 
 std::vector<MarkOutcome> MemoryQueue::do_mark(std::span<const Mark> marks) {
-  std::vector<std::string> errors;
-  errors.reserve(marks.size());
-  for (const Mark& mark : marks) errors.push_back(error_text(mark.error));
+  std::vector<PreparedEnd> prepared;
+  prepared.reserve(marks.size());
   std::vector<MarkOutcome> outcomes;
   outcomes.reserve(marks.size());
 
   {
     const detail::Lock lock(mutex_);
     const TimePoint now = clock_.now();
+    for (const Mark& mark : marks) prepared.push_back(prepare(mark, now));
     for (std::size_t i = 0; i < marks.size(); ++i) {
-      Row* const row = rows_.index.find(marks[i].key);
-      outcomes.push_back(mark_one(row, marks[i].as, std::move(errors[i]), now));
+      outcomes.push_back(mark_one(std::move(prepared[i]), marks[i].as, now));
     }
   }
   listeners_.notify();
   return outcomes;
 }
 
-MarkOutcome MemoryQueue::mark_one(Row* row, MarkAs as, std::string error, TimePoint now) noexcept {
+MemoryQueue::PreparedEnd MemoryQueue::prepare(const Mark& mark, TimePoint now) {
+  PreparedEnd prepared{.row = rows_.index.find(mark.key), .error = error_text(mark.error)};
+  if (prepared.row == nullptr) return prepared;
+  const Row& row = *prepared.row;
+  std::optional<Attempt> attempt = marked_attempt(row.state, mark.as, prepared.error, now);
+  const bool is_kept =
+      attempt && (attempt->outcome != AttemptOutcome::succeeded || !row.attempts.empty());
+  if (is_kept) prepared.attempt.push_back(std::move(*attempt));
+  return prepared;
+}
+
+// One that came before it in the call may have ended the same delivery.
+MarkOutcome MemoryQueue::mark_one(PreparedEnd prepared, MarkAs as, TimePoint now) noexcept {
+  Row* const row = prepared.row;
   if (row == nullptr) return MarkOutcome::unknown;
+  const bool ends_delivery = row->state.lease.has_value();
   MarkOutcome outcome{};
-  rows_.index.edit(*row, now,
-                   [&]() noexcept { outcome = apply_mark(row->state, as, std::move(error), now); });
+  rows_.index.edit(*row, now, [&]() noexcept {
+    outcome = apply_mark(row->state, as, std::move(prepared.error), now);
+  });
+  if (ends_delivery) keep(*row, std::move(prepared.attempt), options_.kept_attempts);
   return outcome;
 }
 
@@ -178,27 +193,34 @@ class MemoryQueue::ReapBatch {
 };
 
 ClaimResult MemoryQueue::do_claim(const ClaimRequest& request) {
-  // A large backlog is reaped in steps that let others in between; what is left belongs to the
-  // claim.
-  constexpr std::size_t kReapStep = 1'000;
   const WorkerName worker = worker_of(request);
-  ReapResult reaped_before;
-  for (;;) {
-    const detail::Lock lock(mutex_);
-    const TimePoint now = clock_.now();
-    note_worker(worker, now);
-    ReapBatch reaped(rows_.index, policies_, options_.kept_attempts, now);
-    ReapResult result = reaped.reap(kReapStep);
-    const bool is_backlog = result.total() == kReapStep;
-    reaped_before.add(std::move(result));
-    if (is_backlog) {
-      reaped.commit();
-      continue;
+  ClaimResult answer;
+  try {
+    while (claim_step(request, worker, answer)) {
     }
-    std::vector<ClaimedMessage> claimed = claim_ready(request, worker, now);
-    reaped.commit();
-    return {std::move(claimed), std::move(reaped_before)};
+  } catch (const std::exception&) {
+    if (answer.reaped.total() == 0) throw;  // otherwise the answer tells what was buried
   }
+  return answer;
+}
+
+// A large backlog is reaped in steps that let others in between; what is left belongs to the claim.
+// Everything that can fail comes before the change to the answer.
+bool MemoryQueue::claim_step(const ClaimRequest& request, const WorkerName& worker,
+                             ClaimResult& answer) {
+  constexpr std::size_t kReapStep = 1'000;
+  const detail::Lock lock(mutex_);
+  const TimePoint now = clock_.now();
+  note_worker(worker, now);
+  ReapBatch batch(rows_.index, policies_, options_.kept_attempts, now);
+  ReapResult reaped = batch.reap(kReapStep);
+  const bool is_backlog = reaped.total() == kReapStep;
+  ReapResult reaped_so_far = answer.reaped;
+  reaped_so_far.add(std::move(reaped));
+  if (!is_backlog) answer.messages = claim_ready(request, worker, now);
+  batch.commit();
+  answer.reaped = std::move(reaped_so_far);
+  return is_backlog;
 }
 
 // Everything is copied before the first row changes, so that running out of memory changes nothing.
@@ -270,8 +292,8 @@ void MemoryQueue::keep(Row& row, PreparedAttempt attempt, std::size_t kept_attem
   if (row.attempts.size() > kept_attempts) row.attempts.pop_front();
 }
 
-MemoryQueue::PreparedSettlement MemoryQueue::prepare(const Settlement& settlement, TimePoint now) {
-  PreparedSettlement prepared{.row = find_delivery(settlement.delivery)};
+MemoryQueue::PreparedEnd MemoryQueue::prepare(const Settlement& settlement, TimePoint now) {
+  PreparedEnd prepared{.row = find_delivery(settlement.delivery)};
   if (prepared.row == nullptr) return prepared;
   const Row& row = *prepared.row;
   const bool succeeds_at_once =
@@ -286,7 +308,7 @@ MemoryQueue::PreparedSettlement MemoryQueue::prepare(const Settlement& settlemen
 }
 
 std::vector<SettleOutcome> MemoryQueue::do_settle(std::span<const Settlement> settlements) {
-  std::vector<PreparedSettlement> prepared;
+  std::vector<PreparedEnd> prepared;
   prepared.reserve(settlements.size());
   std::vector<SettleOutcome> outcomes;
   outcomes.reserve(settlements.size());
@@ -311,7 +333,7 @@ std::vector<SettleOutcome> MemoryQueue::do_settle(std::span<const Settlement> se
 }
 
 // One that came before it in the call may have ended the same delivery.
-SettleOutcome MemoryQueue::settle_one(PreparedSettlement prepared, const Settlement& settlement,
+SettleOutcome MemoryQueue::settle_one(PreparedEnd prepared, const Settlement& settlement,
                                       TimePoint now) noexcept {
   Row* const row = prepared.row;
   if (row == nullptr || !is_held_by(row->state, settlement.delivery)) {

@@ -51,6 +51,9 @@ FilterSql::FilterSql(const MessageFilter& filter, const FilterMoment& moment) : 
   }
   require_range("m.first_seen_at", filter.first_seen);
   require_range("s.finished_at", filter.finished);
+  if (filter.expires_after) {
+    require_value("(m.expires_at > ?::timestamptz) IS NOT FALSE", *filter.expires_after);
+  }
 }
 
 void FilterSql::require(std::string_view condition) {

@@ -48,6 +48,7 @@ void Handouts::remember(std::span<const sql::StoredMessage> claimed,
                           .key_hash = std::hash<MessageKey>{}(message.key)};
     const std::optional<PartitionKey>& partition = message.state.partition_key;
     if (partition) remembered.handout.partition = partition->str();
+    remembered.handout.may_have_attempts = may_have_attempts(message.state);
     const auto delivery = static_cast<std::uint64_t>(message.state.lease->delivery);
     by_delivery_.insert_or_assign(delivery, std::move(remembered));
   }

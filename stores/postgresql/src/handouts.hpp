@@ -49,6 +49,7 @@ class Handouts {
   struct Handout {
     std::int64_t id = 0;
     std::optional<std::string> partition = {};
+    bool may_have_attempts = false;
   };
 
   void remember(std::span<const sql::StoredMessage> claimed, std::span<const HeldRun> runs);

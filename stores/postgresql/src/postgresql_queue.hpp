@@ -137,7 +137,6 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
     std::optional<IdRange> missed;        ///< the first that another call is claiming from
     std::vector<StoredMessage> messages;  ///< in order
     std::vector<HeldRun> runs;            ///< in which some of them stand
-    ReapResult reaped = {};
   };
   /// Where and how much of the queue a claim looks at.
   struct ClaimWindow {
@@ -154,6 +153,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
     const ClaimRequest& request;
     const VersionedPolicies& rules;
     std::int32_t worker = 0;
+    ReapResult& reaped;  ///< takes what was reaped for the claim, as soon as that is committed
   };
   /// The number of the worker's row, which says, now and then, when the worker was last seen.
   [[nodiscard]] std::int32_t worker_number(const WorkerName& name);
@@ -175,6 +175,8 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   [[nodiscard]] ClaimAnswer claim_within_limits(const RuledClaim& claim);
   /// Claims nothing when the rules have changed meanwhile.
   [[nodiscard]] ClaimAnswer claim_by(const RuledClaim& claim);
+  [[nodiscard]] std::vector<ClaimedMessage> claim_by_current_rules(const ClaimRequest& request,
+                                                                   ReapResult& reaped);
   void claim_more(const RuledClaim& claim, ClaimFloors::Floors floors, ClaimAnswer& answer);
 
   /// Moves leased messages out to the caller, and remembers that the caller has them.

@@ -327,8 +327,10 @@ std::vector<MarkOutcome> PostgresqlQueue::do_mark(std::span<const Mark> marks) {
         answers.push_back(MarkOutcome::unknown);
         continue;
       }
-      answers.push_back(apply_mark(row->state, mark.as, error_text(mark.error), rows.now()));
-      if (answers.back() != MarkOutcome::refused) RowBatch::save(*row);
+      std::string error = error_text(mark.error);
+      std::optional<Attempt> ended = marked_attempt(row->state, mark.as, error, rows.now());
+      answers.push_back(apply_mark(row->state, mark.as, std::move(error), rows.now()));
+      if (answers.back() != MarkOutcome::refused) RowBatch::save(*row, std::move(ended));
     }
     commit(rows, true);
     return answers;

@@ -92,9 +92,10 @@ class PostgresqlQueue::LimitedClaim {
     for (;;) {
       Parameters parameters;
       const Parameters nothing;
-      const std::array commands{Command{&queue_.sql_.savepoint, &nothing},
-                                queue_.claim_command({request, claim_.rules, claim_.worker}, window,
-                                                     floors_, parameters)};
+      const std::array commands{
+          Command{&queue_.sql_.savepoint, &nothing},
+          queue_.claim_command({request, claim_.rules, claim_.worker, claim_.reaped}, window,
+                               floors_, parameters)};
       ClaimAnswer answer = read_claim(transaction_.run_all(commands).back(), claim_.worker);
       std::vector<std::string_view> taken_topics;
       for (const StoredMessage& message : answer.messages) {
@@ -156,8 +157,7 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_within_limits(const RuledCla
   });
   if (answer.is_clean || answer.policies != claim.rules.version) return answer;
 
-  ReapResult backlog;
-  const Overdue overdue = find_overdue_end(claim.rules.policies, floors.lapsed, backlog);
+  const Overdue overdue = find_overdue_end(claim.rules.policies, floors.lapsed, claim.reaped);
   floors.lapsed = kMaxTime;
   ReapResult reaped;
   answer = in_rows(overdue.partitions, [&](RowBatch& rows, Transaction& transaction) {
@@ -169,8 +169,7 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_within_limits(const RuledCla
     return claimed;
   });
   if (reaped.total() > 0) announcer_.soon();
-  answer.reaped = std::move(backlog);
-  answer.reaped.add(std::move(reaped));
+  claim.reaped.add(std::move(reaped));
   return answer;
 }
 

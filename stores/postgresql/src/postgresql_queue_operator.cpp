@@ -203,10 +203,11 @@ std::vector<ActOutcome> PostgresqlQueue::do_act(std::span<const MessageKey> keys
         continue;
       }
       const ShownState shown = sql::shown_state(*row, rules->policies.paused(), rows.now());
+      std::optional<Attempt> ended = cancelled_attempt(row->state, action, error, rows.now());
       const ActEffect effect = apply_action(row->state, action, shown, error, rows.now());
-      if (effect == ActEffect::changed) RowBatch::save(*row);
+      if (effect == ActEffect::changed) RowBatch::save(*row, std::move(ended));
       if (effect == ActEffect::removed) RowBatch::remove(*row);
-      answers.push_back(effect == ActEffect::none ? ActOutcome::refused : ActOutcome::changed);
+      answers.push_back(outcome_of(effect));
     }
     commit(rows, true);
     return answers;

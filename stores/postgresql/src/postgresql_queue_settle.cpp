@@ -248,7 +248,7 @@ class PostgresqlQueue::Settling {
     if (!runs_.empty()) acknowledge_runs(transaction);
     std::vector<std::size_t> rest = others_;
     if (!plain_.empty()) {
-      acknowledge(transaction.run(queue_.sql_.acknowledge, plain_parameters()), rest);
+      acknowledge(transaction.run(plain_statement(), plain_parameters()), rest);
     }
     std::sort(rest.begin(), rest.end());
     if (rest.empty()) return;
@@ -262,8 +262,8 @@ class PostgresqlQueue::Settling {
 
   // Only a failure asks for it.
   [[nodiscard]] const ResolvedPolicy& policy_of(const RowBatch::Row& row) const noexcept {
-    static const ResolvedPolicy kUnused;
-    return rules_ ? rules_->policies.for_topic(row.content->topic.str()) : kUnused;
+    static const ResolvedPolicy unused;
+    return rules_ ? rules_->policies.for_topic(row.content->topic.str()) : unused;
   }
 
   [[nodiscard]] std::vector<SettleOutcome> lost() const {
@@ -272,6 +272,12 @@ class PostgresqlQueue::Settling {
 
   [[nodiscard]] std::int64_t delivery_number(std::size_t place) const {
     return static_cast<std::int64_t>(*settlements_[place].delivery.number);
+  }
+
+  [[nodiscard]] const Statement& plain_statement() const {
+    const bool was_tried = std::ranges::any_of(
+        plain_, [this](std::size_t place) { return handouts_[place]->may_have_attempts; });
+    return was_tried ? queue_.sql_.acknowledge_tried : queue_.sql_.acknowledge;
   }
 
   Parameters plain_parameters() const {
@@ -290,8 +296,8 @@ class PostgresqlQueue::Settling {
   }
 
   bool acknowledge_alone() {
-    const Result acknowledged = run_alone(queue_.parts_.pool, queue_.sql_.acknowledge,
-                                          plain_parameters(), Exchange::commits);
+    const Result acknowledged =
+        run_alone(queue_.parts_.pool, plain_statement(), plain_parameters(), Exchange::commits);
     outcomes_.front() = {};
     return !acknowledged.empty();
   }

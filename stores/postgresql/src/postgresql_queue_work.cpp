@@ -163,8 +163,7 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_behind_others(const RuledCla
 // that is a backlog, of which it brings only the end.
 PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_after_reaping(
     const RuledClaim& claim, const ClaimFloors::Floors& floors) {
-  ReapResult backlog;
-  const Overdue overdue = find_overdue_end(claim.rules.policies, floors.lapsed, backlog);
+  const Overdue overdue = find_overdue_end(claim.rules.policies, floors.lapsed, claim.reaped);
   // The rows that are left are locked by another transaction, for which a claim does not wait.
   ClaimFloors::Floors without_check = floors;
   without_check.lapsed = kMaxTime;
@@ -176,8 +175,7 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_after_reaping(
         claim_command(claim, whole_window(claim.request), without_check, parameters);
     return read_claim(commit(rows, reaped.total() > 0, {&command, 1}).front(), claim.worker);
   });
-  answer.reaped = std::move(backlog);
-  answer.reaped.add(std::move(reaped));
+  claim.reaped.add(std::move(reaped));
   return answer;
 }
 
@@ -248,7 +246,8 @@ PostgresqlQueue::ClaimAnswer PostgresqlQueue::claim_by(const RuledClaim& claim) 
   const TopicPolicies& policies = claim.rules.policies;
   if (!policies.limits().empty()) return claim_within_limits(claim);
   if (policies.paused().empty()) return claim_from_floors(claim);
-  return claim_from_floors({unpaused(claim.request, policies.paused()), claim.rules, claim.worker});
+  return claim_from_floors(
+      {unpaused(claim.request, policies.paused()), claim.rules, claim.worker, claim.reaped});
 }
 
 std::int32_t PostgresqlQueue::worker_number(const WorkerName& name) {
@@ -264,18 +263,24 @@ std::int32_t PostgresqlQueue::worker_number(const WorkerName& name) {
 }
 
 ClaimResult PostgresqlQueue::do_claim(const ClaimRequest& request) {
+  ClaimResult result;
+  try {
+    result.messages = claim_by_current_rules(request, result.reaped);
+  } catch (const std::exception&) {
+    if (result.reaped.total() == 0) throw;  // else what was buried before is told
+  }
+  return result;
+}
+
+std::vector<ClaimedMessage> PostgresqlQueue::claim_by_current_rules(const ClaimRequest& request,
+                                                                    ReapResult& reaped) {
   const WorkerName worker_name = worker_of(request);
   const std::int32_t worker = worker_number(worker_name);
-  KnownPolicies::Snapshot rules = policies_.last();
-  ReapResult reaped;
-  for (;;) {
-    ClaimAnswer answer = claim_by({request, *rules, worker});
-    reaped.add(std::move(answer.reaped));
-    if (answer.policies == rules->version) {
-      if (!answer.messages.empty()) workers_.was_given_work(worker_name);
-      return {hand_out(answer.messages, answer.runs), std::move(reaped)};
-    }
-    rules = policies_.read();
+  for (KnownPolicies::Snapshot rules = policies_.last();; rules = policies_.read()) {
+    ClaimAnswer answer = claim_by({request, *rules, worker, reaped});
+    if (answer.policies != rules->version) continue;
+    if (!answer.messages.empty()) workers_.was_given_work(worker_name);
+    return hand_out(answer.messages, answer.runs);
   }
 }
 

@@ -72,17 +72,17 @@ RETURNING id)sql",
 // The rows are found by their ids alone, not by a join with what the caller says of each: the table
 // is empty at one moment and full at the next, and when the planner believes it to be empty, it
 // goes through all of it for each of the caller's rows. So the caller compares the deliveries
-// before it commits. Only who is leased has an owner. Those that may have attempts (see
-// `may_have_attempts`) are left out: theirs is added.
-const std::string kAcknowledge = fmt::format(R"sql(
+// before it commits. Only who is leased has an owner.
+std::string acknowledge_sql(std::string_view condition, std::string_view attempts) {
+  return fmt::format(R"sql(
 WITH acknowledged AS (
   DELETE FROM {{work}}
    WHERE id = ANY($1::bigint[]) AND owner = $2::uuid
      AND delivery BETWEEN $3::bigint AND $4::bigint
-     AND claimed_version = content_version AND partition_key IS NULL
-     AND attempt + lapses + revivals = 0 AND content_version = 1
+     AND claimed_version = content_version AND partition_key IS NULL{condition}
   RETURNING id, delivery, topic, last_seen_at, enqueue_order, attempt, deliveries, lapses,
-            content_version, duplicates, revivals, revived_at, revival_reason, last_error),
+            content_version, duplicates, revivals, revived_at, revival_reason, last_error,
+            leased_at, worker),
 counted AS (
   INSERT INTO {{done_count}} (topic, count)
   SELECT topic, count(*) FROM acknowledged GROUP BY topic),
@@ -91,9 +91,47 @@ finished AS (
                       content_version, duplicates, revivals, revived_at, revival_reason, last_error)
   SELECT id, {now}, last_seen_at, enqueue_order, attempt, deliveries, lapses,
          content_version, duplicates, revivals, revived_at, revival_reason, last_error
-    FROM acknowledged)
+    FROM acknowledged){attempts}
 SELECT id, delivery FROM acknowledged)sql",
-                                             fmt::arg("now", now_sql("$5")));
+                     fmt::arg("condition", condition), fmt::arg("attempts", attempts),
+                     fmt::arg("now", now_sql("$5")));
+}
+
+// Those that have none, see `may_have_attempts`. Looking for attempts of the others would cost
+// these, too.
+std::string acknowledge_untried_sql() {
+  return acknowledge_sql("\n     AND attempt + lapses + revivals = 0 AND content_version = 1", "");
+}
+
+// `added` is a part of the statement that tells the id and number of attempts.
+std::string drop_old_attempts_sql(std::size_t kept_attempts) {
+  return fmt::format(R"sql(
+DELETE FROM {{attempt}} a
+ WHERE a.id = ANY(ARRAY(SELECT id FROM added WHERE number > {kept}))
+   AND a.number <= (SELECT n.number - {kept} FROM added n WHERE n.id = a.id))sql",
+                     fmt::arg("kept", kept_attempts));
+}
+
+// A success is added only to other attempts. Whoever else adds one ends the delivery, and then
+// nothing is acknowledged here: so the numbers are those of this moment.
+std::string acknowledge_tried_sql(std::size_t kept_attempts) {
+  return acknowledge_sql(
+      "", fmt::format(R"sql(,
+tried AS MATERIALIZED (
+  SELECT d.id, d.leased_at, (SELECT name FROM {{worker}} w WHERE w.id = d.worker) AS worker,
+         (SELECT max(number) FROM {{attempt}} a WHERE a.id = d.id) AS before
+    FROM acknowledged d
+   WHERE d.attempt + d.lapses + d.revivals > 0 OR d.content_version > 1),
+added AS (
+  INSERT INTO {{attempt}} (id, number, worker, begun_at, ended_at, outcome, error_kind, error)
+  SELECT id, before + 1, worker, leased_at, {now}, {succeeded}, '', ''
+    FROM tried WHERE before IS NOT NULL
+  RETURNING id, number),
+dropped AS ({drop}))sql",
+                      fmt::arg("now", now_sql("$5")),
+                      fmt::arg("succeeded", sql::attempt_code(AttemptOutcome::succeeded)),
+                      fmt::arg("drop", drop_old_attempts_sql(kept_attempts))));
+}
 
 const std::string kExtend = fmt::format(R"sql(
 UPDATE {{work}} w
@@ -198,15 +236,12 @@ added AS (
   INSERT INTO {{attempt}} ({names}, number)
   SELECT {values}, coalesce(before, 0) + 1 FROM given u
    WHERE outcome <> {succeeded} OR before IS NOT NULL
-  RETURNING id, number)
-DELETE FROM {{attempt}} a
- WHERE a.id = ANY(ARRAY(SELECT id FROM added WHERE number > {kept}))
-   AND a.number <= (SELECT n.number - {kept} FROM added n WHERE n.id = a.id))sql",
+  RETURNING id, number))sql",
                      fmt::arg("source", RowArrays::source(kAttemptColumns)),
                      fmt::arg("names", RowArrays::names(kAttemptColumns)),
                      fmt::arg("values", RowArrays::values(kAttemptColumns)),
-                     fmt::arg("succeeded", sql::attempt_code(AttemptOutcome::succeeded)),
-                     fmt::arg("kept", kept_attempts));
+                     fmt::arg("succeeded", sql::attempt_code(AttemptOutcome::succeeded))) +
+         drop_old_attempts_sql(kept_attempts);
 }
 
 constexpr std::string_view kReadAttempts = R"sql(
@@ -386,7 +421,8 @@ UPDATE {topic_policy} SET spent_until = $4::bigint
  WHERE queue = $1::text AND pattern = $2::text AND is_exact = $3::integer)sql");
   prepare(savepoint, "savepoint", "SAVEPOINT claim");
   prepare(rollback_to_savepoint, "rollback_to_savepoint", "ROLLBACK TO SAVEPOINT claim");
-  prepare(acknowledge, "acknowledge", kAcknowledge);
+  prepare(acknowledge, "acknowledge", acknowledge_untried_sql());
+  prepare(acknowledge_tried, "acknowledge_tried", acknowledge_tried_sql(settings.kept_attempts));
   prepare(extend, "extend", kExtend);
   prepare(lock_partitions, "lock_partitions",
           "SELECT current_setting('transaction_isolation'), pg_advisory_xact_lock(number)"

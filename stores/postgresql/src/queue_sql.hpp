@@ -116,9 +116,10 @@ struct QueueSql {
 
   // Deliveries by the numbers that this process knows of them
   /// ids, their owner, the least and the greatest of their deliveries, now -> id and delivery of
-  /// those that were held. For more than one delivery the caller compares them with its own, and
-  /// rolls back when they differ.
+  /// those that were held and have no attempts. For more than one delivery the caller compares them
+  /// with its own, and rolls back when they differ.
   Statement acknowledge;
+  Statement acknowledge_tried;  ///< the same for all that were held
   Statement extend;  ///< keys, deliveries or null, owners, milliseconds, now -> key, new end
 
   // Rows that are read, decided upon, and written back

@@ -86,6 +86,11 @@ class RowBatch {
 
   Row* add_seen(const MessageKey& key, const std::optional<ContentHash>& hash, TimePoint now);
   static void save(Row& row) { row.state_changed = true; }
+  /// The same of a row whose delivery has ended, if one has. At most one ends in a call.
+  static void save(Row& row, std::optional<Attempt> ended) {
+    save(row);
+    if (ended) row.ended_attempt = std::move(ended);
+  }
   static void save_content(Row& row) { row.payload_changed = true; }
   static void save_hash(Row& row) { row.hash_changed = true; }
   static void touch(Row& row, TimePoint now, int duplicates);

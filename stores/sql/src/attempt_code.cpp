@@ -16,6 +16,10 @@ int attempt_code(AttemptOutcome outcome) noexcept {
       return 3;
     case AttemptOutcome::superseded:
       return 4;
+    case AttemptOutcome::cancelled:
+      return 5;
+    case AttemptOutcome::marked_dead:
+      return 6;
   }
   return -1;
 }
@@ -23,7 +27,8 @@ int attempt_code(AttemptOutcome outcome) noexcept {
 AttemptOutcome attempt_outcome(int code) {
   for (const AttemptOutcome outcome :
        {AttemptOutcome::succeeded, AttemptOutcome::abandoned, AttemptOutcome::failed,
-        AttemptOutcome::lapsed, AttemptOutcome::superseded}) {
+        AttemptOutcome::lapsed, AttemptOutcome::superseded, AttemptOutcome::cancelled,
+        AttemptOutcome::marked_dead}) {
     if (attempt_code(outcome) == code) return outcome;
   }
   throw Error(ErrorCode::corrupt, "a stored attempt has no known outcome");

@@ -64,9 +64,7 @@ ClaimedMessage take_claimed(StoredMessage& stored) {
 }
 
 void revive(MessageState& state, const ReviveOptions& options, TimePoint now) {
-  if (state.expired_at(now)) state.expires_at.reset();
-  bring_back(state, state.not_before(now + options.delay),
-             clip_text(options.reason, limits::kMaxReasonBytes), now);
+  revive_after(state, options.delay, clip_text(options.reason, limits::kMaxReasonBytes), now);
 }
 
 PastContent revive_edited(StoredMessage& stored, const Payload& payload,

@@ -52,6 +52,9 @@ FilterSql::FilterSql(const MessageFilter& filter, std::string_view queue,
   }
   require_range("m.first_seen_at", filter.first_seen);
   require_range("s.finished_at", filter.finished);
+  if (filter.expires_after) {
+    require("(s.expires_at > ?) IS NOT FALSE", milliseconds_of(*filter.expires_after));
+  }
 }
 
 void FilterSql::require(std::string_view condition) {

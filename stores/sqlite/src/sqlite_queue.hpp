@@ -106,12 +106,16 @@ class SqliteQueue final : public QueueStore, public QueueOperator, public Transa
                                                      const EnqueueOptions& options);
   [[nodiscard]] std::vector<SettleOutcome> settle_in_order(std::span<const Settlement> settlements,
                                                            TimePoint now, bool& may_be_claimable);
+  /// Reaps, and claims unless there is more to reap first: then it says true.
+  [[nodiscard]] bool claim_step(const ClaimRequest& request, ClaimResult& answer);
   [[nodiscard]] std::vector<ClaimedMessage> claim_ready(const ClaimRequest& request, TimePoint now);
   [[nodiscard]] ClaimAllowance allowance_at(TimePoint now);
   void on_nothing_to_do();
   ReapResult reap_some(std::size_t limit, TimePoint now);
   [[nodiscard]] const ResolvedPolicy& policy_of(const QueueRow& row);
   SettleOutcome settle_one(const Settlement& settlement, TimePoint now);
+  /// Saves a row whose delivery has ended, if one has.
+  void save(QueueRow& row, const std::optional<Attempt>& ended);
   void revive_row(QueueRow& row, const ReviveOptions& options, TimePoint now);
   ReviveOutcome revive_edited_one(const EditedMessage& edit, const ReviveOptions& options,
                                   TimePoint now);

@@ -163,19 +163,13 @@ std::size_t SqliteQueue::do_act_matching(const MessageFilter& filter, const Oper
 
 ActOutcome SqliteQueue::act_on(QueueRow& row, const OperatorAction& action,
                                const ActOptions& options, TimePoint now) {
-  const ShownState shown =
-      sql::shown_state(row, parts_.policies.current(kind_).paused(), now);
-  switch (apply_action(row.state, action, shown, cancellation_text(options.reason), now)) {
-    case ActEffect::none:
-      return ActOutcome::refused;
-    case ActEffect::changed:
-      table_.save(row);
-      break;
-    case ActEffect::removed:
-      table_.remove(row);
-      break;
-  }
-  return ActOutcome::changed;
+  const ShownState shown = sql::shown_state(row, parts_.policies.current(kind_).paused(), now);
+  std::string error = cancellation_text(options.reason);
+  const std::optional<Attempt> ended = cancelled_attempt(row.state, action, error, now);
+  const ActEffect effect = apply_action(row.state, action, shown, std::move(error), now);
+  if (effect == ActEffect::changed) save(row, ended);
+  if (effect == ActEffect::removed) table_.remove(row);
+  return outcome_of(effect);
 }
 
 CleanupResult SqliteQueue::do_cleanup(const CleanupRequest& request) {

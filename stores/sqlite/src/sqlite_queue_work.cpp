@@ -41,8 +41,10 @@ std::vector<MarkOutcome> SqliteQueue::do_mark(std::span<const Mark> marks) {
         answers.push_back(MarkOutcome::unknown);
         continue;
       }
-      answers.push_back(apply_mark(row->state, mark.as, error_text(mark.error), now));
-      if (answers.back() != MarkOutcome::refused) table_.save(*row);
+      std::string error = error_text(mark.error);
+      const std::optional<Attempt> ended = marked_attempt(row->state, mark.as, error, now);
+      answers.push_back(apply_mark(row->state, mark.as, std::move(error), now));
+      if (answers.back() != MarkOutcome::refused) save(*row, ended);
     }
     return answers;
   });
@@ -51,22 +53,31 @@ std::vector<MarkOutcome> SqliteQueue::do_mark(std::span<const Mark> marks) {
 }
 
 ClaimResult SqliteQueue::do_claim(const ClaimRequest& request) {
-  // A large backlog is reaped in steps that let others in between; what is left belongs to the
-  // claim.
-  constexpr std::size_t kReapStep = 1'000;
-  ReapResult reaped_before;
-  for (;;) {
-    bool is_backlog = false;
-    ClaimResult claimed = write(Flush::may_wait, [&](TimePoint now) -> ClaimResult {
-      ReapResult reaped = reap_some(kReapStep, now);
-      is_backlog = reaped.total() == kReapStep;
-      if (is_backlog) return {.reaped = std::move(reaped)};
-      table_.settle_partitions();
-      return {claim_ready(request, now), std::move(reaped)};
-    });
-    reaped_before.add(std::move(claimed.reaped));
-    if (!is_backlog) return {std::move(claimed.messages), std::move(reaped_before)};
+  ClaimResult answer;
+  try {
+    while (claim_step(request, answer)) {
+    }
+  } catch (const std::exception&) {
+    const bool has_changed_nothing = answer.empty() && answer.reaped.total() == 0;
+    if (has_changed_nothing) throw;  // else what was buried before is told
   }
+  return answer;
+}
+
+// A large backlog is reaped in steps that let others in between; what is left belongs to the claim.
+bool SqliteQueue::claim_step(const ClaimRequest& request, ClaimResult& answer) {
+  constexpr std::size_t kReapStep = 1'000;
+  bool is_backlog = false;
+  ClaimResult claimed = write(Flush::may_wait, [&](TimePoint now) -> ClaimResult {
+    ReapResult reaped = reap_some(kReapStep, now);
+    is_backlog = reaped.total() == kReapStep;
+    if (is_backlog) return {.reaped = std::move(reaped)};
+    table_.settle_partitions();
+    return {claim_ready(request, now), std::move(reaped)};
+  });
+  answer.messages = std::move(claimed.messages);
+  answer.reaped.add(std::move(claimed.reaped));
+  return is_backlog;
 }
 
 std::vector<ClaimedMessage> SqliteQueue::claim_ready(const ClaimRequest& request, TimePoint now) {
@@ -197,9 +208,13 @@ SettleOutcome SqliteQueue::settle_one(const Settlement& settlement, TimePoint no
   const std::optional<Attempt> ended = ended_attempt(row->state, settlement.verdict, now);
   const SettleOutcome outcome = apply_verdict(row->state, settlement.verdict,
                                               error_text(settlement.verdict), policy_of(*row), now);
-  table_.save(*row);
-  if (ended && may_have_attempts(row->state)) table_.keep(*row, *ended);
+  save(*row, ended);
   return outcome;
+}
+
+void SqliteQueue::save(QueueRow& row, const std::optional<Attempt>& ended) {
+  table_.save(row);
+  if (ended && may_have_attempts(row.state)) table_.keep(row, *ended);
 }
 
 std::vector<ExtendOutcome> SqliteQueue::do_extend(std::span<const LeaseExtension> extensions) {

@@ -1,7 +1,11 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "commands/commands.hpp"
 #include "commands/message_changes.hpp"
@@ -9,6 +13,7 @@
 #include "oncebox/operate/message_actions.hpp"
 #include "oncebox/wire/audit_json.hpp"
 #include "oncebox/wire/operator_json.hpp"
+#include "record_view.hpp"
 #include "values.hpp"
 
 namespace oncebox::app {
@@ -29,7 +34,16 @@ std::vector<Option> action_options(ActionOptions& options, std::string_view reas
       queue_options(options.store));
 }
 
-MessageChange change_of(const OperatorAction& action, const ActOptions& options,
+/// Says why messages were not rescheduled that could be by their state.
+void tell_of_expiries(Console& console, std::span<const ActOutcome> outcomes) {
+  const auto expired = std::ranges::count(outcomes, ActOutcome::expires_first);
+  if (expired == 0) return;
+  console.err.line(
+      fmt::format("not rescheduled because they expire before that time: {}; give an earlier --due",
+                  grouped(static_cast<std::size_t>(expired))));
+}
+
+MessageChange change_of(Console& console, const OperatorAction& action, const ActOptions& options,
                         std::string_view done) {
   return {
       .done = done,
@@ -39,17 +53,16 @@ MessageChange change_of(const OperatorAction& action, const ActOptions& options,
           [action](const wire::MessageSelection& which) {
             return wire::audit_subject(wire::ActCall{.which = which, .action = action});
           },
-      .applies =
-          [action](const MessageRecord& record) {
-            return applies_to(action, record.state, record.waiting_for);
-          },
+      .applies = [action](const MessageRecord& record) { return applies_to(action, record); },
       .count = [action](
                    QueueOperator& queue,
                    const MessageFilter& filter) { return queue.count_actable(filter, action); },
       .by_keys =
-          [action, options](QueueOperator& queue, std::span<const MessageKey> keys, Output* json) {
+          [&console, action, options](QueueOperator& queue, std::span<const MessageKey> keys,
+                                      Output* json) {
             const std::vector<ActOutcome> outcomes = queue.act(keys, action, options);
             if (json != nullptr) json->line(wire::write_acted(outcomes));
+            tell_of_expiries(console, outcomes);
             return static_cast<std::size_t>(std::ranges::count(outcomes, ActOutcome::changed));
           },
       .by_filter =
@@ -61,7 +74,7 @@ MessageChange change_of(const OperatorAction& action, const ActOptions& options,
 ExitCode run_action(Console& console, const ActionOptions& options, const OperatorAction& action,
                     std::string_view done) {
   require_selection(options);
-  return change_messages(console, options, change_of(action, options.act, done));
+  return change_messages(console, options, change_of(console, action, options.act, done));
 }
 
 Command cancel_command() {
@@ -107,7 +120,8 @@ Command reschedule_command() {
       .summary = "Give messages another due time",
       .text =
           "Messages that are waiting or ready are not handed out before that time, and wait "
-          "for nothing else: a backoff ends. Asks nothing, but wants ids, a filter or --all.",
+          "for nothing else: a backoff ends. One that expires before that time, or at it, is left "
+          "as it is. Asks nothing, but wants ids, a filter or --all.",
       .options = joined(
           {{.names = "--due",
             .value = "TIME",

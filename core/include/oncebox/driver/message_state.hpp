@@ -107,6 +107,20 @@ void reschedule(MessageState& state, TimePoint now) noexcept;
 /// message without lease.
 [[nodiscard]] std::optional<Attempt> lapsed_attempt(const MessageState& state);
 
+/// The attempt that ends because somebody without the lease marks the message; `error` is the
+/// mark's `error_text`. Marked as processed it has succeeded, and is to be kept only where others
+/// are; marked as processing it was no attempt, as after a release. To be asked before
+/// `apply_mark`.
+[[nodiscard]] std::optional<Attempt> marked_attempt(const MessageState& state, MarkAs as,
+                                                    const std::string& error, TimePoint now);
+
+/// The attempt that ends because an operator cancels the message; nothing for another action, and
+/// for a message without lease. `error` is the `cancellation_text`. To be asked before
+/// `apply_action`, and kept when that has changed something.
+[[nodiscard]] std::optional<Attempt> cancelled_attempt(const MessageState& state,
+                                                       const OperatorAction& action,
+                                                       const std::string& error, TimePoint now);
+
 /// False only when no attempt of this message can have been kept, so that nobody need look.
 [[nodiscard]] bool may_have_attempts(const MessageState& state) noexcept;
 
@@ -140,10 +154,22 @@ void bury(MessageState& state, std::string cause, TimePoint now) noexcept;
 void bring_back(MessageState& state, TimePoint eligible_at, std::string reason,
                 TimePoint now) noexcept;
 
+/// Revives a dead message for an operator. The end of a delay becomes its due time, unless that is
+/// later: its age counts from there. An expiry at or before the time at which it can be claimed is
+/// dropped.
+void revive_after(MessageState& state, Duration delay, std::string reason, TimePoint now) noexcept;
+
 /// The error of a message that is cancelled for this reason.
 [[nodiscard]] std::string cancellation_text(const std::string& reason);
 
-enum class ActEffect { none, changed, removed };
+enum class ActEffect {
+  none,           ///< the action does not apply
+  expires_first,  ///< nothing changed: it would be handed out only after it has expired
+  changed,
+  removed,
+};
+
+[[nodiscard]] ActOutcome outcome_of(ActEffect effect) noexcept;
 
 /// Does what an operator asks with a message that is doing `shown`: nothing when the action does
 /// not apply. The caller removes what is to be removed. `error` is the `cancellation_text`.

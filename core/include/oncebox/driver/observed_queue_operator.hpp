@@ -8,6 +8,7 @@
 #include "oncebox/log.hpp"
 #include "oncebox/observer.hpp"
 #include "oncebox/queue_operator.hpp"
+#include "oncebox/queue_store.hpp"
 
 namespace oncebox {
 
@@ -15,9 +16,10 @@ namespace oncebox {
 /// cancellation, and otherwise behaves as the one below.
 class ObservedQueueOperator final : public QueueOperator {
  public:
-  /// Everything is borrowed and must outlive this object. `store_name` appears in each line.
-  ObservedQueueOperator(QueueOperator& below, std::string store_name, Logger& logger,
-                        Observer& observer);
+  /// Everything is borrowed and must outlive this object. `queue` is the one that is operated: what
+  /// a line says of a message is looked up there. `store_name` appears in each line.
+  ObservedQueueOperator(QueueOperator& below, QueueStore& queue, std::string store_name,
+                        Logger& logger, Observer& observer);
 
  private:
   MessagePage do_list(const ListRequest& request) override;
@@ -38,6 +40,7 @@ class ObservedQueueOperator final : public QueueOperator {
   CleanupResult do_cleanup(const CleanupRequest& request) override;
 
   QueueOperator& below_;
+  QueueStore& queue_;
   const std::string store_name_;
   Logger& logger_;
   Observer& observer_;

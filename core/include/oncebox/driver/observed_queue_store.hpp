@@ -14,7 +14,8 @@
 
 namespace oncebox {
 
-/// What lines about deliveries that were lost, or whose message died, say of the message.
+/// What lines about settlements that were lost, or by which a message died, say of the message.
+/// Lines about other deaths always say what is looked up.
 enum class DeliveryLines {
   by_key,     ///< what the settlement says: source and id
   looked_up,  ///< topic, correlation, causation and partition, too, for one more read of the store
@@ -62,15 +63,8 @@ class ObservedQueueStore final : public QueueStore, private TransactionalQueue {
   void do_require_outside_transaction() const override { below_.require_outside_transaction(); }
 
   void observe_enqueue(std::span<const Message> messages, std::span<const EnqueueOutcome> outcomes);
-  using Records = std::vector<std::optional<MessageRecord>>;
   void observe_settlements(std::span<const Settlement> settlements,
                            std::span<const SettleOutcome> outcomes) noexcept;
-  [[nodiscard]] Records look_up(std::span<const Settlement> settlements,
-                                std::span<const SettleOutcome> outcomes) noexcept;
-  /// `message` is null when only its key is known.
-  void log_settlement(const MessageKey& key, const SettleOutcome& outcome,
-                      const Message* message) noexcept;
-  void log_death(const MessageKey& key, std::string_view cause) noexcept;
   void observe_claim(std::span<const ClaimedMessage> claimed, const ClaimRequest& request);
   void observe_reap(const ReapResult& result);
 

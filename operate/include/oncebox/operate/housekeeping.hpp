@@ -14,6 +14,7 @@
 #include "oncebox/defaults.hpp"
 #include "oncebox/fleet/store_set.hpp"
 #include "oncebox/log.hpp"
+#include "oncebox/observer.hpp"
 #include "oncebox/store.hpp"
 
 namespace oncebox {
@@ -50,6 +51,12 @@ struct HousekeptStore {
   IdempotencyStore& keys;
   AuditTrail& audit;
   std::shared_ptr<void> keep_alive = {};
+};
+
+/// Who hears of the queues of a store, by the store's name. What is left out hears nothing.
+struct QueueObservers {
+  ObserverOfStore inbox = {};
+  ObserverOfStore outbox = {};
 };
 
 /// What was done for a queue so far.
@@ -115,8 +122,9 @@ class Housekeeping {
   void remove(std::string_view name);
 
   /// Keeps every store of the set, as they come and go, for as long as this object lives. What it
-  /// buries is logged; a store that is added by itself has queues that tell of it, or do not.
-  void follow(StoreSet& stores);
+  /// buries is logged and told to the observers, which must outlive this object; a store that is
+  /// added by itself has queues that tell of it, or do not.
+  void follow(StoreSet& stores, QueueObservers observers = {});
 
   /// Waits for the calls that run; none begins any more.
   void stop();

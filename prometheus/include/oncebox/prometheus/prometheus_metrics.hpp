@@ -45,8 +45,9 @@ class PrometheusMetrics {
   /// For `Inbox`, `Outbox`, dispatchers and `ObservedQueueStore`. The same one for the same queue;
   /// it lives as long as this object.
   [[nodiscard]] Observer& observer(const MeasuredQueue& queue);
-  /// For a `SetDispatcher` or an `InboxRouter`: the observers of inboxes, by their stores.
-  [[nodiscard]] ObserverOfStore observers();
+  /// For a `SetDispatcher`, an `InboxRouter` or a `Housekeeping`: the observers of queues of this
+  /// kind, by their stores.
+  [[nodiscard]] ObserverOfStore observers(QueueKind queue = QueueKind::inbox);
 
   /// How many messages a queue has in each state, as its operator counted them at this time.
   void on_stats(const MeasuredQueue& queue, const QueueStats& stats, TimePoint now);

@@ -30,14 +30,14 @@ class LabelBudget {
   std::atomic<std::ptrdiff_t> left_;
 };
 
-/// Remembers what was made for each combination of `kLabels` label values: looking a family's
+/// Remembers what was made for each combination of `LabelCount` label values: looking a family's
 /// member up in the metrics library costs more than counting. At most `max_entries` are made, so
 /// that nobody can make a server remember without end; the rest shares one made for "other".
 /// Entries stay where they are. Safe from any thread.
-template <class Entry, std::size_t kLabels>
+template <class Entry, std::size_t LabelCount>
 class LabelCache {
  public:
-  using Values = std::array<std::string_view, kLabels>;
+  using Values = std::array<std::string_view, LabelCount>;
   using Make = std::function<std::unique_ptr<Entry>(const Values& values)>;
 
   /// The budget, if there is one, is borrowed; it is another limit.
@@ -62,7 +62,7 @@ class LabelCache {
   }
 
  private:
-  using Key = std::array<std::string, kLabels>;
+  using Key = std::array<std::string, LabelCount>;
 
   struct Hash {
     using is_transparent = void;
@@ -79,7 +79,7 @@ class LabelCache {
     using is_transparent = void;
     template <class Left, class Right>
     bool operator()(const Left& left, const Right& right) const noexcept {
-      for (std::size_t i = 0; i < kLabels; ++i) {
+      for (std::size_t i = 0; i < LabelCount; ++i) {
         if (left[i] != right[i]) return false;
       }
       return true;
@@ -88,7 +88,7 @@ class LabelCache {
 
   Entry& add(const Values& values) ONCEBOX_REQUIRES(mutex_) {
     Key key;
-    for (std::size_t i = 0; i < kLabels; ++i) key[i] = values[i];
+    for (std::size_t i = 0; i < LabelCount; ++i) key[i] = values[i];
     return *entries_.emplace(std::move(key), make_(values)).first->second;
   }
 

@@ -18,8 +18,8 @@ namespace oncebox::wire {
 /// A filter as JSON: `{"filter": {"status": ["Dead"], "state": ["Waiting"], "waitingFor":
 /// ["Backoff"], "topic": "order.*", "source": …, "messageId": …, "partitionKey": …,
 /// "errorContains": …, "firstSeenFrom": …, "firstSeenUntil": …, "finishedFrom": …, "finishedUntil":
-/// …}}`, each of them optional. In a URL's query the same names are used, several words with commas
-/// between, and `exactTopic` for a topic whose own name ends in `*`.
+/// …, "expiresAfter": …}}`, each of them optional. In a URL's query the same names are used,
+/// several words with commas between, and `exactTopic` for a topic whose own name ends in `*`.
 [[nodiscard]] std::string write_filter(const MessageFilter& filter);
 [[nodiscard]] MessageFilter read_filter(std::string_view json);
 
