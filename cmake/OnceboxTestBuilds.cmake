@@ -9,6 +9,7 @@
 # builds such a program fails when it starts one.
 set(_oncebox_tests_without_threads
   cli "values, options and texts of the command line"
+  fuzz_seeds "JSON that the fuzzer begins with"
   simulation "many actors, which take turns on one thread"
   sql "the codec of rows"
   wire "JSON in and out")
