@@ -130,6 +130,20 @@ void reschedule(MessageState& state, TimePoint now) noexcept {
   state.eligible_at = target;
 }
 
+bool mend_times(MessageState& state, TimePoint now) noexcept {
+  if (state.status != Status::processing || state.enqueue_order == 0) return false;
+  const TimePoint earliest = std::max(state.not_before(now), state.backoff_until);
+  const bool waits_too_long = state.eligible_at > earliest;
+  if (waits_too_long) state.eligible_at = earliest;
+  const bool is_leased_later =
+      state.lease && state.lease->leased_at && *state.lease->leased_at > now;
+  if (is_leased_later) {
+    state.lease->locked_until -= *state.lease->leased_at - now;
+    state.lease->leased_at = now;
+  }
+  return waits_too_long || is_leased_later;
+}
+
 std::string error_text(const std::string& text) { return clip_text(text, limits::kMaxErrorBytes); }
 
 std::string error_text(const Verdict& verdict) {

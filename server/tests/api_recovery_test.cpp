@@ -136,6 +136,21 @@ TEST(RecoveryRoutesFaults, AWalkOverTheDeadEndsWhenItsClientIsGone) {
   EXPECT_EQ(json_of(count->wait()).at("count"), 0);
 }
 
+TEST(HealthRoute, WarnsOfAClockThatWentBackUntilItHasCaughtUp) {
+  testing::FakeClock clock;
+  memory::MemoryStore store(clock);
+  ServerOptions options = quiet_options();
+  options.watchdog.interval = Duration{1};
+  ApiUnderTest under_test(options, {{"main", store}}, clock);
+  store.inbox().enqueue({.key = {"shop", "m"}, .topic = "order.created"});
+  clock.advance(-std::chrono::hours{1});
+  (void)store.inbox().claim({.owner = OwnerToken::generate()});
+  const auto health = [&] { return json::serialize(json_of(under_test.call(get("/v1/health")))); };
+  EXPECT_TRUE(eventually([&] { return health().find("clock went back") != std::string::npos; }));
+  clock.advance(std::chrono::hours{1});
+  EXPECT_TRUE(eventually([&] { return health().find("clock went back") == std::string::npos; }));
+}
+
 /// A watchdog that hardly rests.
 class HealthRouteTest : public ApiTest {
  protected:

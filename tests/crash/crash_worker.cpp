@@ -153,10 +153,12 @@ void work_on_full_disk(const std::string& disk, Ledger& ledger) {
   worker.start();
   worker.progress().wait_until([&] { return worker.progress().failed(); });
   note("failed");
+  if (store.health().status == HealthStatus::unavailable) note("unavailable");
 
   std::filesystem::remove(filler);
   std::filesystem::remove(ballast);
   note("freed");
+  if (store.health().status == HealthStatus::healthy) note("healthy");
   offer_filling(worker, n, 1);
   worker.drain();
 }

@@ -23,8 +23,8 @@ TEST_F(FullDisk, RefusesAndLosesNothingAndGoesOnWhenThereIsRoomAgain) {
     if (event.kind == EventKind::noted) notes.push_back(event.word);
     if (event.kind == EventKind::refused) refusals.insert(event.word);
   }
-  EXPECT_EQ(notes,
-            (std::vector<std::string>{"full", "read", "read-by-another", "failed", "freed"}));
+  EXPECT_EQ(notes, (std::vector<std::string>{"full", "read", "read-by-another", "failed",
+                                             "unavailable", "freed", "healthy"}));
   EXPECT_EQ(refusals, std::set<std::string>{"overloaded"});
   expect_all_well(Expect::everything_ended);
 }

@@ -1,5 +1,6 @@
 #include "isolation.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/capability.h>
 #include <sched.h>
@@ -12,6 +13,8 @@
 #include <fstream>
 #include <stdexcept>
 #include <system_error>
+
+#include "oncebox/internal/descriptor.hpp"
 
 namespace oncebox::workers {
 
@@ -49,6 +52,18 @@ void enter_user_namespace() {
   let_children_inherit_rights();
 }
 
+// Else a mount would be seen outside. Only a mount point can be made private, and "/" is none in a
+// chroot. Joining the namespace of its own takes this process to the real root for a moment.
+void make_mounts_private() {
+  const detail::Descriptor root(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const detail::Descriptor folder(open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const detail::Descriptor mounts(open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));
+  if (!root.is_open() || !folder.is_open() || !mounts.is_open()) fail("open");
+  if (setns(mounts.get(), CLONE_NEWNS) != 0) fail("setns");
+  if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) fail("mount --make-rprivate");
+  if (fchdir(root.get()) != 0 || chroot(".") != 0 || fchdir(folder.get()) != 0) fail("chroot");
+}
+
 }  // namespace
 
 void isolate(Isolation what) {
@@ -57,9 +72,7 @@ void isolate(Isolation what) {
     enter_user_namespace();
     if (unshare(flag) != 0) fail("unshare");
   }
-  if (what != Isolation::mounts) return;
-  // Else a mount would be seen outside.
-  if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) fail("mount --make-rprivate");
+  if (what == Isolation::mounts) make_mounts_private();
 }
 
 }  // namespace oncebox::workers

@@ -1,6 +1,7 @@
 #include "configured_stores.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <map>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/discover_by_query.hpp"
+#include "oncebox/driver/store_url.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/open_store.hpp"
 
@@ -29,6 +31,16 @@ Error named(const std::string& store, const Error& error) {
   return {error.code(), fmt::format("store {}: {}", store, error.what())};
 }
 
+/// As for the token file.
+void warn_of_others(const StoreLocation& location, Logger& logger) {
+  const StoreUrl url(location.url);
+  struct stat status{};
+  if (url.scheme() != "sqlite" || stat(url.location().c_str(), &status) != 0) return;
+  if ((status.st_mode & (S_IROTH | S_IWOTH)) == 0) return;
+  logger.log(LogLevel::warning, "everybody on this machine has access to the file of a store",
+             {{"store", location.name}, {"file", url.location()}});
+}
+
 /// The configuration is wrong, and waiting will not mend it.
 bool is_for_ever(const Error& error) {
   return error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::out_of_range ||
@@ -40,11 +52,14 @@ bool is_for_ever(const Error& error) {
 /// Opens the stores, and knows with what the listed ones could not be opened at first.
 class ConfiguredStores::Opening {
  public:
-  explicit Opening(const Config& config) : listed_(listed_stores(config)) {}
+  /// The logger is borrowed.
+  Opening(const Config& config, Logger& logger) : listed_(listed_stores(config)), logger_(logger) {}
 
   std::unique_ptr<Store> open(const StoreLocation& location) {
     try {
-      return opener_.open(location.url);
+      std::unique_ptr<Store> store = opener_.open(location.url);
+      warn_of_others(location, logger_);
+      return store;
     } catch (const Error& error) {
       const detail::Lock lock(mutex_);
       failures_.emplace(location.name, error);
@@ -65,6 +80,7 @@ class ConfiguredStores::Opening {
 
  private:
   const std::vector<StoreLocation> listed_;
+  Logger& logger_;
   StoreOpener opener_;  // of all, as they may share the connections of a server
   detail::Mutex mutex_;
   std::map<std::string, Error> failures_ ONCEBOX_GUARDED_BY(mutex_);
@@ -79,7 +95,7 @@ StoreDiscovery configured_discovery(const DiscoverySettings& settings,
 
 ConfiguredStores::ConfiguredStores(const Config& config, Logger& logger)
     : file_(file_of(config.discovery)) {
-  const auto opening = std::make_shared<Opening>(config);
+  const auto opening = std::make_shared<Opening>(config, logger);
   const auto open = [opening](const StoreLocation& location) { return opening->open(location); };
   StoreSetOptions options{.refresh_interval = config.discovery.interval};
   StoreDiscovery discovery = configured_discovery(config.discovery, file_);

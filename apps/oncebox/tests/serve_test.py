@@ -149,6 +149,21 @@ class Serve(Served):
         process.send_signal(signal.SIGINT)
         self.end_of(process)
 
+    def test_only_the_owner_has_access_to_its_files_and_others_are_warned_of(self):
+        self.addCleanup(os.umask, os.umask(0o022))
+        process = self.serve("--store", "sqlite:queue.db")
+        self.wait_until_ready()
+        for name in ("queue.db", "queue.db-wal", "queue.db-shm"):
+            self.assertEqual((self.folder / name).stat().st_mode & 0o777, 0o600, name)
+        process.terminate()
+        self.end_of(process)
+        self.assertNotIn("everybody on this machine", self.log())
+        (self.folder / "queue.db").chmod(0o644)
+        process = self.serve("--store", "sqlite:queue.db")
+        self.wait_for_log(process, "everybody on this machine has access to the file of a store")
+        process.terminate()
+        self.end_of(process)
+
     def test_the_trail_names_the_token_of_whoever_used_the_tool(self):
         self.write(
             "tokens",

@@ -12,6 +12,7 @@
 
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
+#include "oncebox/driver/clock_watch.hpp"
 #include "oncebox/driver/message_state.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/queue_operator.hpp"
@@ -32,6 +33,8 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   /// Goes by other rules from now on. `change` makes them of the present ones, under the lock.
   void change_rules(QueueKind kind,
                     const std::function<std::vector<TopicRule>(std::vector<TopicRule>)>& change);
+
+  [[nodiscard]] Health clock_health() const { return watch_.health(clock_.now()); }
 
  private:
   class IntakeBatch;
@@ -100,6 +103,8 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   void note_worker(const WorkerName& name, TimePoint now) ONCEBOX_REQUIRES(mutex_);
   void forget_workers(TimePoint now) ONCEBOX_REQUIRES(mutex_);
 
+  /// For calls that write. Mends what the queue holds when the clock has gone back.
+  [[nodiscard]] TimePoint read_clock() ONCEBOX_REQUIRES(mutex_);
   void require_payload_size(const Payload& payload) const;
   [[nodiscard]] static PreparedEdit prepare(Row& row, const Payload& payload,
                                             const ReviveOptions& options, TimePoint now);
@@ -151,6 +156,7 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   TopicPolicies policies_ ONCEBOX_GUARDED_BY(mutex_);
   std::vector<std::int64_t> spent_until_ns_ ONCEBOX_GUARDED_BY(mutex_);  ///< one for each limit
   const Clock& clock_;
+  ClockWatch watch_;
   const Options options_;
   Rows rows_ ONCEBOX_GUARDED_BY(mutex_){options_};
   std::map<WorkerName, WorkerTimes> workers_ ONCEBOX_GUARDED_BY(mutex_);

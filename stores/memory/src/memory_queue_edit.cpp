@@ -59,7 +59,7 @@ std::vector<ReviveOutcome> MemoryQueue::do_revive_edited(std::span<const EditedM
   std::unordered_set<const Row*> named;
   {
     const detail::Lock lock(mutex_);
-    const TimePoint now = clock_.now();
+    const TimePoint now = read_clock();
     std::size_t new_bytes = 0;
     for (const EditedMessage& edit : edits) {
       Row* const row = rows_.index.find(edit.key);

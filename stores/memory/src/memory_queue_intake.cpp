@@ -335,7 +335,7 @@ std::vector<EnqueueOutcome> MemoryQueue::do_enqueue(std::span<const Message> mes
 
   {
     const detail::Lock lock(mutex_);
-    const TimePoint now = clock_.now();
+    const TimePoint now = read_clock();
     IntakeBatch batch(rows_, now, messages.size());
     for (const Message& message : messages) outcomes.push_back(batch.enqueue(message, options));
     batch.commit();
@@ -349,7 +349,7 @@ std::vector<ObserveOutcome> MemoryQueue::do_observe(std::span<const Observation>
   outcomes.reserve(observations.size());
 
   const detail::Lock lock(mutex_);
-  const TimePoint now = clock_.now();
+  const TimePoint now = read_clock();
   IntakeBatch batch(rows_, now, observations.size());
   for (const Observation& observation : observations) {
     outcomes.push_back(batch.observe(observation, policies_.paused()));

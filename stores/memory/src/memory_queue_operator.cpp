@@ -128,7 +128,7 @@ std::vector<ReviveOutcome> MemoryQueue::do_revive(std::span<const MessageKey> ke
 
   {
     const detail::Lock lock(mutex_);
-    const TimePoint now = clock_.now();
+    const TimePoint now = read_clock();
     for (const MessageKey& key : keys) {
       Row* const row = rows_.index.find(key);
       if (row == nullptr) {
@@ -151,7 +151,7 @@ std::size_t MemoryQueue::do_revive_matching(const MessageFilter& filter,
   std::size_t revived = 0;
   {
     const detail::Lock lock(mutex_);
-    const TimePoint now = clock_.now();
+    const TimePoint now = read_clock();
     const std::vector<Row*> rows = matching(only_dead(filter), limit, now);
     revive_rows(rows, options, now);
     revived = rows.size();
@@ -229,7 +229,7 @@ std::vector<ActOutcome> MemoryQueue::do_act(std::span<const MessageKey> keys,
   outcomes.reserve(keys.size());
   {
     const detail::Lock lock(mutex_);
-    const TimePoint now = clock_.now();
+    const TimePoint now = read_clock();
     for (const MessageKey& key : keys) {
       prepared.push_back(prepare(rows_.index.find(key), action, options, now));
     }
@@ -247,7 +247,7 @@ std::size_t MemoryQueue::do_act_matching(const MessageFilter& filter, const Oper
   std::size_t changed = 0;
   {
     const detail::Lock lock(mutex_);
-    const TimePoint now = clock_.now();
+    const TimePoint now = read_clock();
     const std::vector<Row*> rows = matching(filter, limit, now);
     std::vector<PreparedEnd> prepared;
     prepared.reserve(rows.size());

@@ -66,6 +66,17 @@ MessageRecord MemoryQueue::to_record(const Row& row, ListPayloads payloads, Time
   return record;
 }
 
+TimePoint MemoryQueue::read_clock() {
+  const TimePoint now = clock_.now();
+  if (!watch_.went_back(now)) return now;
+  for (Row& row : rows_.index.rows_by_id()) {
+    if (row.state.status != Status::processing) continue;
+    rows_.index.edit(row, now, [&]() noexcept { (void)mend_times(row.state, now); });
+  }
+  watch_.mended(now);
+  return now;
+}
+
 std::vector<MarkOutcome> MemoryQueue::do_mark(std::span<const Mark> marks) {
   std::vector<PreparedEnd> prepared;
   prepared.reserve(marks.size());
@@ -74,7 +85,7 @@ std::vector<MarkOutcome> MemoryQueue::do_mark(std::span<const Mark> marks) {
 
   {
     const detail::Lock lock(mutex_);
-    const TimePoint now = clock_.now();
+    const TimePoint now = read_clock();
     for (const Mark& mark : marks) prepared.push_back(prepare(mark, now));
     for (std::size_t i = 0; i < marks.size(); ++i) {
       outcomes.push_back(mark_one(std::move(prepared[i]), marks[i].as, now));
@@ -210,7 +221,7 @@ bool MemoryQueue::claim_step(const ClaimRequest& request, const WorkerName& work
                              ClaimResult& answer) {
   constexpr std::size_t kReapStep = 1'000;
   const detail::Lock lock(mutex_);
-  const TimePoint now = clock_.now();
+  const TimePoint now = read_clock();
   note_worker(worker, now);
   ReapBatch batch(rows_.index, policies_, options_.kept_attempts, now);
   ReapResult reaped = batch.reap(kReapStep);
@@ -316,7 +327,7 @@ std::vector<SettleOutcome> MemoryQueue::do_settle(std::span<const Settlement> se
   bool may_be_claimable = false;
   {
     const detail::Lock lock(mutex_);
-    const TimePoint now = clock_.now();
+    const TimePoint now = read_clock();
     for (const Settlement& settlement : settlements) prepared.push_back(prepare(settlement, now));
     for (std::size_t i = 0; i < settlements.size(); ++i) {
       Row* const row = prepared[i].row;
@@ -353,7 +364,7 @@ std::vector<ExtendOutcome> MemoryQueue::do_extend(std::span<const LeaseExtension
   outcomes.reserve(extensions.size());
 
   const detail::Lock lock(mutex_);
-  const TimePoint now = clock_.now();
+  const TimePoint now = read_clock();
   for (const LeaseExtension& extension : extensions) {
     Row* const row = find_delivery(extension.delivery);
     ExtendOutcome& outcome = outcomes.emplace_back();
@@ -369,7 +380,7 @@ ReapResult MemoryQueue::do_reap(const ReapRequest& request) {
   ReapResult result;
   {
     const detail::Lock lock(mutex_);
-    const TimePoint now = clock_.now();
+    const TimePoint now = read_clock();
     ReapBatch batch(rows_.index, policies_, options_.kept_attempts, now);
     result = batch.reap(request.limit);
     batch.commit();

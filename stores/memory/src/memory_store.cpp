@@ -45,6 +45,9 @@ Capabilities MemoryStore::capabilities() const {
 
 MigrationResult MemoryStore::migrate() { return {}; }
 
-Health MemoryStore::health() noexcept { return {}; }
+Health MemoryStore::health() noexcept {
+  Health inbox = impl_->inbox.clock_health();
+  return inbox.status != HealthStatus::healthy ? inbox : impl_->outbox.clock_health();
+}
 
 }  // namespace oncebox::memory

@@ -119,6 +119,70 @@ TEST(MemoryStore, RecognisesEveryKeyThatCannotBeAcquiredWithoutAllocating) {
   EXPECT_EQ(keys.find("done")->last_seen_at, clock.now());
 }
 
+/// A store whose clock is set back by an hour.
+class MemoryClockSetBack : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::vector<std::string> claimed() {
+    std::vector<std::string> ids;
+    for (const ClaimedMessage& one : queue_.claim({.owner = owner_, .lease = seconds{30}})) {
+      ids.push_back(one.message.key.message_id.str());
+    }
+    return ids;
+  }
+  void set_back() { clock_.advance(-std::chrono::hours{1}); }
+
+  const OwnerToken owner_ = OwnerToken::generate();
+  testing::FakeClock clock_;
+  MemoryStore store_{clock_};
+  QueueStore& queue_ = store_.inbox();
+};
+
+using Ids = std::vector<std::string>;
+
+TEST_F(MemoryClockSetBack, ALeaseLastsNoLongerThanItWouldHave) {
+  queue_.enqueue(message("1"));
+  EXPECT_EQ(claimed(), Ids{"1"});
+  set_back();
+  EXPECT_EQ(claimed(), Ids{}) << "it is still held";
+  clock_.advance(seconds{30});
+  EXPECT_EQ(claimed(), Ids{"1"});
+}
+
+TEST_F(MemoryClockSetBack, TheNextOfAPartitionAndWhatIsReleasedCanBeClaimed) {
+  Message first = message("first");
+  first.partition_key = "p";
+  Message second = message("second");
+  second.partition_key = "p";
+  queue_.enqueue(first);
+  queue_.enqueue(second);
+  const std::vector<ClaimedMessage> held = queue_.claim({.owner = owner_});
+  ASSERT_EQ(held.size(), 1U);
+  set_back();
+  queue_.settle({.delivery = delivery_of(held[0]), .verdict = Release{}});
+  EXPECT_EQ(claimed(), Ids{"first"});
+  queue_.mark(Mark{.key = first.key});
+  EXPECT_EQ(claimed(), Ids{"second"});
+}
+
+TEST_F(MemoryClockSetBack, MessagesThatWaitForADueTimeStillWaitForIt) {
+  Message later = message("later");
+  later.due_at = clock_.now() + seconds{60};
+  queue_.enqueue(later);
+  queue_.enqueue(message("now"));
+  set_back();
+  EXPECT_EQ(claimed(), Ids{"now"});
+}
+
+TEST_F(MemoryClockSetBack, HealthSaysSoUntilTheClockHasCaughtUp) {
+  queue_.enqueue(message("1"));
+  set_back();
+  (void)claimed();
+  EXPECT_EQ(store_.health().status, HealthStatus::degraded);
+  EXPECT_NE(store_.health().detail.find("clock went back"), std::string::npos);
+  clock_.advance(std::chrono::hours{1});
+  EXPECT_EQ(store_.health().status, HealthStatus::healthy);
+}
+
 TEST(MemoryStore, IsHealthyNotDurableAndNeedsNoMigration) {
   MemoryStore store;
   EXPECT_EQ(store.health().status, HealthStatus::healthy);

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <map>
+#include <system_error>
 
 #include "oncebox/driver/store_url.hpp"
 #include "oncebox/error.hpp"
@@ -43,12 +45,20 @@ std::unique_ptr<Store> open_memory(StoreUrl& url) {
 }
 
 #ifdef ONCEBOX_WITH_SQLITE
+unsigned file_mode(std::string_view octal) {
+  unsigned mode = 0;
+  const auto [end, error] = std::from_chars(octal.data(), octal.data() + octal.size(), mode, 8);
+  if (error == std::errc() && end == octal.data() + octal.size()) return mode;
+  throw Error(ErrorCode::invalid_argument, "mode is an octal number such as 0600 or 0660");
+}
+
 std::unique_ptr<Store> open_sqlite(StoreUrl& url) {
   sqlite::Options options{.path = url.location()};
   if (const auto deploys = url.take_switch("schema_deployment")) {
     options.schema_deployment =
         *deploys ? sqlite::SchemaDeployment::on : sqlite::SchemaDeployment::off;
   }
+  if (const auto mode = url.take("mode")) options.mode = file_mode(*mode);
   take_number(url, "busy_timeout_ms", options.busy_timeout);
   take_number(url, "readers", options.readers);
   take_number(url, "cache_bytes", options.cache_bytes);

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
+#include <filesystem>
 #include <string>
 
+#include "oncebox/error.hpp"
 #include "oncebox/open_store.hpp"
 #include "oncebox/sqlite/transaction.hpp"
 #include "oncebox/testing/temporary_folder.hpp"
@@ -34,6 +36,21 @@ TEST(OpenSqlite, ForeignKeysAreEnforcedInHandlersWhenTheUrlSaysSo) {
   EXPECT_EQ(foreign_keys_in_a_handler("sqlite:" + folder.file("1.db")), "0");
   EXPECT_EQ(foreign_keys_in_a_handler("sqlite:" + folder.file("2.db?foreign_keys=off")), "0");
   EXPECT_EQ(foreign_keys_in_a_handler("sqlite:" + folder.file("3.db?foreign_keys=on")), "1");
+}
+
+TEST(OpenSqlite, TheModeOfTheFileIsOctal) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("1.db");
+  (void)open_store("sqlite:" + path + "?mode=0640");
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms{0640});
+  for (const std::string mode : {"", "rw", "0680", "-600", "0600x", "99999999999999"}) {
+    try {
+      (void)open_store("sqlite:" + folder.file("2.db?mode=" + mode));
+      ADD_FAILURE() << mode;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << mode;
+    }
+  }
 }
 
 }  // namespace

@@ -45,6 +45,12 @@ std::optional<TimePoint> ClaimFloors::lapsed() {
   return lapsed_;
 }
 
+void ClaimFloors::forget() {
+  const detail::Lock lock(mutex_);
+  by_selection_.clear();
+  lapsed_.reset();
+}
+
 ClaimFloors::Floors ClaimFloors::before_claim(const TopicSelection& topics) {
   const detail::Lock lock(mutex_);
   if (by_selection_.size() > kMaxSelections) by_selection_.clear();

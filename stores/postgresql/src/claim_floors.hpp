@@ -35,6 +35,9 @@ class ClaimFloors {
     bool is_complete = false;              ///< looks at everything
   };
 
+  /// Nothing is known any more.
+  void forget();
+
   [[nodiscard]] Floors before_claim(const TopicSelection& topics);
   /// No lease that ended until then is left.
   [[nodiscard]] std::optional<TimePoint> lapsed();

@@ -410,6 +410,7 @@ std::vector<Result> Connection::receive(std::span<const Command> commands, Deadl
       lose(text.empty() ? trimmed(PQerrorMessage(connection_.get())) : text);
     }
     if (ends_connection(sqlstate)) is_broken_ = true;
+    if (prevents_writes(sqlstate)) has_failed_to_write_ = true;
     if (!failure) failure = Failure{sqlstate, std::move(text)};
     return std::optional<Result>();
   };

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "oncebox/clock.hpp"
@@ -102,6 +103,11 @@ class Connection {
   [[nodiscard]] bool is_idle() const;
   /// Whether the connection is to be thrown away.
   [[nodiscard]] bool is_broken() const noexcept { return is_broken_; }
+  /// Whether the server has refused a write since the last call, for a reason that concerns every
+  /// write.
+  [[nodiscard]] bool take_failed_write() noexcept {
+    return std::exchange(has_failed_to_write_, false);
+  }
 
   /// Waits until the server announces something or `wake_fd` can be read; answers the texts that
   /// came with announcements. Throws `unavailable` when the connection is lost.
@@ -141,6 +147,7 @@ class Connection {
   std::vector<const std::string*> being_prepared_;  ///< in the order in which results will come
   Exchange exchange_ = Exchange::changes_nothing;
   bool is_broken_ = false;
+  bool has_failed_to_write_ = false;
   bool commit_is_doubtful_ = false;
 };
 

@@ -224,6 +224,7 @@ std::unique_ptr<Connection> ConnectionPool::open(Deadline deadline) {
 }
 
 void ConnectionPool::give_back(std::unique_ptr<Connection> connection) noexcept {
+  if (connection->take_failed_write()) has_failed_to_write_ = true;
   const bool is_good = !connection->is_broken() && connection->is_idle();
   if (!is_good) connection.reset();
   const detail::Lock lock(state_.mutex);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -65,6 +66,12 @@ class ConnectionPool {
   /// Whether this store is among those of the budget that may listen.
   [[nodiscard]] bool may_listen() const noexcept { return may_listen_; }
 
+  /// Whether a call could not write, for a reason that concerns every write, and nobody has seen
+  /// since that writes work again; for health. Calls that succeed do not count: they may have
+  /// written nothing, or less than those that fail.
+  [[nodiscard]] bool has_failed_to_write() const noexcept { return has_failed_to_write_; }
+  void forget_failed_write() noexcept { has_failed_to_write_ = false; }
+
   [[nodiscard]] const Options& options() const noexcept { return options_; }
   [[nodiscard]] Deadline deadline() const { return deadline_in(options_.call_timeout); }
 
@@ -88,6 +95,7 @@ class ConnectionPool {
   const std::shared_ptr<ConnectionBudget> budget_;
   ConnectionBudget::State& state_;
   bool may_listen_ = false;
+  std::atomic<bool> has_failed_to_write_ = false;
   PoolShare share_ ONCEBOX_GUARDED_BY(state_.mutex);
 };
 

@@ -63,6 +63,12 @@ std::optional<Handouts::Handout> Handouts::find(const Delivery& delivery) const 
   return known->second.handout;
 }
 
+void Handouts::forget_all() {
+  const detail::Lock lock(mutex_);
+  by_delivery_.clear();
+  runs_.clear();
+}
+
 void Handouts::forget(std::span<const Settlement> settlements) {
   const detail::Lock lock(mutex_);
   for (const Settlement& settlement : settlements) {

@@ -56,6 +56,7 @@ class Handouts {
   /// Nothing unless the delivery has a number and is of the same message.
   [[nodiscard]] std::optional<Handout> find(const Delivery& delivery) const;
   void forget(std::span<const Settlement> settlements);
+  void forget_all();
 
   /// The run in which this message was given to us.
   [[nodiscard]] std::optional<HeldRun> run_of(std::int64_t id) const;

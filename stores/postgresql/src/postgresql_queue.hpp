@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -16,6 +17,7 @@
 #include "names.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
+#include "oncebox/driver/clock_watch.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_store.hpp"
 #include "oncebox/sql/worker_sightings.hpp"
@@ -52,6 +54,8 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   void notify() const noexcept { listeners_.notify(); }
   /// Tells of the work that a transaction brought, just after its commit.
   void announce_committed();
+  /// Whether the server's clock went back; asks the server only then.
+  [[nodiscard]] Health clock_health();
   /// Called by every `listen`.
   void on_listen(std::function<void()> start) { start_listening_ = std::move(start); }
 
@@ -179,6 +183,14 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
                                                                    ReapResult& reaped);
   void claim_more(const RuledClaim& claim, ClaimFloors::Floors floors, ClaimAnswer& answer);
 
+  /// What the clock of the database says.
+  [[nodiscard]] TimePoint database_time();
+  /// Once: the newest time that the queue knows of, with which the clock is compared.
+  void know_newest();
+  /// Notices from the time of a claim that the server's clock went back, mends what the queue holds
+  /// (see `mend_times`), and answers whether it has.
+  bool mend_after_claim(TimePoint claimed_at);
+
   /// Moves leased messages out to the caller, and remembers that the caller has them.
   [[nodiscard]] std::vector<ClaimedMessage> hand_out(std::span<StoredMessage> messages,
                                                      std::span<const HeldRun> runs);
@@ -227,6 +239,8 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   Handouts handouts_;
   sql::WorkerSightings workers_;
   ClaimFloors floors_;
+  ClockWatch watch_;
+  std::once_flag newest_is_known_;
   WorkListeners listeners_;
   ClaimOffers offers_;
   std::function<void()> start_listening_;

@@ -276,12 +276,59 @@ std::vector<ClaimedMessage> PostgresqlQueue::claim_by_current_rules(const ClaimR
                                                                     ReapResult& reaped) {
   const WorkerName worker_name = worker_of(request);
   const std::int32_t worker = worker_number(worker_name);
+  know_newest();  // before anything changes: it may fail
   for (KnownPolicies::Snapshot rules = policies_.last();; rules = policies_.read()) {
     ClaimAnswer answer = claim_by({request, *rules, worker, reaped});
     if (answer.policies != rules->version) continue;
+    try {
+      if (mend_after_claim(answer.now) && answer.messages.empty()) continue;
+    } catch (const std::exception&) {
+      if (answer.messages.empty()) throw;  // else what was claimed belongs to the caller
+    }
     if (!answer.messages.empty()) workers_.was_given_work(worker_name);
     return hand_out(answer.messages, answer.runs);
   }
+}
+
+TimePoint PostgresqlQueue::database_time() {
+  return run_alone(parts_.pool, sql_.read_time, Parameters().add(test_time()),
+                   Exchange::changes_nothing)
+      .time(0, 0);
+}
+
+void PostgresqlQueue::know_newest() {
+  std::call_once(newest_is_known_, [&] {
+    const Result newest =
+        run_alone(parts_.pool, sql_.newest, Parameters(), Exchange::changes_nothing);
+    if (!newest.empty()) (void)watch_.went_back(newest.time(0, 0));
+  });
+}
+
+// The rows that another call has locked are being changed by its own time, or by another mender.
+bool PostgresqlQueue::mend_after_claim(TimePoint claimed_at) {
+  if (claimed_at == TimePoint{}) return false;  // it did not get so far
+  if (!watch_.went_back(claimed_at)) return false;
+  // An answer that was long on its way looks the same.
+  const TimePoint now = database_time();
+  if (!watch_.went_back(now)) return false;
+  constexpr std::int32_t kRowsAtOnce = 10'000;
+  for (const Statement* const mend : {&sql_.mend_runs, &sql_.mend_work}) {
+    std::int64_t mended = kRowsAtOnce;
+    while (mended == kRowsAtOnce) {
+      const Parameters values = Parameters().add(test_time()).add(kRowsAtOnce);
+      mended = run_alone(parts_.pool, *mend, values, Exchange::commits).int64(0, 0);
+    }
+  }
+  floors_.forget();
+  handouts_.forget_all();  // they know when leases ended by the clock of before
+  watch_.mended(now);
+  return true;
+}
+
+Health PostgresqlQueue::clock_health() {
+  constexpr std::string_view kWhose = "the database server's";
+  if (watch_.health(kMinTime, kWhose).status == HealthStatus::healthy) return {};
+  return watch_.health(database_time(), kWhose);
 }
 
 std::vector<ClaimedMessage> PostgresqlQueue::hand_out(std::span<StoredMessage> messages,

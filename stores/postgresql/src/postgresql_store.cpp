@@ -2,7 +2,9 @@
 
 #include <mutex>
 #include <optional>
+#include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "connection_pool.hpp"
@@ -15,6 +17,7 @@
 #include "postgresql_policies.hpp"
 #include "postgresql_queue.hpp"
 #include "schema.hpp"
+#include "transaction.hpp"
 
 namespace oncebox::postgresql {
 
@@ -74,6 +77,21 @@ struct PostgresqlStore::Impl {
       require_current_schema(*connection, names, deadline);
     }
     return with;
+  }
+
+  // Takes new pages of a table, and leaves the table as it was. What can be compressed would need
+  // fewer.
+  void require_writable(Connection& connection, Deadline deadline) {
+    std::minstd_rand random;
+    std::string bytes(std::size_t{64} << 10, '\0');
+    for (char& byte : bytes) byte = static_cast<char>(random());
+    pool.forget_failed_write();  // before: this write, or another, may fail again
+    Transaction transaction(connection, deadline);
+    const Statement write{"", names.fill(R"sql(
+INSERT INTO {past_content} (id, content_version, replaced_at, replaced_by, reason, payload)
+VALUES (0, 0, now(), '', '', $1::bytea))sql",
+                                         "inbox")};
+    transaction.run(write, Parameters().add(std::string_view(bytes)));
   }
 
   void start_listening() {
@@ -136,7 +154,9 @@ Health PostgresqlStore::health() noexcept {
     if (schema_version(*connection, impl_->names, deadline) != kSchemaVersion) {
       return {HealthStatus::unavailable, "the schema was changed by another program"};
     }
-    return {};
+    if (impl_->pool.has_failed_to_write()) impl_->require_writable(*connection, deadline);
+    Health of_clock = impl_->inbox.clock_health();
+    return of_clock.status != HealthStatus::healthy ? of_clock : impl_->outbox.clock_health();
   } catch (const std::exception& error) {
     return {HealthStatus::unavailable, error.what()};
   }

@@ -45,10 +45,10 @@ Statement limited(std::string_view query) {
 }
 
 Result run_query(Connection& connection, const Statement& query, Deadline deadline) {
-  static const Parameters kNone;
-  const std::array commands{Command{&kBeginTransaction, &kNone}, Command{&kReadOnly, &kNone},
-                            Command{&kUsualPlans, &kNone}, Command{&query, &kNone, RowFormat::text},
-                            Command{&kCommitTransaction, &kNone}};
+  static const Parameters none;
+  const std::array commands{Command{&kBeginTransaction, &none}, Command{&kReadOnly, &none},
+                            Command{&kUsualPlans, &none}, Command{&query, &none, RowFormat::text},
+                            Command{&kCommitTransaction, &none}};
   try {
     return std::move(
         connection.run_all(commands, Exchange::changes_nothing, deadline).at(commands.size() - 2));

@@ -388,6 +388,47 @@ DELETE FROM {{worker}}
                    OFFSET 0))sql",
                                                fmt::arg("now", now_sql("$1")));
 
+// What claims pass because it lies behind their places is told apart by its stage.
+const std::string kMendWork = fmt::format(R"sql(
+WITH moment AS MATERIALIZED (SELECT {now} AS now),
+late AS MATERIALIZED (
+  SELECT ctid AS place, greatest(due_at, backoff_until, (SELECT now FROM moment)) AS earliest
+    FROM {{work}}
+   WHERE (stage IN (1, 2, 3, 7)
+      AND eligible_at > greatest(due_at, backoff_until, (SELECT now FROM moment)))
+      OR (stage = 3 AND leased_at > (SELECT now FROM moment))
+   LIMIT $2::integer FOR UPDATE SKIP LOCKED),
+mended AS (
+  UPDATE {{work}} w
+     SET eligible_at = least(w.eligible_at, l.earliest),
+         stage = CASE WHEN w.stage = 1 AND l.earliest <= m.now THEN 7 ELSE w.stage END,
+         locked_until = w.locked_until - greatest(w.leased_at - m.now, interval '0'),
+         leased_at = least(w.leased_at, m.now)
+    FROM late l CROSS JOIN moment m
+   WHERE w.ctid = l.place
+  RETURNING w.id)
+SELECT count(*) FROM mended)sql",
+                                          fmt::arg("now", now_sql("$1")));
+
+// The messages of a run became claimable when they were seen.
+const std::string kMendRuns = fmt::format(R"sql(
+WITH moment AS MATERIALIZED (SELECT {now} AS now),
+late AS MATERIALIZED (
+  SELECT ctid AS place FROM {{run}}
+   WHERE seen_at > (SELECT now FROM moment)
+      OR (stage = 3 AND leased_at > (SELECT now FROM moment))
+   LIMIT $2::integer FOR UPDATE SKIP LOCKED),
+mended AS (
+  UPDATE {{run}} r
+     SET seen_at = least(r.seen_at, m.now),
+         locked_until = r.locked_until - greatest(r.leased_at - m.now, interval '0'),
+         leased_at = least(r.leased_at, m.now)
+    FROM late l CROSS JOIN moment m
+   WHERE r.ctid = l.place
+  RETURNING r.first_id)
+SELECT count(*) FROM mended)sql",
+                                          fmt::arg("now", now_sql("$1")));
+
 constexpr std::string_view kAddUpDone = R"sql(
 WITH several AS MATERIALIZED (
   SELECT ctid FROM {done_count} LIMIT 100000 FOR UPDATE SKIP LOCKED),
@@ -456,6 +497,9 @@ UPDATE {topic_policy} SET spent_until = $4::bigint
   prepare(clean_up_dead, "clean_up_dead", kCleanUpDead);
   prepare(add_up_done, "add_up_done", kAddUpDone);
   prepare(see_worker, "see_worker", kSeeWorker);
+  prepare(newest, "newest", "SELECT first_seen_at FROM {message} ORDER BY id DESC LIMIT 1");
+  prepare(mend_work, "mend_work", kMendWork);
+  prepare(mend_runs, "mend_runs", kMendRuns);
   prepare(forget_workers, "forget_workers", kForgetWorkers);
 }
 

@@ -155,6 +155,9 @@ struct QueueSql {
   Statement clean_up_dead;  ///< until, limit -> how many
   Statement add_up_done;
   Statement see_worker;      ///< its name, now -> its number
+  Statement newest;          ///< -> when the last message was first seen; no row when there is none
+  Statement mend_work;       ///< now, limit -> how many; see `mend_times`
+  Statement mend_runs;       ///< the same
   Statement forget_workers;  ///< now, milliseconds: those that hold nothing and were not seen since
 };
 

@@ -324,13 +324,13 @@ constexpr std::array<std::vector<std::string> (*)(const Names&), kSchemaVersion>
     steps_to_version_5};
 
 void run_each(Transaction& transaction, const std::vector<std::string>& steps) {
-  static const Parameters kNone;
+  static const Parameters none;
   std::vector<Statement> statements;
   statements.reserve(steps.size());
   for (const std::string& sql : steps) statements.push_back({"", sql});
   std::vector<Command> commands;
   commands.reserve(steps.size());
-  for (const Statement& statement : statements) commands.push_back({&statement, &kNone});
+  for (const Statement& statement : statements) commands.push_back({&statement, &none});
   transaction.run_all(commands);
 }
 

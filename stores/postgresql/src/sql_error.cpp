@@ -69,6 +69,10 @@ bool ends_connection(std::string_view sqlstate) noexcept {
          sqlstate.starts_with("57P") || sqlstate.starts_with("08");
 }
 
+bool prevents_writes(std::string_view sqlstate) noexcept {
+  return sqlstate == "25006" || sqlstate == "53100" || sqlstate.starts_with("58");
+}
+
 bool violates_constraint(std::string_view sqlstate) noexcept { return sqlstate.starts_with("23"); }
 
 }  // namespace oncebox::postgresql

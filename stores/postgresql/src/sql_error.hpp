@@ -49,6 +49,10 @@ class LockTimeout : public Error {
 /// it may still be open: the server is shutting down, or became a standby.
 [[nodiscard]] bool ends_connection(std::string_view sqlstate) noexcept;
 
+/// Whether an error with this code means that others will not be able to write, either, until
+/// somebody does something about it: a full or broken disk, or a server that only reads.
+[[nodiscard]] bool prevents_writes(std::string_view sqlstate) noexcept;
+
 /// Whether a statement, or a commit, would break a constraint.
 [[nodiscard]] bool violates_constraint(std::string_view sqlstate) noexcept;
 

@@ -115,6 +115,69 @@ TEST(PostgresqlPassword, AppearsInNoErrorAndNoLogLine) {
   EXPECT_EQ(store.health().detail.find(half), std::string::npos) << store.health().detail;
 }
 
+/// A store on a server that stops taking writes.
+class PostgresqlWithoutWrites : public ::testing::Test {
+ protected:
+  Error enqueue_error() {
+    return error_of([&] { store_.inbox().enqueue({.key = {"shop", "1"}, .topic = "order"}); });
+  }
+  void expect_unavailable(std::string_view because) {
+    for (int times = 0; times < 2; ++times) {
+      const Health health = store_.health();
+      EXPECT_EQ(health.status, HealthStatus::unavailable);
+      EXPECT_NE(health.detail.find(because), std::string::npos) << health.detail;
+    }
+  }
+
+  PostgresqlServer server_;
+  PostgresqlStore store_{deploying(server_.url())};
+};
+
+TEST_F(PostgresqlWithoutWrites, IsUnavailableWhileTheServerOnlyReads) {
+  ASSERT_EQ(store_.health().status, HealthStatus::healthy);
+  server_.execute("ALTER DATABASE postgres SET default_transaction_read_only = on", "template1");
+  server_.restart();
+  (void)store_.health();  // notices that its connections are gone
+  EXPECT_EQ(enqueue_error().code(), ErrorCode::unavailable);
+  expect_unavailable("read-only");
+  server_.execute("ALTER DATABASE postgres RESET default_transaction_read_only", "template1");
+  EXPECT_EQ(store_.health().status, HealthStatus::healthy);
+  EXPECT_TRUE(brings_work(store_.inbox().enqueue(Message{.key = {"shop", "1"}, .topic = "order"})));
+}
+
+TEST_F(PostgresqlWithoutWrites, IsUnavailableWhileItIsAStandby) {
+  const std::unique_ptr<PostgresqlServer> standby = server_.make_standby();
+  Options options = deploying(standby->url());
+  options.schema_deployment = SchemaDeployment::off;
+  PostgresqlStore store(options);
+  EXPECT_EQ(store.health().status, HealthStatus::healthy) << "nobody has tried to write";
+  const Error error =
+      error_of([&] { store.inbox().enqueue({.key = {"shop", "1"}, .topic = "order"}); });
+  EXPECT_EQ(error.code(), ErrorCode::unavailable) << error.what();
+  EXPECT_EQ(store.health().status, HealthStatus::unavailable);
+  standby->promote();
+  EXPECT_EQ(store.health().status, HealthStatus::healthy);
+}
+
+TEST_F(PostgresqlWithoutWrites, IsUnavailableWhileTheDiskIsFull) {
+  server_.execute(
+      "CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS "
+      "$$BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = 'disk_full'; END$$");
+  for (const char* table : {"inbox_message", "inbox_past_content"}) {
+    server_.execute(
+        fmt::format("CREATE TRIGGER full_disk BEFORE INSERT ON {}.{}{} "
+                    "FOR EACH ROW EXECUTE FUNCTION no_room()",
+                    Options{}.schema, Options{}.table_prefix, table));
+  }
+  EXPECT_EQ(enqueue_error().code(), ErrorCode::overloaded);
+  expect_unavailable("no room");
+  server_.execute("DROP FUNCTION no_room CASCADE");
+  EXPECT_EQ(store_.health().status, HealthStatus::healthy);
+  EXPECT_EQ(server_.execute(fmt::format("SELECT count(*) FROM {}.{}inbox_past_content",
+                                        Options{}.schema, Options{}.table_prefix)),
+            "0");
+}
+
 TEST(PostgresqlPgBouncer, StoreWorksBehindItInTransactionMode) {
   const PostgresqlServer server;
   const testing::PgBouncer bouncer(server, {{"default_pool_size", "3"}});

@@ -231,6 +231,32 @@ std::optional<QueueTable::Handout> QueueTable::handout_of(const Delivery& delive
   return known->second.handout;
 }
 
+TimePoint QueueTable::newest() {
+  const std::string sql =
+      fmt::format("SELECT first_seen_at FROM oncebox_{}_message ORDER BY id DESC LIMIT 1", queue_);
+  return TimePoint{Duration{connection_.query_integer(sql.c_str())}};
+}
+
+// Each statement goes by the partial index of its stage, past everything that is done.
+void QueueTable::mend_times(TimePoint now) {
+  for (const Stage stage : {Stage::exposed, Stage::blocked, Stage::leased}) {
+    connection_
+        .prepare(fmt::format(R"sql(
+UPDATE oncebox_{}_state SET eligible_at = max(ifnull(due_at, 0), backoff_until, ?1)
+WHERE stage = {} AND eligible_at > max(ifnull(due_at, 0), backoff_until, ?1))sql",
+                             queue_, static_cast<int>(stage)))
+        .bind(1, now)
+        .run();
+  }
+  connection_
+      .prepare(fmt::format(R"sql(
+UPDATE oncebox_{}_state SET locked_until = locked_until - (leased_at - ?1), leased_at = ?1
+WHERE stage = {} AND leased_at > ?1)sql",
+                           queue_, static_cast<int>(Stage::leased)))
+      .bind(1, now)
+      .run();
+}
+
 std::unordered_set<std::int64_t> QueueTable::acknowledge(std::span<const Handout> handouts,
                                                          const OwnerToken& owner, TimePoint now) {
   std::unordered_set<std::int64_t> acknowledged;

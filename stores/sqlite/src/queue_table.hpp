@@ -119,6 +119,11 @@ class QueueTable {
   /// Rows that became done, or dead, at `until` or before; the first to finish first.
   [[nodiscard]] std::vector<std::int64_t> finished(Stage stage, TimePoint until, std::size_t limit);
 
+  /// When the last message was first seen; the beginning of time when there is none.
+  [[nodiscard]] TimePoint newest();
+  /// `oncebox::mend_times` for every row.
+  void mend_times(TimePoint now);
+
  private:
   struct Remembered {
     Handout handout;

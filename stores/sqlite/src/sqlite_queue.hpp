@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/driver/clock_watch.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_store.hpp"
 #include "oncebox/sqlite/sqlite_store.hpp"
@@ -47,6 +48,7 @@ class SqliteQueue final : public QueueStore, public QueueOperator, public Transa
 
   /// Tells the listeners that another process may have brought work.
   void notify() const noexcept { listeners_.notify(); }
+  [[nodiscard]] Health clock_health() const { return watch_.health(parts_.clock.now()); }
   /// Called once, by the first `listen`.
   void on_first_listener(std::function<void()> start) { start_watching_ = std::move(start); }
 
@@ -95,13 +97,15 @@ class SqliteQueue final : public QueueStore, public QueueOperator, public Transa
   auto write(Flush flush, Work work) {
     return parts_.writer.run(flush, [&] {
       table_.begin_call();
-      auto answer = work(parts_.clock.now());
+      auto answer = work(read_clock());
       table_.end_call();
       return answer;
     });
   }
 
   // These run on the writer's thread.
+  /// Mends what the queue holds when the clock has gone back.
+  [[nodiscard]] TimePoint read_clock();
   std::vector<EnqueueOutcome> enqueue_in_transaction(std::span<const Message> messages,
                                                      const EnqueueOptions& options);
   [[nodiscard]] std::vector<SettleOutcome> settle_in_order(std::span<const Settlement> settlements,
@@ -132,6 +136,8 @@ class SqliteQueue final : public QueueStore, public QueueOperator, public Transa
   const std::string name_;
   const std::size_t max_payload_bytes_;
   QueueTable table_;
+  ClockWatch watch_;
+  std::optional<TimePoint> mended_at_;  ///< in the transaction under way
   WorkListeners listeners_;
   std::function<void()> start_watching_;
   std::int64_t changes_when_idle_ = 0;

@@ -23,7 +23,7 @@ std::vector<EnqueueOutcome> SqliteQueue::enqueue_in_transaction(std::span<const 
     require_payload_size(message.payload.size(), max_payload_bytes_);
   }
   table_.begin_call();
-  std::vector<EnqueueOutcome> outcomes = take_in(table_, messages, options, parts_.clock.now());
+  std::vector<EnqueueOutcome> outcomes = take_in(table_, messages, options, read_clock());
   table_.end_call();
   return outcomes;
 }
@@ -49,7 +49,7 @@ SettleOutcome SqliteQueue::acknowledge_with(const Delivery& delivery, const Work
       brought_work.clear();
       table_.begin_call();
       const SettleOutcome outcome =
-          settle_in_order({&settlement, 1}, parts_.clock.now(), may_be_claimable).front();
+          settle_in_order({&settlement, 1}, read_clock(), may_be_claimable).front();
       table_.end_call();
       if (outcome != SettleStatus::settled) throw NotAcknowledged{outcome};
       StoreTransaction transaction(parts_.connection, enqueue);

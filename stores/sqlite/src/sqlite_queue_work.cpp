@@ -18,17 +18,29 @@ SqliteQueue::SqliteQueue(const StoreParts& parts, QueueKind kind, const Options&
       max_payload_bytes_(options.max_payload_bytes),
       table_(
           parts.connection, name_, parts.topics,
-          {.keys_per_segment = options.keys_per_segment, .kept_attempts = options.kept_attempts}) {
+          {.keys_per_segment = options.keys_per_segment, .kept_attempts = options.kept_attempts}),
+      watch_(table_.newest()) {
   table_.load_keys();
 }
 
 void SqliteQueue::on_ending(Writer::Ending ending) noexcept {
   if (ending == Writer::Ending::committed) {
     table_.committed();
+    if (mended_at_) watch_.mended(*mended_at_);
   } else {
     table_.rolled_back();
   }
+  mended_at_.reset();
   if (std::exchange(rests_, false)) parts_.connection.release_memory();
+}
+
+TimePoint SqliteQueue::read_clock() {
+  const TimePoint now = parts_.clock.now();
+  if (watch_.went_back(now) && !mended_at_) {
+    table_.mend_times(now);
+    mended_at_ = now;
+  }
+  return now;
 }
 
 std::vector<MarkOutcome> SqliteQueue::do_mark(std::span<const Mark> marks) {

@@ -1,8 +1,11 @@
 #include "oncebox/sqlite/sqlite_store.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <mutex>
 #include <optional>
@@ -12,6 +15,7 @@
 #include "file_watch.hpp"
 #include "library.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/internal/descriptor.hpp"
 #include "oncebox/limits.hpp"
 #include "reader_pool.hpp"
 #include "schema.hpp"
@@ -27,6 +31,8 @@ namespace oncebox::sqlite {
 namespace {
 
 constexpr std::size_t kPageBytes = 4'096;
+/// A disk with less room than this counts as full once a write has failed.
+constexpr std::uintmax_t kLeastRoomBytes = std::uintmax_t{1} << 20;
 
 Options validated(Options options) {
   require_usable(running_library());
@@ -42,6 +48,13 @@ Options validated(Options options) {
   require_in_range("keys_per_segment", options.keys_per_segment, 1, std::size_t{1} << 20);
   require_in_range("kept_attempts", options.kept_attempts, 1, limits::kMaxKeptAttempts);
   require_in_range("cache_bytes", options.cache_bytes, 0, std::size_t{1} << 40);
+  constexpr unsigned kOwner = S_IRUSR | S_IWUSR;
+  constexpr unsigned kAll = kOwner | S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH;
+  if ((options.mode & kOwner) != kOwner || (options.mode & ~kAll) != 0) {
+    throw Error(ErrorCode::out_of_range,
+                "mode is 0600 to 0666: the owner must be able to read and write, and nobody can "
+                "execute a database");
+  }
   require_in_range("max_payload_bytes", options.max_payload_bytes, 1, limits::kMaxClaimBytes);
   return options;
 }
@@ -55,11 +68,24 @@ ConnectionOptions connection_options(const Options& options, Access access) {
           .vfs = options.vfs};
 }
 
+// SQLite gives the log and its index the mode of the database file. A file that is there keeps its
+// mode; what is wrong with the path SQLite says.
+void make_file(const Options& options) {
+  constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+  const detail::Descriptor file(open(options.path.c_str(), kFlags, S_IRUSR | S_IWUSR));
+  if (!file.is_open()) return;
+  if (fchmod(file.get(), options.mode) != 0) {
+    throw Error(ErrorCode::unavailable,
+                fmt::format("\"{}\" cannot be given the mode {:04o}", options.path, options.mode));
+  }
+}
+
 // Opens the connection that writes, with a current schema. Without deployment nothing is created
 // or changed before the schema is known to be there.
 std::unique_ptr<Connection> open_writer_once(const Options& options) {
   const bool deploys = options.schema_deployment == SchemaDeployment::on;
   if (!deploys && !std::filesystem::exists(options.path)) refuse_missing_schema();
+  if (deploys) make_file(options);
   auto connection = std::make_unique<Connection>(connection_options(options, Access::read_write));
   if (!deploys) require_current_schema(*connection);
   // Has an effect on a new file only, but would write to any: a process must be able to start, if
@@ -132,6 +158,24 @@ struct SqliteStore::Impl {
     outbox.on_ending(ending);
   }
 
+  /// After a write has failed: throws unless writes work again. This one is small, and what failed
+  /// may have been large; hence the look at the room on the disk.
+  void require_writable() {
+    const std::uintmax_t room = std::filesystem::space(options.path).available;
+    if (room < kLeastRoomBytes) {
+      throw Error(ErrorCode::overloaded,
+                  fmt::format("writes fail, because the disk is full: {} bytes are left", room));
+    }
+    writer.forget_failure();  // before: this write, or another, may fail again
+    writer.run(Flush::required, [this] {
+      // Changes a page and leaves it as it was.
+      constexpr const char* kTurnAround = "UPDATE oncebox_schema SET version = -version";
+      connection->execute(kTurnAround);
+      connection->execute(kTurnAround);
+      return true;
+    });
+  }
+
   void start_watching() {
     watch.emplace(options.path + "-wal", [this] {
       inbox.notify();
@@ -190,10 +234,11 @@ Health SqliteStore::health() noexcept {
     if (version != kSchemaVersion) {
       return {HealthStatus::unavailable, "the schema was changed by another program"};
     }
-    if (impl_->writer.last_commit_failed()) {
-      return {HealthStatus::degraded, "the last transaction could not be committed"};
-    }
-    return {};
+    if (impl_->writer.has_failed()) impl_->require_writable();
+    Health of_clock = impl_->inbox.clock_health();
+    return of_clock.status != HealthStatus::healthy ? of_clock : impl_->outbox.clock_health();
+  } catch (const LockedError& error) {
+    return {HealthStatus::degraded, error.what()};
   } catch (const std::exception& error) {
     return {HealthStatus::unavailable, error.what()};
   }

@@ -150,12 +150,11 @@ std::vector<std::exception_ptr> Writer::commit(std::span<Call* const> calls) {
     begin(flush);
     std::vector<std::exception_ptr> failures = run_each(calls);
     finish(flush);
-    last_commit_failed_ = false;
     on_ending_(Ending::committed);
     return failures;
   } catch (...) {
     const bool says_nothing = std::exchange(caller_failed_, false);
-    if (!says_nothing) last_commit_failed_ = is_trouble_of_the_store(std::current_exception());
+    if (!says_nothing && is_trouble_of_the_store(std::current_exception())) has_failed_ = true;
     roll_back();
     on_ending_(Ending::rolled_back);
     if (calls.size() > 1) throw;

@@ -86,8 +86,11 @@ class Writer {
     bool is_open_ = true;
   };
 
-  /// Whether the last transaction could be committed; for health.
-  [[nodiscard]] bool last_commit_failed() const noexcept { return last_commit_failed_; }
+  /// Whether a transaction failed because of the disk or of another process, and nobody has seen
+  /// since that writes work again; for health. Commits that succeed do not count: they may have
+  /// written nothing, or less than those that fail.
+  [[nodiscard]] bool has_failed() const noexcept { return has_failed_; }
+  void forget_failure() noexcept { has_failed_ = false; }
 
  private:
   struct Call {
@@ -144,7 +147,7 @@ class Writer {
   std::atomic<std::thread::id> lent_on_ = std::thread::id();
   std::optional<Flush> flush_;  ///< what the connection is set to
   bool log_is_suspect_ = false;
-  std::atomic<bool> last_commit_failed_ = false;
+  std::atomic<bool> has_failed_ = false;
   GroupCommit<Call*, std::exception_ptr> calls_;  // last: its thread uses the members above
 };
 

@@ -112,6 +112,12 @@ TEST_F(SqliteFaults, FullDiskIsOverloadedAndWorkGoesOnWhenThereIsSpace) {
     EXPECT_EQ(error->code(), ErrorCode::overloaded) << error->what();
   }
   EXPECT_FALSE(store.inbox().find({"shop", "a"}));
+  EXPECT_TRUE(store.inbox().claim({.owner = OwnerToken::generate()}).empty());
+  for (int asked = 0; asked < 2; ++asked) {
+    const FaultyDisk still_full(0, FaultyDisk::Fault::disk_full);
+    EXPECT_EQ(store.health().status, HealthStatus::unavailable) << "a smaller write has succeeded";
+  }
+  EXPECT_EQ(store.health().status, HealthStatus::healthy) << "though nobody has written since";
   EXPECT_EQ(store.inbox().enqueue(message("a")).status, EnqueueStatus::accepted);
 }
 

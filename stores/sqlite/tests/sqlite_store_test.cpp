@@ -1,14 +1,17 @@
 #include "oncebox/sqlite/sqlite_store.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "connection.hpp"
@@ -447,6 +450,144 @@ TEST_F(SqliteStoreTest, CountOfDoneMessagesStaysTrueThroughEveryChange) {
   EXPECT_EQ(done(), 3U);
   store.inbox_operator().cleanup({.done_retention = 0s, .limit = 2});
   EXPECT_EQ(done(), 1U);
+}
+
+unsigned mode_of(const std::string& path) {
+  return static_cast<unsigned>(std::filesystem::status(path).permissions());
+}
+
+/// The umask of the process, for as long as this lives.
+class Umask {
+ public:
+  explicit Umask(mode_t mask) : before_(umask(mask)) {}
+  ~Umask() { umask(before_); }
+  Umask(const Umask&) = delete;
+  Umask& operator=(const Umask&) = delete;
+
+ private:
+  const mode_t before_;
+};
+
+TEST_F(SqliteStoreTest, NobodyButTheOwnerHasAccessToTheFilesUnlessTheModeSaysSo) {
+  const Umask open_to_all(0);
+  for (const auto& [mode, wanted] :
+       {std::pair<std::optional<unsigned>, unsigned>{std::nullopt, 0600}, {0660, 0660}}) {
+    Options made = options();
+    made.path = folder_.file(std::to_string(wanted));
+    if (mode) made.mode = *mode;
+    SqliteStore store(made);
+    store.inbox().enqueue(message("1"));
+    for (const std::string& file : {made.path, made.path + "-wal", made.path + "-shm"}) {
+      EXPECT_EQ(mode_of(file), wanted) << file;
+    }
+  }
+}
+
+TEST_F(SqliteStoreTest, TheModeIsGivenWhateverTheUmask) {
+  const Umask narrow(077);
+  Options made = options();
+  made.mode = 0664;
+  const SqliteStore store(made);
+  EXPECT_EQ(mode_of(path()), 0664U);
+}
+
+TEST_F(SqliteStoreTest, AFileThatIsThereKeepsItsMode) {
+  using std::filesystem::perms;
+  {
+    const SqliteStore store(options());
+  }
+  std::filesystem::permissions(path(), perms{0644});
+  SqliteStore store(options());
+  store.inbox().enqueue(message("1"));
+  EXPECT_EQ(mode_of(path()), 0644U);
+  EXPECT_EQ(mode_of(path() + "-wal"), 0644U);
+}
+
+TEST_F(SqliteStoreTest, AModeThatMakesNoSenseIsRefused) {
+  for (const unsigned mode : {0U, 0400U, 0066U, 0700U, 04600U}) {
+    Options made = options();
+    made.mode = mode;
+    EXPECT_EQ(opening_error(made).code(), ErrorCode::out_of_range) << mode;
+  }
+}
+
+/// A store whose clock is set back by an hour, while it is open or while it is closed.
+class SqliteClockSetBack : public SqliteStoreTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  void set_back() {
+    clock_.advance(-1h);
+    if (GetParam()) store_.emplace(options(), clock_);
+  }
+  [[nodiscard]] std::vector<std::string> claimed() {
+    std::vector<std::string> ids;
+    for (const ClaimedMessage& one : queue().claim({.owner = owner_, .lease = 30s})) {
+      ids.push_back(one.message.key.message_id.str());
+    }
+    return ids;
+  }
+  QueueStore& queue() { return store_->inbox(); }
+
+  const OwnerToken owner_ = OwnerToken::generate();
+  testing::FakeClock clock_;
+  std::optional<SqliteStore> store_{std::in_place, options(), clock_};
+};
+INSTANTIATE_TEST_SUITE_P(Reopened, SqliteClockSetBack, ::testing::Bool());
+
+using Ids = std::vector<std::string>;
+
+TEST_P(SqliteClockSetBack, MessagesThatWereReadyCanStillBeClaimed) {
+  queue().enqueue(message("1"));
+  clock_.advance(1min);
+  queue().enqueue(message("2"));
+  set_back();
+  EXPECT_EQ(claimed(), (Ids{"1", "2"}));
+}
+
+TEST_P(SqliteClockSetBack, MessagesThatWaitForADueTimeStillWaitForIt) {
+  Message later = message("later");
+  later.due_at = clock_.now() + 1min;
+  queue().enqueue(later);
+  queue().enqueue(message("now"));
+  set_back();
+  EXPECT_EQ(claimed(), Ids{"now"});
+  clock_.advance(1h + 1min);
+  EXPECT_EQ(claimed(), (Ids{"now", "later"})) << "the lease has lapsed, and the other is due";
+}
+
+TEST_P(SqliteClockSetBack, ALeaseLastsNoLongerThanItWouldHave) {
+  queue().enqueue(message("1"));
+  EXPECT_EQ(claimed(), Ids{"1"});
+  set_back();
+  EXPECT_EQ(claimed(), Ids{}) << "it is still held";
+  clock_.advance(30s);
+  EXPECT_EQ(claimed(), Ids{"1"});
+}
+
+TEST_P(SqliteClockSetBack, TheNextOfAPartitionAndWhatIsReleasedCanBeClaimed) {
+  Message first = message("first");
+  first.partition_key = "p";
+  Message second = message("second");
+  second.partition_key = "p";
+  queue().enqueue(first);
+  queue().enqueue(second);
+  const std::vector<ClaimedMessage> held = queue().claim({.owner = owner_});
+  ASSERT_EQ(held.size(), 1U);
+  set_back();
+  queue().settle({.delivery = delivery_of(held[0]), .verdict = Release{}});
+  EXPECT_EQ(claimed(), Ids{"first"});
+  queue().mark(Mark{.key = first.key});
+  EXPECT_EQ(claimed(), Ids{"second"});
+}
+
+TEST_P(SqliteClockSetBack, HealthSaysSoUntilTheClockHasCaughtUp) {
+  queue().enqueue(message("1"));
+  EXPECT_EQ(store_->health().status, HealthStatus::healthy);
+  set_back();
+  (void)claimed();
+  EXPECT_EQ(store_->health().status, HealthStatus::degraded);
+  EXPECT_NE(store_->health().detail.find("clock went back"), std::string::npos);
+  clock_.advance(1h);
+  EXPECT_EQ(store_->health().status, HealthStatus::healthy);
 }
 
 }  // namespace

@@ -84,6 +84,11 @@ void take_schedule(MessageState& state, const Message& message) noexcept;
 /// nor gain a place in line, nor shorten a backoff.
 void reschedule(MessageState& state, TimePoint now) noexcept;
 
+/// After the clock was set back to `now`: a message waits for its due time and its backoff only,
+/// not until the clock reaches the time at which it came; and a lease that began later than now
+/// begins now. Harmless when it is done twice. Answers whether anything changed.
+bool mend_times(MessageState& state, TimePoint now) noexcept;
+
 // Work ------------------------------------------------------------------------------------------
 
 /// The chance for the jitter of the delay after a failure: messages that fail together have numbers

@@ -20,7 +20,7 @@ struct StoreCredentials {
 ///   `memory:?max_messages=1000&max_payload_bytes=65536`.
 ///
 /// - `sqlite:PATH` is a file, made if it is not there. Its parameters are the fields of
-///   `sqlite::Options`, the timeout in milliseconds:
+///   `sqlite::Options`, the timeout in milliseconds and the mode in octal:
 ///   `sqlite:/var/lib/shop/once.db?schema_deployment=off&busy_timeout_ms=500`.
 ///
 /// - `postgresql://…` or `postgres://…` is a database, by any URL that libpq reads. Beside libpq's

@@ -20,6 +20,9 @@ enum class SchemaDeployment {
 struct Options {
   std::string path;  ///< of the database file; its directory must exist
   SchemaDeployment schema_deployment = SchemaDeployment::on;
+  /// The access mode of the file when it is made, whatever the umask; the files beside it get the
+  /// same. A file that is there keeps its own.
+  unsigned mode = 0600;
   /// How long a call waits for another process to finish writing before it fails as `unavailable`.
   std::chrono::milliseconds busy_timeout{5'000};
   /// Connections for calls that only read. They never wait for the writer, nor it for them.
@@ -54,9 +57,13 @@ struct Options {
 /// **Threads.** One thread owns the connection that writes. What several callers ask for while it
 /// commits goes into its next transaction together, so many callers cost one flush.
 ///
+/// **The clock.** Times are those of the machine's clock. When it is set back, the next call that
+/// writes lets messages that were waiting for nothing but the clock be claimed, and lets leases
+/// that began later than now begin now.
+///
 /// **Faults.** A full disk is `overloaded`, a disk error or a lock held too long `unavailable`; a
 /// disk error during the flush of a commit is `outcome_unknown`. After each of them the store goes
-/// on working as soon as the disk does.
+/// on working as soon as the disk does; until then its health is `unavailable`.
 class SqliteStore final : public Store {
  public:
   /// Opens or creates the file. `clock` is borrowed and must outlive the store. Throws `not_found`
