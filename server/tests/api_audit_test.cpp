@@ -45,6 +45,58 @@ TEST_P(AuditRoutesTest, RevivalLeavesWhoWhatWhyAndHowItEnded) {
   EXPECT_EQ(entries(), 1U);
 }
 
+TEST_P(AuditRoutesTest, EnqueueThatRevivesLeavesTheSameTrace) {
+  const auto message = [](const std::string& id) {
+    return R"({"source":"shop","messageId":")" + id + R"(","topic":"t","payload":1})";
+  };
+  for (const char* id : {"single", "array", "line"}) bury(id);
+  EXPECT_EQ(operate("/v1/messages?onDead=Revive", message("single")).status, 200);
+  EXPECT_EQ(entries(), 1U);
+  const json::value entry = last();
+  EXPECT_EQ(entry.at("actor"), "ops");
+  EXPECT_EQ(entry.at("action"), "Revive");
+  EXPECT_EQ(entry.at("part"), "Inbox");
+  EXPECT_EQ(entry.at("subject"), R"({"count":1,"keys":[{"source":"shop","messageId":"single"}]})");
+  EXPECT_EQ(entry.at("status"), "Succeeded");
+  EXPECT_EQ(entry.at("changed"), 1);
+
+  operate("/v1/messages?onDead=Revive", "[" + message("array") + "," + message("new") + "]");
+  EXPECT_EQ(entries(), 2U);
+  EXPECT_EQ(last().at("changed"), 1);
+  TestCall lines = post("/v1/messages?onDead=Revive", message("line") + "\n");
+  lines.fields = {{"Content-Type", "application/x-ndjson"}};
+  EXPECT_EQ(json_of(call(lines)).at("revived"), 1);
+  EXPECT_EQ(entries(), 3U);
+  operate("/v1/outbox/messages?onDead=Revive", message("out"));
+  EXPECT_EQ(last().at("part"), "Outbox");
+  EXPECT_EQ(last().at("changed"), 0);
+  operate("/v1/messages?onDead=Keep", message("single"));
+  EXPECT_EQ(entries(), 4U);
+}
+
+TEST_P(AuditRoutesTest, EnqueueThatRevivesNeedsTheScopeOfARevival) {
+  bury("a");
+  const std::string message = R"({"source":"shop","messageId":"a","topic":"t","payload":1})";
+  for (const char* path : {"/v1/messages?onDead=Revive", "/v1/stores/second/messages?onDead=Revive",
+                           "/v1/outbox/messages?onDead=Revive"}) {
+    for (const char* type : {"application/json", "application/x-ndjson"}) {
+      for (const std::string& body : {message, "[" + message + "]"}) {
+        TestCall call = post(path, body);
+        call.fields = {{"Content-Type", type}};
+        call.scopes = bit_of(Scope::produce);
+        const Response response = this->call(call);
+        EXPECT_EQ(response.status, 403) << path << " " << type;
+        EXPECT_NE(problem_detail(response).find("the scope operate"), std::string::npos);
+      }
+    }
+  }
+  EXPECT_EQ(record("a").status, Status::dead);
+  EXPECT_EQ(entries(), 0U);
+  TestCall keeps = post("/v1/messages?onDead=Keep", message);
+  keeps.scopes = bit_of(Scope::produce);
+  EXPECT_EQ(call(keeps).status, 200);
+}
+
 TEST_P(AuditRoutesTest, EveryChangeOfAnOperatorIsThere) {
   bury("a");
   bury("b");

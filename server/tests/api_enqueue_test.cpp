@@ -6,6 +6,7 @@
 #include "api_fixture.hpp"
 #include "faulty_store.hpp"
 #include "oncebox/wire/queue_json.hpp"
+#include "openapi/openapi.hpp"
 
 namespace oncebox::server {
 
@@ -103,21 +104,93 @@ TEST_P(EnqueueRoute, OtherContentUnderAnIdempotencyKeyIsAConflict) {
   EXPECT_EQ(stored->message->payload.bytes(), "1") << "nothing was changed";
 }
 
+TEST_P(EnqueueRoute, OtherContentWithAnIdempotencyKeyIsAConflictUnlessSourceAndIdAreSaid) {
+  const auto send = [&](const std::string& names, int payload) {
+    const std::string body =
+        "{" + names + R"("topic":"t","payload":)" + std::to_string(payload) + "}";
+    return call(with_key(post("/v1/messages", body), "k"));
+  };
+  const std::string id = R"("messageId":"m",)";
+  const std::string source = R"("source":"other",)";
+  for (const std::string& names : {std::string(), id, source}) {
+    EXPECT_EQ(json_of(send(names, 1)).at("status"), "Accepted") << names;
+    EXPECT_EQ(send(names, 2).status, 409) << names;
+    EXPECT_EQ(json_of(send(names, 1)).at("status"), "Duplicate") << names;
+  }
+  EXPECT_EQ(json_of(send(source + id, 1)).at("status"), "Accepted");
+  EXPECT_EQ(json_of(send(source + id, 2)).at("status"), "Updated");
+  const TestCall without_key = post("/v1/messages", "{" + id + R"("topic":"t","payload":3})");
+  EXPECT_EQ(json_of(call(without_key)).at("status"), "Accepted") << "of another source";
+  TestCall replaced = without_key;
+  replaced.body = "{" + id + R"("topic":"t","payload":4})";
+  EXPECT_EQ(json_of(call(replaced)).at("status"), "Updated");
+}
+
 TEST_P(EnqueueRoute, OfManyOtherContentUnderAnIdempotencyKeyIsRejected) {
   const auto array = [](const std::string& payload) {
     return with_key(post("/v1/messages", R"([{"topic":"t","payload":)" + payload + "}]"), "k");
   };
   EXPECT_EQ(call(array("1")).status, 200);
   EXPECT_EQ(json_of(call(array("2"))).at("results").at(0).at("status"), "Rejected");
-  TestCall lines = with_key(
-      post("/v1/messages", R"({"topic":"t","payload":2})"
-                           "\n"
-                           R"({"source":"shop","messageId":"k/0","topic":"t","payload":3})"),
-      "k");
+  TestCall lines =
+      with_key(post("/v1/messages", R"({"topic":"t","payload":2})"
+                                    "\n"
+                                    R"({"source":"shop","messageId":"k/0","topic":"t","payload":3})"
+                                    "\n"
+                                    R"({"messageId":"k/0","topic":"t","payload":4})"),
+               "k");
   lines.fields.front() = {"Content-Type", "application/x-ndjson"};
   const json::value summary = json_of(call(lines));
-  EXPECT_EQ(summary.at("rejected"), 1);
-  EXPECT_EQ(summary.at("updated"), 1) << "a line with an id of its own may replace a message";
+  EXPECT_EQ(summary.at("rejected"), 2);
+  EXPECT_EQ(summary.at("updated"), 1) << "a line with source and id may replace a message";
+}
+
+TEST_P(EnqueueRoute, InAnArrayOnlyMessagesWithSourceAndIdAreNotHeldToTheIdempotencyKey) {
+  const auto array = [](const std::string& payload) {
+    return with_key(
+        post("/v1/messages", R"([{"source":"shop","messageId":"a","topic":"t","payload":)" +
+                                 payload + R"(},{"topic":"t","payload":)" + payload +
+                                 R"(},{"source":"shop","messageId":"b","topic":"t","payload":)" +
+                                 payload + R"(},{"messageId":"c","topic":"t","payload":)" +
+                                 payload + "}]"),
+        "k");
+  };
+  const auto statuses_of = [](const Response& response) {
+    const json::value answer = json_of(response);
+    std::vector<std::string> statuses;
+    for (const json::value& result : answer.at("results").as_array()) {
+      statuses.emplace_back(result.at("status").as_string());
+    }
+    return statuses;
+  };
+  using Statuses = std::vector<std::string>;
+  EXPECT_EQ(statuses_of(call(array("1"))),
+            (Statuses{"Accepted", "Accepted", "Accepted", "Accepted"}));
+  EXPECT_EQ(statuses_of(call(array("2"))), (Statuses{"Updated", "Rejected", "Updated", "Rejected"}))
+      << "as one message a line";
+  EXPECT_EQ(store_->inbox().find(MessageKey{"shop", "k/1"})->message->payload.bytes(), "1");
+  EXPECT_EQ(store_->inbox().find(MessageKey{"shop", "b"})->message->payload.bytes(), "2");
+}
+
+TEST(EnqueueLimits, AnArrayThatWasStoredInPartCanBeRepeated) {
+  const testing::FakeClock clock;
+  std::atomic<int> enqueues = 0;
+  FaultyStore store(clock, [&](std::string_view name) {
+    const bool fails = name == "enqueue" && ++enqueues == 2;
+    return fails ? testing::Fault::before : testing::Fault::none;
+  });
+  ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
+  const TestCall array =
+      with_key(post("/v1/messages", R"([{"source":"shop","messageId":"a","topic":"t","payload":1},)"
+                                    R"({"topic":"t","payload":1}])"),
+               "k");
+  const Response part = under_test.call(array);
+  EXPECT_EQ(problem_code(part), "outcome_unknown") << part.body;
+  EXPECT_NE(problem_detail(part).find("1 of 2 messages were stored"), std::string::npos)
+      << part.body;
+  const json::value whole = json_of(under_test.call(array));
+  EXPECT_EQ(whole.at("results").at(0).at("status"), "Duplicate");
+  EXPECT_EQ(whole.at("results").at(1).at("status"), "Accepted");
 }
 
 TEST_P(EnqueueRoute, WhoSaysWhatOtherContentIsToDoGetsItUnderAnIdempotencyKeyToo) {
@@ -231,6 +304,29 @@ TEST_P(EnqueueRoute, RefusesWhatIsNoMessage) {
     EXPECT_EQ(response.status, 400) << body;
     EXPECT_FALSE(problem_code(response).empty()) << body;
   }
+}
+
+TEST_P(EnqueueRoute, TakesJsonAsDeepAsTheDescriptionSaysAndTellsTheLimitBeyond) {
+  const std::string said = "nested at most 32 levels deep";
+  EXPECT_NE(embedded::openapi_json().find(said), std::string_view::npos);
+  const auto message = [](std::size_t levels) {
+    return R"({"topic":"t","payload":)" + std::string(levels, '[') + std::string(levels, ']') + "}";
+  };
+  const auto line = [&](std::size_t levels) {
+    TestCall ndjson = post("/v1/messages", message(levels) + "\n");
+    ndjson.fields = {{"Content-Type", "application/x-ndjson"}};
+    return call(ndjson);
+  };
+  EXPECT_EQ(call(post("/v1/messages", message(31))).status, 200);
+  EXPECT_EQ(call(post("/v1/messages", "[" + message(30) + "]")).status, 200);
+  EXPECT_NE(line(31).body.find(R"("accepted":1)"), std::string::npos) << line(31).body;
+  const std::string limit = "nested more than 32 levels";
+  for (const std::string& body : {message(32), "[" + message(31) + "]", message(10'000)}) {
+    const Response refused = call(post("/v1/messages", body));
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_NE(problem_detail(refused).find(limit), std::string::npos) << refused.body;
+  }
+  EXPECT_NE(line(32).body.find(limit), std::string::npos) << line(32).body;
 }
 
 TEST_P(EnqueueRoute, NamesAFieldThatItDoesNotKnow) {

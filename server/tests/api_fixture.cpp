@@ -33,6 +33,7 @@ Request request_of(const TestCall& call) {
   for (const TestField& field : call.fields) request.fields.add(field.name, field.value);
   request.id = "test-request";
   request.principal.name = call.principal;
+  request.principal.scopes = call.scopes;
   if (!call.limits.empty()) {
     request.principal.limits = std::make_shared<const TokenLimits>(call.limits);
   }

@@ -34,6 +34,7 @@ struct TestCall {
   std::vector<TestField> fields = {{"Content-Type", "application/json"}};
   std::string principal = "anonymous";
   TokenLimits limits = {};
+  ScopeBits scopes = kEveryScope;
 };
 
 [[nodiscard]] TestCall get(std::string target);

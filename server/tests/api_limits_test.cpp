@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <set>
 
 #include "api_fixture.hpp"
+#include "faulty_store.hpp"
 
 namespace oncebox::server {
 
@@ -288,6 +290,52 @@ TEST_P(LimitedTokens, OfManyMessagesAnArrayIsRefusedWholeAndALineAlone) {
   EXPECT_EQ(summary.at("accepted"), 1);
   EXPECT_EQ(summary.at("failed").at(0).at("line"), 1);
   EXPECT_EQ(summary.at("failed").at(0).at("code"), "forbidden");
+}
+
+TEST_P(LimitedTokens, AKnownKeyOfAnotherTopicIsNotTakenOver) {
+  const std::string over = R"({"source":"theirs","messageId":"1","topic":"mine.a","payload":2})";
+  const std::string named = R"({"source":"mine","messageId":"n","topic":"mine.a","payload":1})";
+  for (const std::string path : {"/v1/messages", "/v1/outbox/messages"}) {
+    SCOPED_TRACE(path);
+    QueueStore& queue = path == "/v1/messages" ? store_->inbox() : store_->outbox();
+    const MessageRecord before = queue.find(MessageKey{"theirs", "1"}).value();
+    TestCall array = post(path, "[" + named + R"(,{"topic":"mine.a","payload":1},)" + over + "]");
+    array.fields.push_back({"Idempotency-Key", "k"});  // several transactions
+    EXPECT_EQ(status(post(path, over), of_topic_), kForbidden);
+    EXPECT_EQ(status(post(path + "?onHashMismatch=Reject", over), of_topic_), kForbidden);
+    EXPECT_EQ(status(array, of_topic_), kForbidden);
+    EXPECT_FALSE(queue.find(MessageKey{"mine", "n"}));
+    TestCall lines = post(path, over + "\n" + named + "\n");
+    lines.fields = {{"Content-Type", "application/x-ndjson"}};
+    const json::value summary = ask(lines, of_topic_);
+    EXPECT_EQ(summary.at("accepted"), 1);
+    EXPECT_EQ(summary.at("failed").at(0).at("line"), 1);
+    EXPECT_EQ(summary.at("failed").at(0).at("code"), "forbidden");
+    EXPECT_EQ(queue.find(MessageKey{"theirs", "1"}), before) << "nothing was changed";
+    const TestCall own =
+        post(path, R"({"source":"mine","messageId":"1","topic":"mine.b","payload":2})");
+    EXPECT_EQ(ask(own, of_topic_).at("status"), "Updated");
+  }
+}
+
+TEST(TokenLimitCosts, OnlyATokenWithTopicsHasTheStoreLookedInto) {
+  const testing::FakeClock clock;
+  std::atomic<int> finds = 0;
+  FaultyStore store(clock, [&](std::string_view name) {
+    if (name == "find") ++finds;
+    return testing::Fault::none;
+  });
+  ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
+  TestCall asked =
+      post("/v1/messages", R"({"source":"mine","messageId":"1","topic":"mine.a","payload":1})");
+  for (const TokenLimits& limits : {TokenLimits{}, TokenLimits{.sources = {"mine"}}}) {
+    asked.limits = limits;
+    EXPECT_EQ(under_test.call(asked).status, 200);
+    EXPECT_EQ(finds, 0);
+  }
+  asked.limits = {.topics = {"mine.*"}};
+  EXPECT_EQ(under_test.call(asked).status, 200);
+  EXPECT_EQ(finds, 1);
 }
 
 TEST_P(LimitedTokens, TheNameOfATokenIsASourceThatItMustBeAllowed) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -267,6 +268,42 @@ TEST_F(WebhooksTest, ValuesThatAreNoTextCountAsMissing) {
   EXPECT_EQ(stored(main_).size(), bodies.size());
 }
 
+TEST_F(WebhooksTest, NumbersAreTheTextThatStandsInTheBody) {
+  configure_unchecked({.source = "s-{json:/id}",
+                       .message_id = "{json:/id}",
+                       .topic = "t-{json:/id}",
+                       .partition_key = "{json:/id}"});
+  const std::set<std::string> ids = {"18446744073709551616",
+                                     "18446744073709551617",
+                                     "9007199254740993.0",
+                                     "1",
+                                     "1.0",
+                                     "1e0",
+                                     "-0",
+                                     "0.1000000000000000055511151231257827"};
+  for (const std::string& id : ids) {
+    const Response response = send({R"({"id":)" + id + "}"});
+    EXPECT_NE(response.body.find(R"("status":"Accepted")"), std::string::npos) << response.body;
+    EXPECT_NE(response.body.find('"' + id + '"'), std::string::npos) << response.body;
+  }
+  std::set<std::string> found;
+  for (const MessageRecord& record : stored(main_)) {
+    const std::string& id = record.key.message_id.str();
+    found.insert(id);
+    EXPECT_EQ(record.key.source.str(), "s-" + id);
+    EXPECT_EQ(record.message->topic.str(), "t-" + id);
+    EXPECT_EQ(record.message->partition_key, PartitionKey(id));
+  }
+  EXPECT_EQ(found, ids);
+}
+
+TEST_F(WebhooksTest, AnIdIsFoundInJsonOf512Levels) {
+  configure_unchecked({.message_id = "{json:/id}"});
+  const std::string nested = std::string(511, '[') + std::string(511, ']');
+  EXPECT_EQ(send({R"({"id":"a","b":)" + nested + "}"}).status, 200);
+  EXPECT_EQ(only_message().key.message_id, "a");
+}
+
 TEST_F(WebhooksTest, WhatCannotBeANameIsABadRequest) {
   configure_unchecked({.message_id = "{header:X-Id}"});
   for (const std::string& id : {std::string(256, 'x'), std::string(60'000, 'x'),
@@ -409,6 +446,23 @@ TEST_F(WebhooksTest, OutcomesAreCounted) {
     const std::string line =
         "oncebox_webhooks_total{outcome=\"" + outcome + "\",webhook=\"hook\"} 1\n";
     EXPECT_NE(exposed.find(line), std::string::npos) << line;
+  }
+}
+
+TEST_F(WebhooksTest, OtherContentUnderAKnownIdIsCountedByWhatBecameOfIt) {
+  using Policy = HashMismatchPolicy;
+  const std::map<std::string, Policy> policies{{"rejected", Policy::reject},
+                                               {"quarantined", Policy::quarantine}};
+  for (const auto& [outcome, policy] : policies) {
+    server_options_.enqueue.on_hash_mismatch = policy;
+    configure_unchecked({.message_id = outcome});
+    (void)send({"first"});
+    (void)send({"other"});
+    const std::string exposed = metrics_.expose();
+    const std::string line =
+        "oncebox_webhooks_total{outcome=\"" + outcome + "\",webhook=\"hook\"} 1\n";
+    EXPECT_NE(exposed.find(line), std::string::npos) << line;
+    EXPECT_EQ(exposed.find("oncebox_webhooks_total{outcome=\"duplicate\""), std::string::npos);
   }
 }
 

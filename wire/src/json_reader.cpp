@@ -31,10 +31,10 @@ std::optional<Integer> parse_integer(std::string_view json) {
   Integer number = 0;
   const auto [end, error] = std::from_chars(json.data(), json.data() + json.size(), number);
   if (error == std::errc() && end == json.data() + json.size()) return number;
-  // Some languages write whole numbers as 5.0 or 5e3; up to here doubles are exact.
+  // Some languages write whole numbers as 5.0 or 5e3; below this doubles are exact.
   constexpr double kExact = 9'007'199'254'740'992.0;
   const std::optional<double> written = parse_double(json);
-  if (!written || std::trunc(*written) != *written || std::abs(*written) > kExact ||
+  if (!written || std::trunc(*written) != *written || std::abs(*written) >= kExact ||
       (std::is_unsigned_v<Integer> && *written < 0)) {
     return std::nullopt;
   }

@@ -135,8 +135,11 @@ void require_json(std::string_view text, std::size_t max_nesting) {
   const JsonVerdict verdict = judge(text, max_nesting);
   if (!verdict.error) return;
   if (verdict.error == json::error::too_deep) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("the JSON is nested more than {} levels deep", max_nesting));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("the JSON is nested more than {} levels deep; a string may hold what is "
+                    "nested deeper",
+                    max_nesting));
   }
   if (verdict.error == json::error::incomplete) {
     throw Error(ErrorCode::invalid_argument, text.empty()

@@ -53,6 +53,7 @@ MessageKey read_key(const ObjectReader& fields, const MessageDefaults* defaults,
     id = reading_at(fields.place(), [&] { return defaults->make_id(place_in_batch); });
   }
   if (!id) id = fields.require_as<MessageId>("messageId");
+  if (!source && defaults->on_default_source) defaults->on_default_source(place_in_batch);
   return {source ? std::move(*source) : defaults->source, std::move(*id)};
 }
 

@@ -40,7 +40,8 @@ TEST(BadInput, OfOneMessage) {
           {R"({"topic":"t",})", "the text is not JSON: syntax error at byte 13"},
           {R"({"topic":nan})", "the text is not JSON: syntax error at byte 9"},
           {"{\"topic\":\"\xff\"}", "the text is not JSON: syntax error at byte 10"},
-          {too_deep, "the JSON is nested more than 32 levels deep"},
+          {too_deep,
+           "the JSON is nested more than 32 levels deep; a string may hold what is nested deeper"},
           {"[]", "an object was expected"},
           {"\"topic\"", "an object was expected"},
           {"{}", "topic: this field is missing"},
@@ -241,6 +242,12 @@ TEST(Numbers, SecondsAreKeptToTheMillisecond) {
 TEST(Numbers, WholeNumbersMayBeWrittenWithAFractionOfZero) {
   EXPECT_EQ(read_claim(R"({"limit":5.0})").request.limit, 5U);
   EXPECT_EQ(read_claim(R"({"limit":1e3})").request.limit, 1'000U);
+}
+
+TEST(Numbers, WholeNumbersAreNotRounded) {
+  EXPECT_EQ(read_claim(R"({"limit":9007199254740993})").request.limit, 9'007'199'254'740'993U);
+  expect_error(ErrorCode::out_of_range,
+               [] { (void)read_claim(R"({"limit":9007199254740993.0})"); });
 }
 
 }  // namespace

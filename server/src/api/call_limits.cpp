@@ -42,6 +42,14 @@ void CallLimits::require(const Message& message) const {
   if (!allows(limits_->topics, message.topic.str())) refuse_topic(message.topic.str());
 }
 
+void CallLimits::require_replaced(QueueStore& queue, std::span<const Message> messages) const {
+  if (!looks_up_topics()) return;
+  std::vector<MessageKey> keys;
+  keys.reserve(messages.size());
+  for (const Message& message : messages) keys.push_back(message.key);
+  require(queue, keys);
+}
+
 void CallLimits::require(QueueStore& queue, std::span<const MessageKey> keys) const {
   if (limits_ == nullptr) return;
   for (const MessageKey& key : keys) require_source(key.source);

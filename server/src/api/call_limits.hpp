@@ -29,6 +29,12 @@ class CallLimits {
 
   /// A message that is to be taken in.
   void require(const Message& message) const;
+  /// What is stored under the keys of messages that are to be taken in: it would be replaced. Looks
+  /// into the store if `looks_up_topics`.
+  void require_replaced(QueueStore& queue, std::span<const Message> messages) const;
+  [[nodiscard]] bool looks_up_topics() const noexcept {
+    return limits_ != nullptr && !limits_->topics.empty();
+  }
   /// Messages that may be there: their topics are looked up. A key that is not known, or was only
   /// observed, has no topic.
   void require(QueueStore& queue, std::span<const MessageKey> keys) const;

@@ -23,6 +23,7 @@ class Enqueue {
   void operator()(const QueueCall& call) const {
     const Request& request = call.request();
     const IntakeSettings settings = read_intake_query(request.query, parts_.options.enqueue);
+    require_may_revive(request, settings);
     if (media_type(request.fields) == MediaType::ndjson) {
       call.exchange->read_body(
           std::make_shared<NdjsonIntake>(call.exchange, call.queue, settings, parts_));
@@ -49,24 +50,28 @@ class Enqueue {
   void submit_single(const ExchangePtr& exchange, const ServedQueuePtr& queue,
                      const IntakeSettings& asked) const {
     SingleMessage single = read_single(exchange->request(), parts_.clock);
-    CallLimits(exchange->request()).require(single.message);
-    const IntakeSettings settings = single.is_named_by_key ? asked.for_named_by_key() : asked;
+    const CallLimits limits(exchange->request());
+    limits.require(single.message);
+    const IntakeSettings settings = single.is_held_to_key ? asked.held_to_key() : asked;
     prepare_for(*queue, settings, parts_.clock.now(), single.message);
-    const bool is_conflict_an_error = single.is_named_by_key && !settings.says_mismatch;
+    const bool is_conflict_an_error = single.is_held_to_key && !settings.says_mismatch;
     const auto reply = [key = single.message.key, is_conflict_an_error](EnqueueOutcome outcome) {
       if (is_conflict_an_error && outcome.status == EnqueueStatus::rejected) refuse_other_content();
       return json_response(wire::write_enqueued(key, outcome));
     };
-    if (detail::Intake* const shared = shared_commits(*queue, settings)) {
+    // A look into the store is for the threads that may wait for it.
+    detail::Intake* const shared =
+        limits.looks_up_topics() ? nullptr : shared_commits(*queue, settings);
+    if (shared != nullptr) {
       shared->enqueue_then(std::move(single.message),
                            [exchange, queue, reply](detail::Intake::Result result) noexcept {
                              answer(*exchange, [&] { return reply(std::move(result).outcome()); });
                            });
     } else {
-      queue->calls.answer(
-          exchange, [queue, settings, reply, message = std::move(single.message)](const Request&) {
-            return reply(queue->queue.enqueue(message, settings.options));
-          });
+      queue->calls.answer(exchange, [queue, settings, reply,
+                                     message = std::move(single.message)](const Request& request) {
+        return reply(store_messages(*queue, request, {&message, 1}, settings).front());
+      });
     }
   }
 
@@ -86,25 +91,24 @@ class Enqueue {
   [[noreturn]] static void refuse_other_content() {
     throw Error(
         ErrorCode::conflict,
-        "another message came with this Idempotency-Key, and nothing was changed; use a new "
-        "key, or send source and messageId to replace a message");
+        "another message is stored under this Idempotency-Key or messageId, and nothing was "
+        "changed; use a new key, or send source and messageId to replace a message");
   }
 
   void enqueue_array(const QueueCall& call, const IntakeSettings& asked) const {
-    call.queue->calls.answer(call.exchange, [queue = call.queue, asked,
-                                             &clock = parts_.clock](const Request& request) {
-      BatchDefaults defaults(request, clock);
-      std::vector<Message> messages = wire::read_messages(request.body, defaults.message());
-      const IntakeSettings settings =
-          defaults.take_named_by_key() ? asked.for_named_by_key() : asked;
-      for (std::size_t i = 0; i < messages.size(); ++i) {
-        CallLimits(request).require(messages[i]);
-        defaults.complete(messages[i], i);
-        prepare_for(*queue, settings, clock.now(), messages[i]);
-      }
-      const std::vector<EnqueueOutcome> outcomes = queue->queue.enqueue(messages, settings.options);
-      return json_response(wire::write_enqueued(messages, outcomes));
-    });
+    call.queue->calls.answer(
+        call.exchange, [queue = call.queue, asked, &clock = parts_.clock](const Request& request) {
+          BatchDefaults defaults(request, clock);
+          std::vector<Message> messages = wire::read_messages(request.body, defaults.message());
+          IntakeBatch batch(*queue, asked);
+          for (std::size_t i = 0; i < messages.size(); ++i) {
+            CallLimits(request).require(messages[i]);
+            defaults.complete(messages[i], i);
+            batch.add(std::move(messages[i]), defaults.take_held_to_key(i), clock.now());
+          }
+          const std::vector<EnqueueOutcome> outcomes = store_batch(*queue, request, batch);
+          return json_response(wire::write_enqueued(batch.messages(), outcomes));
+        });
   }
 
   const ApiParts& parts_;

@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
+#include "api/call_limits.hpp"
+#include "http/answers.hpp"
 #include "http/incoming_request.hpp"
+#include "oncebox/audit_trail.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/internal/outgoing_headers.hpp"
 #include "oncebox/limits.hpp"
+#include "oncebox/wire/audit_json.hpp"
 
 namespace oncebox::server {
 
@@ -48,7 +53,7 @@ void add_trace(wire::MessageDefaults& defaults, const Request& request) {
 
 }  // namespace
 
-IntakeSettings IntakeSettings::for_named_by_key() const noexcept {
+IntakeSettings IntakeSettings::held_to_key() const noexcept {
   IntakeSettings settings = *this;
   if (!says_mismatch) {
     settings.options.on_hash_mismatch = HashMismatchPolicy::reject;
@@ -83,6 +88,8 @@ IntakeSettings read_intake_query(std::span<const wire::QueryParameter> query,
       settings.says_mismatch = true;
     } else if (parameter->name == "onDead") {
       settings.options.on_dead = read_word(*parameter, kDead);
+      settings.asks_to_revive =
+          settings.options.on_dead == DeadPolicy::revive && defaults.on_dead != DeadPolicy::revive;
     } else if (parameter->name == "missingHash") {
       settings.missing_hash = read_word(*parameter, kHash);
     } else if (parameter->name == "missingHeaders") {
@@ -122,18 +129,20 @@ std::optional<std::string_view> traceparent(const Request& request) noexcept {
 
 SingleMessage read_single(const Request& request, const Clock& clock) {
   const std::optional<std::string> key = idempotency_key(request);
-  bool is_named_by_key = false;
-  wire::MessageDefaults defaults{.source = default_source(request),
-                                 .make_id =
-                                     [&](std::size_t) {
-                                       is_named_by_key = key.has_value();
-                                       return key ? MessageId(*key) : new_message_id(clock);
-                                     },
-                                 .request_id = request.id};
+  bool is_held_to_key = false;
+  wire::MessageDefaults defaults{
+      .source = default_source(request),
+      .make_id =
+          [&](std::size_t) {
+            is_held_to_key = key.has_value();
+            return key ? MessageId(*key) : new_message_id(clock);
+          },
+      .on_default_source = [&](std::size_t) { is_held_to_key = key.has_value(); },
+      .request_id = request.id};
   if (key) defaults.headers.set(header_names::kIdempotencyKey, *key);
   add_trace(defaults, request);
   Message message = wire::read_message(request.body, defaults);
-  return {std::move(message), is_named_by_key};
+  return {std::move(message), is_held_to_key};
 }
 
 BatchDefaults::BatchDefaults(const Request& request, const Clock& clock)
@@ -141,13 +150,25 @@ BatchDefaults::BatchDefaults(const Request& request, const Clock& clock)
       key_(idempotency_key(request)),
       message_{.source = default_source(request),
                .make_id = [this](std::size_t place) { return make_id(place); },
+               .on_default_source = [this](std::size_t place) { note_default_source(place); },
                .request_id = request.id} {
   add_trace(message_, request);
 }
 
 MessageId BatchDefaults::make_id(std::size_t place) {
-  named_by_key_ = named_by_key_ || key_.has_value();
-  return key_ ? MessageId(key_at(place)) : new_message_id(clock_);
+  if (!key_) return new_message_id(clock_);
+  held_to_key_.insert(place);
+  return key_at(place);
+}
+
+void BatchDefaults::note_default_source(std::size_t place) {
+  if (key_) held_to_key_.insert(place);
+}
+
+bool BatchDefaults::take_held_to_key(std::size_t place) {
+  const bool is_held = held_to_key_.contains(place);
+  held_to_key_.erase(held_to_key_.begin(), held_to_key_.upper_bound(place));
+  return is_held;
 }
 
 void BatchDefaults::complete(Message& message, std::size_t place) const {
@@ -168,6 +189,88 @@ void prepare_for(const ServedQueue& queue, const IntakeSettings& settings, TimeP
   if (queue.kind == QueueKind::outbox && settings.missing_headers == MissingHeaders::stamp) {
     detail::stamp_outgoing(message, now);
   }
+}
+
+void require_may_revive(const Request& request, const IntakeSettings& settings) {
+  if (!settings.asks_to_revive || request.principal.has(Scope::operate)) return;
+  throw NotAllowed("onDead=Revive brings dead messages back, and this needs the scope operate");
+}
+
+namespace {
+
+std::vector<EnqueueOutcome> store_allowed(ServedQueue& queue, const Request& request,
+                                          std::span<const Message> messages,
+                                          const IntakeSettings& settings) {
+  const auto enqueue = [&] { return queue.queue.enqueue(messages, settings.options); };
+  if (!settings.asks_to_revive) return enqueue();
+  std::vector<MessageKey> keys;
+  keys.reserve(messages.size());
+  for (const Message& message : messages) keys.push_back(message.key);
+  const AuditEntry entry{.actor = request.principal.name,
+                         .action = AuditAction::revive,
+                         .part = audited_part(queue.kind),
+                         .subject = wire::audit_subject(std::move(keys))};
+  const auto count_revived = [](const std::vector<EnqueueOutcome>& outcomes) {
+    return static_cast<std::size_t>(
+        std::ranges::count(outcomes, EnqueueStatus::revived, &EnqueueOutcome::status));
+  };
+  return audited(queue.store.audit(), entry, enqueue, count_revived);
+}
+
+}  // namespace
+
+std::vector<EnqueueOutcome> store_messages(ServedQueue& queue, const Request& request,
+                                           std::span<const Message> messages,
+                                           const IntakeSettings& settings) {
+  CallLimits(request).require_replaced(queue.queue, messages);
+  return store_allowed(queue, request, messages, settings);
+}
+
+void IntakeBatch::add(Message message, bool is_held_to_key, TimePoint now) {
+  prepare_for(queue_, settings_for(is_held_to_key), now, message);
+  messages_.push_back(std::move(message));
+  are_held_to_key_.push_back(is_held_to_key);
+}
+
+void IntakeBatch::clear() noexcept {
+  messages_.clear();
+  are_held_to_key_.clear();
+}
+
+std::vector<IntakeBatch::Run> IntakeBatch::runs() const {
+  std::vector<Run> runs;
+  const std::span<const Message> all(messages_);
+  for (std::size_t begin = 0; begin < all.size();) {
+    std::size_t end = begin + 1;
+    while (end < all.size() && are_held_to_key_[end] == are_held_to_key_[begin]) ++end;
+    runs.push_back({.first = begin,
+                    .messages = all.subspan(begin, end - begin),
+                    .settings = settings_for(are_held_to_key_[begin])});
+    begin = end;
+  }
+  return runs;
+}
+
+IntakeSettings IntakeBatch::settings_for(bool is_held_to_key) const noexcept {
+  return is_held_to_key ? settings_.held_to_key() : settings_;
+}
+
+std::vector<EnqueueOutcome> store_batch(ServedQueue& queue, const Request& request,
+                                        const IntakeBatch& batch) {
+  CallLimits(request).require_replaced(queue.queue, batch.messages());
+  std::vector<EnqueueOutcome> outcomes;
+  for (const IntakeBatch::Run& run : batch.runs()) {
+    try {
+      std::ranges::copy(store_allowed(queue, request, run.messages, run.settings),
+                        std::back_inserter(outcomes));
+    } catch (const Error& error) {
+      if (outcomes.empty()) throw;
+      throw Error(ErrorCode::outcome_unknown,
+                  fmt::format("{} of {} messages were stored, then: {}; repeat the call",
+                              outcomes.size(), batch.messages().size(), error.what()));
+    }
+  }
+  return outcomes;
 }
 
 }  // namespace oncebox::server

@@ -2,10 +2,12 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "api/served_stores.hpp"
 #include "http/http_message.hpp"
@@ -27,10 +29,12 @@ struct IntakeSettings {
   MissingHash missing_hash = MissingHash::sha256_of_payload;
   MissingHeaders missing_headers = MissingHeaders::stamp;
   bool says_mismatch = false;  ///< `options.on_hash_mismatch` is the caller's word
+  /// The caller wants dead messages back, and the server's own setting keeps them dead.
+  bool asks_to_revive = false;
 
-  /// The same for messages whose ids are made of the Idempotency-Key: it stands for one content,
-  /// so other content under it is rejected, unless the caller says otherwise.
-  [[nodiscard]] IntakeSettings for_named_by_key() const noexcept;
+  /// The same for messages that are held to the Idempotency-Key: it stands for one content, so
+  /// other content is rejected, unless the caller says otherwise.
+  [[nodiscard]] IntakeSettings held_to_key() const noexcept;
 };
 
 /// Reads `onHashMismatch` (Warn, Reject, Quarantine), `onDead` (Keep, Revive), `missingHash`
@@ -48,7 +52,8 @@ struct IntakeSettings {
 /// One message, as a request has it.
 struct SingleMessage {
   Message message;
-  bool is_named_by_key = false;  ///< its id is the Idempotency-Key
+  /// The request has an Idempotency-Key, and the message does not say both its source and its id.
+  bool is_held_to_key = false;
 };
 
 /// Throws as `wire::read_message` does.
@@ -67,15 +72,17 @@ class BatchDefaults {
   /// What message() cannot say: to be called for each message that was read.
   void complete(Message& message, std::size_t place) const;
   [[nodiscard]] MessageId make_id(std::size_t place);
-  /// Whether an id was made of the key since the last call.
-  [[nodiscard]] bool take_named_by_key() noexcept { return std::exchange(named_by_key_, false); }
+  void note_default_source(std::size_t place);
+  /// Whether the message at this place is held to the key, see `SingleMessage`. To be asked in the
+  /// order of the places: what came before is forgotten.
+  [[nodiscard]] bool take_held_to_key(std::size_t place);
 
  private:
   [[nodiscard]] std::string key_at(std::size_t place) const;
 
   const Clock& clock_;
   const std::optional<std::string> key_;
-  bool named_by_key_ = false;
+  std::set<std::size_t> held_to_key_;
   wire::MessageDefaults message_;
 };
 
@@ -83,5 +90,51 @@ class BatchDefaults {
 /// Throws `invalid_argument` for a payload that the store does not take, and for too many headers.
 void prepare_for(const ServedQueue& queue, const IntakeSettings& settings, TimePoint now,
                  Message& message);
+
+/// Throws `NotAllowed` when the caller asks to revive without the scope that `/dead/revive` needs.
+void require_may_revive(const Request& request, const IntakeSettings& settings);
+
+/// Stores prepared messages. What they replace must lie within the limits of the token, too:
+/// otherwise throws `NotAllowed`. A call that asks to revive goes into the audit trail.
+[[nodiscard]] std::vector<EnqueueOutcome> store_messages(ServedQueue& queue, const Request& request,
+                                                         std::span<const Message> messages,
+                                                         const IntakeSettings& settings);
+
+/// Messages of one request, in their order, each of which is stored by the rules for itself: one
+/// that is held to the Idempotency-Key by stricter ones than one that says its source and id.
+class IntakeBatch {
+ public:
+  /// Messages that stand next to each other and are stored by the same rules.
+  struct Run {
+    std::size_t first = 0;  ///< its place in the batch
+    std::span<const Message> messages;
+    IntakeSettings settings;
+  };
+
+  /// The queue is borrowed.
+  IntakeBatch(const ServedQueue& queue, const IntakeSettings& settings)
+      : queue_(queue), settings_(settings) {}
+
+  /// Does `prepare_for`, and throws as it does; then the message is not in the batch.
+  void add(Message message, bool is_held_to_key, TimePoint now);
+  void clear() noexcept;
+  [[nodiscard]] const std::vector<Message>& messages() const noexcept { return messages_; }
+  /// The whole batch, in as few runs as there can be.
+  [[nodiscard]] std::vector<Run> runs() const;
+
+ private:
+  [[nodiscard]] IntakeSettings settings_for(bool is_held_to_key) const noexcept;
+
+  const ServedQueue& queue_;
+  const IntakeSettings settings_;
+  std::vector<Message> messages_;
+  std::vector<bool> are_held_to_key_;  ///< one for each
+};
+
+/// Stores a batch, each of its runs in one transaction, as `store_messages` does; one that is not
+/// allowed is refused before the first. When one fails after others were stored, that is
+/// `outcome_unknown`: the same call can be repeated.
+[[nodiscard]] std::vector<EnqueueOutcome> store_batch(ServedQueue& queue, const Request& request,
+                                                      const IntakeBatch& batch);
 
 }  // namespace oncebox::server

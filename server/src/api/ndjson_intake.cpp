@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "api/api_json.hpp"
@@ -26,13 +25,16 @@ NdjsonIntake::NdjsonIntake(ExchangePtr exchange, ServedQueuePtr queue,
                            const IntakeSettings& settings, const ApiParts& parts)
     : exchange_(std::move(exchange)),
       queue_(std::move(queue)),
-      settings_(settings),
       max_line_bytes_(parts.options.limits.max_line_bytes),
       clock_(parts.clock),
       defaults_(exchange_->request(), parts.clock),
       splitter_(max_line_bytes_),
-      line_defaults_(defaults_.message()) {
+      line_defaults_(defaults_.message()),
+      batch_(*queue_, settings) {
   line_defaults_.make_id = [this](std::size_t) { return defaults_.make_id(lines_ - 1); };
+  line_defaults_.on_default_source = [this](std::size_t) {
+    defaults_.note_default_source(lines_ - 1);
+  };
 }
 
 void NdjsonIntake::on_data(std::string piece, std::function<void()> more) {
@@ -71,14 +73,12 @@ void NdjsonIntake::take_line(std::string_view line) {
   if (line.find_first_not_of(" \t") == line.npos) return;
   ++summary_.received;
   try {
-    (void)defaults_.take_named_by_key();  // of a line that could not be read
     Message message = wire::read_message(line, line_defaults_);
-    const Line place{.number = lines_, .is_named_by_key = defaults_.take_named_by_key()};
+    const std::size_t place = lines_ - 1;
     CallLimits(exchange_->request()).require(message);
-    defaults_.complete(message, lines_ - 1);
-    prepare_for(*queue_, settings_of(place), clock_.now(), message);
-    batch_lines_.push_back(place);
-    batch_.push_back(std::move(message));
+    defaults_.complete(message, place);
+    batch_.add(std::move(message), defaults_.take_held_to_key(place), clock_.now());
+    batch_lines_.push_back(lines_);
     batch_bytes_ += line.size();
   } catch (const Error& error) {
     if (error.retryable()) throw;
@@ -86,7 +86,7 @@ void NdjsonIntake::take_line(std::string_view line) {
   } catch (const NotAllowed& refusal) {
     note_failure(lines_, "forbidden", refusal.what());
   }
-  if (batch_.size() >= kBatchLines || batch_bytes_ >= kBatchBytes) store_batch();
+  if (batch_lines_.size() >= kBatchLines || batch_bytes_ >= kBatchBytes) store_batch();
 }
 
 void NdjsonIntake::take_long_line() {
@@ -109,48 +109,40 @@ void NdjsonIntake::count(const EnqueueOutcome& outcome) {
 }
 
 void NdjsonIntake::store_batch() {
-  for (std::size_t begin = 0; begin < batch_.size();) {
-    std::size_t end = begin + 1;
-    while (end < batch_.size() &&
-           batch_lines_[end].is_named_by_key == batch_lines_[begin].is_named_by_key) {
-      ++end;
-    }
-    store_run(begin, end);
-    begin = end;
-  }
+  for (const IntakeBatch::Run& run : batch_.runs()) store_run(run);
   batch_.clear();
   batch_lines_.clear();
   batch_bytes_ = 0;
   lines_stored_ = lines_;
 }
 
-void NdjsonIntake::store_run(std::size_t begin, std::size_t end) {
-  const std::span<const Message> run = std::span(batch_).subspan(begin, end - begin);
+void NdjsonIntake::store_run(const IntakeBatch::Run& run) {
   try {
-    std::ranges::for_each(queue_->queue.enqueue(run, settings_of(batch_lines_[begin]).options),
-                          [this](const EnqueueOutcome& outcome) { count(outcome); });
+    const auto outcomes = store_messages(*queue_, exchange_->request(), run.messages, run.settings);
+    for (const EnqueueOutcome& outcome : outcomes) count(outcome);
   } catch (const Error& error) {
     if (is_of_whole_batch(error)) throw;
-    store_one_by_one(begin, end);
+    store_one_by_one(run);
+  } catch (const NotAllowed&) {
+    store_one_by_one(run);
   }
-  lines_stored_ = batch_lines_[end - 1].number;
+  lines_stored_ = batch_lines_[run.first + run.messages.size() - 1];
 }
 
-void NdjsonIntake::store_one_by_one(std::size_t begin, std::size_t end) {
-  const EnqueueOptions options = settings_of(batch_lines_[begin]).options;
-  for (std::size_t i = begin; i < end; ++i) {
+void NdjsonIntake::store_one_by_one(const IntakeBatch::Run& run) {
+  for (std::size_t i = 0; i < run.messages.size(); ++i) {
+    const std::size_t line = batch_lines_[run.first + i];
     try {
-      count(queue_->queue.enqueue(batch_[i], options));
+      count(store_messages(*queue_, exchange_->request(), run.messages.subspan(i, 1), run.settings)
+                .front());
     } catch (const Error& error) {
       if (is_of_whole_batch(error)) throw;
-      note_failure(batch_lines_[i].number, to_string(error.code()), error.what());
+      note_failure(line, to_string(error.code()), error.what());
+    } catch (const NotAllowed& refusal) {
+      note_failure(line, "forbidden", refusal.what());
     }
-    lines_stored_ = batch_lines_[i].number;
+    lines_stored_ = line;
   }
-}
-
-IntakeSettings NdjsonIntake::settings_of(const Line& line) const noexcept {
-  return line.is_named_by_key ? settings_.for_named_by_key() : settings_;
 }
 
 void NdjsonIntake::fail(const std::exception_ptr& failure) noexcept {

@@ -51,26 +51,18 @@ class NdjsonIntake final : public BodySink, public std::enable_shared_from_this<
   void on_broken() noexcept override {}
 
  private:
-  struct Line {
-    std::size_t number = 0;        ///< the first is 1
-    bool is_named_by_key = false;  ///< the id of its message is made of the Idempotency-Key
-  };
-
   void run(std::function<void()> step);
   void take_line(std::string_view line);
   void take_long_line();
   void note_failure(std::size_t line, std::string_view code, std::string_view detail);
   void count(const EnqueueOutcome& outcome);
   void store_batch();
-  /// Messages that are stored in the same way: those from one place of the batch up to another.
-  void store_run(std::size_t begin, std::size_t end);
-  void store_one_by_one(std::size_t begin, std::size_t end);
-  [[nodiscard]] IntakeSettings settings_of(const Line& line) const noexcept;
+  void store_run(const IntakeBatch::Run& run);
+  void store_one_by_one(const IntakeBatch::Run& run);
   void fail(const std::exception_ptr& failure) noexcept;
 
   const ExchangePtr exchange_;
   const ServedQueuePtr queue_;
-  const IntakeSettings settings_;
   const std::size_t max_line_bytes_;
   const Clock& clock_;
   BatchDefaults defaults_;
@@ -79,8 +71,8 @@ class NdjsonIntake final : public BodySink, public std::enable_shared_from_this<
   std::size_t lines_ = 0;         ///< that came, blank ones too
   std::size_t lines_stored_ = 0;  ///< that were dealt with
   std::size_t batch_bytes_ = 0;
-  std::vector<Message> batch_;
-  std::vector<Line> batch_lines_;
+  IntakeBatch batch_;
+  std::vector<std::size_t> batch_lines_;  ///< their numbers, the first is 1
   IntakeSummary summary_;
 };
 

@@ -23,8 +23,6 @@ constexpr std::size_t kShortSecretBytes = 16;
 constexpr std::string_view kCertificatePrefix = "cert:";
 constexpr std::string_view kSpaces = " \t\r";
 
-std::uint32_t bit_of(Scope scope) { return 1U << static_cast<unsigned>(scope); }
-
 std::string_view trim(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(kSpaces);
   if (begin == std::string_view::npos) return {};
@@ -51,13 +49,13 @@ std::string_view without_comment(std::string_view line) {
   throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", where, why));
 }
 
-std::uint32_t read_scopes(std::string_view list, const std::string& where) {
-  std::uint32_t bits = 0;
+ScopeBits read_scopes(std::string_view list, const std::string& where) {
+  ScopeBits bits = 0;
   while (!list.empty()) {
     const std::size_t end = std::min(list.find(','), list.size());
     const std::string_view word = list.substr(0, end);
     list.remove_prefix(std::min(end + 1, list.size()));
-    std::uint32_t found = 0;
+    ScopeBits found = 0;
     for (const Scope scope : {Scope::read, Scope::produce, Scope::consume, Scope::operate}) {
       if (word == to_string(scope)) found = bit_of(scope);
     }
@@ -265,8 +263,8 @@ std::variant<Principal, Unauthorized, Forbidden> Authenticator::check(
     }
     return Unauthorized{.showed_token = credentials.authorization.has_value()};
   }
-  Principal principal{.name = found->name, .limits = found->limits};
-  if ((found->scopes & bit_of(scope)) == 0) return Forbidden{.principal = std::move(principal)};
+  Principal principal{.name = found->name, .limits = found->limits, .scopes = found->scopes};
+  if (!principal.has(scope)) return Forbidden{.principal = std::move(principal)};
   return principal;
 }
 

@@ -60,7 +60,7 @@ class Authenticator {
   using Digest = std::array<unsigned char, 32>;
   struct Entry {
     std::string name;
-    std::uint32_t scopes = 0;  ///< a bit for each
+    ScopeBits scopes = 0;
     std::optional<Digest> secret = {};
     std::string certificate_name = {};
     std::shared_ptr<const TokenLimits> limits = {};  ///< null: none

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "http/scope.hpp"
 #include "http/token_limits.hpp"
 #include "oncebox/internal/http_text.hpp"
 #include "oncebox/wire/operator_json.hpp"
@@ -51,8 +52,10 @@ struct Principal {
 
   std::string name{kAnonymous};
   std::shared_ptr<const TokenLimits> limits = {};  ///< null: none
+  ScopeBits scopes = kEveryScope;                  ///< that the token has
 
   [[nodiscard]] bool is_anonymous() const noexcept { return name == kAnonymous; }
+  [[nodiscard]] bool has(Scope scope) const noexcept { return (scopes & bit_of(scope)) != 0; }
 };
 
 struct Request {

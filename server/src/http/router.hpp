@@ -12,11 +12,6 @@
 
 namespace oncebox::server {
 
-/// What a token must allow. `open` needs none.
-enum class Scope { open, read, produce, consume, operate };
-
-[[nodiscard]] std::string_view to_string(Scope scope) noexcept;
-
 /// Which limits of a token the handler of a route holds to. A token with others may not call it.
 enum class HeldLimits {
   none,

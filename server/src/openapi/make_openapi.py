@@ -88,8 +88,8 @@ PARAMETERS = {
     "idempotencyKey": parameter(
         "Idempotency-Key", "header", {"type": "string", "minLength": 1, "maxLength": 255},
         "The message's id when the body has none; of an array, followed by `/` and the place. "
-        "Other content under it is a conflict (409; of many `Rejected`), unless `onHashMismatch` "
-        "says what to do."),
+        "Other content is a conflict (409; of many `Rejected`), unless the message says both its "
+        "source and its id, or `onHashMismatch` says what to do."),
     "traceparent": parameter(
         "traceparent", "header", {"type": "string"},
         "W3C trace context: becomes a header of the message."),
@@ -98,7 +98,8 @@ PARAMETERS = {
         "When a known id comes with other content. Left out: as the server is configured."),
     "onDead": query(
         "onDead", {"enum": ["Keep", "Revive"], "type": "string"},
-        "When a dead message comes again. Left out: as the server is configured."),
+        "When a dead message comes again. Left out: as the server is configured. Revive, where the "
+        "server keeps them dead, needs the scope operate and leaves an audit entry."),
     "missingHash": query(
         "missingHash", {"enum": ["Sha256", "Leave"], "type": "string", "default": "Sha256"},
         "What to do when there is no hash."),

@@ -75,7 +75,8 @@ HASH = text(
 PAYLOAD = {
     "payload": {
         "description": "Any JSON value but null. A string stands for its own text, any other value "
-        "for the bytes with which it was written; it comes back as it was sent.",
+        "for the bytes with which it was written; it comes back as it was sent. The JSON of a "
+        "request is nested at most 32 levels deep; a string may hold what is nested deeper.",
     },
     "payloadBase64": base64("Instead of `payload`: bytes that are no text."),
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/json.hpp>
 
 #include "oncebox/content_hash.hpp"
 #include "oncebox/error.hpp"
@@ -11,8 +10,6 @@
 namespace oncebox::server {
 
 namespace {
-
-constexpr std::size_t kMaxDepth = 64;
 
 [[noreturn]] void refuse_template(const std::string& why) {
   throw Error(ErrorCode::invalid_argument, why);
@@ -36,37 +33,10 @@ bool is_json_pointer(std::string_view text) {
   return true;
 }
 
-std::optional<std::string> as_text(const boost::json::value& value) {
-  switch (value.kind()) {
-    case boost::json::kind::string:
-      return std::string(value.get_string().data(), value.get_string().size());
-    case boost::json::kind::int64:
-      return fmt::to_string(value.get_int64());
-    case boost::json::kind::uint64:
-      return fmt::to_string(value.get_uint64());
-    case boost::json::kind::double_:
-      return fmt::to_string(value.get_double());
-    case boost::json::kind::bool_:
-      return value.get_bool() ? "true" : "false";
-    case boost::json::kind::null:
-    case boost::json::kind::array:
-    case boost::json::kind::object:
-      break;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
-
-struct WebhookView::Document {
-  boost::json::monotonic_resource memory;
-  boost::json::value value = boost::json::value(boost::json::storage_ptr(&memory));
-};
 
 WebhookView::WebhookView(std::string_view webhook_name, const Request& request)
     : name_(webhook_name), request_(request) {}
-
-WebhookView::~WebhookView() = default;
 
 std::optional<std::string_view> WebhookView::header(std::string_view name) const noexcept {
   return request_.fields.get(name);
@@ -78,16 +48,8 @@ std::optional<std::string_view> WebhookView::path() const noexcept {
 }
 
 std::optional<std::string> WebhookView::json(std::string_view pointer) {
-  boost::json::error_code failure;
-  if (!document_) {
-    document_ = std::make_unique<Document>();
-    boost::json::parse_options options;
-    options.max_depth = kMaxDepth;
-    // A body that is not JSON is as good as null: it has nothing to point at.
-    document_->value = boost::json::parse(request_.body, failure, &document_->memory, options);
-  }
-  const boost::json::value* found = document_->value.find_pointer(pointer, failure);
-  return found != nullptr ? as_text(*found) : std::nullopt;
+  if (!json_) json_.emplace(request_.body);
+  return json_->find(pointer);
 }
 
 const std::string& WebhookView::sha256() {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "http/http_message.hpp"
+#include "oncebox/wire/json_lookup.hpp"
 
 namespace oncebox::server {
 
@@ -17,14 +17,12 @@ class WebhookView {
  public:
   /// Both are borrowed.
   WebhookView(std::string_view webhook_name, const Request& request);
-  ~WebhookView();
   WebhookView(const WebhookView&) = delete;
   WebhookView& operator=(const WebhookView&) = delete;
 
   [[nodiscard]] std::string_view name() const noexcept { return name_; }
   [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const noexcept;
-  /// A text as it is, a number or truth value as JSON writes it; nothing for everything else, for
-  /// what is not there, and for a body that is not JSON.
+  /// As `wire::JsonLookup` finds it in the body.
   [[nodiscard]] std::optional<std::string> json(std::string_view pointer);
   /// What stands behind the webhook's name in the path, decoded; nothing when that is the end.
   [[nodiscard]] std::optional<std::string_view> path() const noexcept;
@@ -32,12 +30,10 @@ class WebhookView {
   [[nodiscard]] const std::string& sha256();
 
  private:
-  struct Document;
-
   std::string_view name_;
   const Request& request_;
-  std::unique_ptr<Document> document_;  // once the body was read
-  std::string sha256_;                  // empty: not yet
+  std::optional<wire::JsonLookup> json_;  // once the body was read
+  std::string sha256_;                    // empty: not yet
 };
 
 /// Text with `{header:NAME}`, `{json:/pointer}`, `{path}`, `{name}` and `{sha256}` in it.

@@ -82,9 +82,10 @@ std::string_view metric_outcome(EnqueueStatus status) {
     case EnqueueStatus::duplicate:
     case EnqueueStatus::duplicate_done:
     case EnqueueStatus::duplicate_dead:
+      break;
     case EnqueueStatus::rejected:
     case EnqueueStatus::quarantined:
-      break;
+      return to_string(status);
   }
   return "duplicate";
 }

@@ -37,6 +37,8 @@ struct MessageDefaults {
   Source source = "http";
   /// Names the message at this place of the batch when it has no messageId.
   std::function<MessageId(std::size_t place)> make_id;
+  /// Told of the message at this place of the batch when it has no source.
+  std::function<void(std::size_t place)> on_default_source = {};
   /// Set where the message has no header of that name.
   Headers headers = {};
   std::string request_id = {};  ///< see `Message::request_id`
