@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "oncebox/error.hpp"
+#include "oncebox/internal/authority.hpp"
 #include "oncebox/internal/utf8.hpp"
 
 namespace oncebox {
@@ -57,6 +58,25 @@ std::size_t find_question_mark(std::string_view location) {
   return location.find('?', from);
 }
 
+// Of hosts with commas between them, as PostgreSQL takes them; `prefix` stands before each. A
+// client library would find out when it connects.
+void require_possible_ports(std::string_view hosts, std::string_view prefix = {}) {
+  while (!hosts.empty()) {
+    const std::size_t end = std::min(hosts.find(','), hosts.size());
+    if (!detail::has_possible_port(fmt::format("{}{}", prefix, hosts.substr(0, end)))) {
+      reject("a port of the store URL is not one of 1 to 65535");
+    }
+    hosts.remove_prefix(std::min(end + 1, hosts.size()));
+  }
+}
+
+// `host:port` of `//user:password@host:port/path`.
+std::string_view hosts_in(std::string_view location) {
+  if (!location.starts_with("//")) return {};
+  const std::string_view authority = location.substr(2, location.find('/', 2) - 2);
+  return authority.substr(authority.rfind('@') + 1);
+}
+
 }  // namespace
 
 StoreUrl::StoreUrl(std::string_view text) {
@@ -70,6 +90,7 @@ StoreUrl::StoreUrl(std::string_view text) {
   std::string_view rest = text.substr(colon + 1);
   const std::size_t question = find_question_mark(rest);
   location_ = rest.substr(0, question);
+  require_possible_ports(hosts_in(location_));
   if (question == std::string_view::npos) return;
 
   rest.remove_prefix(question + 1);
@@ -84,6 +105,7 @@ StoreUrl::StoreUrl(std::string_view text) {
     parameters_.push_back({.name = unescape(pair.substr(0, equals)),
                            .value = unescape(pair.substr(equals + 1)),
                            .written = std::string(pair)});
+    if (parameters_.back().name == "port") require_possible_ports(parameters_.back().value, ":");
   }
 }
 

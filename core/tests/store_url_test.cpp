@@ -41,6 +41,26 @@ TEST(StoreUrl, AnErrorNeverShowsAPassword) {
   EXPECT_EQ(error.find("s3cret"), std::string::npos) << error;
 }
 
+TEST(StoreUrl, AnImpossiblePortIsRefused) {
+  for (const char* text :
+       {"http://host:0", "http://host:65536", "http://host:99999/path", "http://host:-1",
+        "http://host:80x", "http://host:80:80", "http://[::1]:70000", "http://[::1]x:80:1",
+        "postgresql://u:s3cret@host:65536/db", "postgresql://a:5432,b:99999/db?user=u",
+        "postgresql:///db?host=a,b&port=5432,99999"}) {
+    const std::string error =
+        expect_error(ErrorCode::invalid_argument, [&] { (void)StoreUrl(text); });
+    EXPECT_NE(error.find("port"), std::string::npos) << text << ": " << error;
+    EXPECT_EQ(error.find("s3cret"), std::string::npos) << error;
+  }
+  for (const char* text :
+       {"http://host:1", "http://host:65535/path", "http://host:", "http://host", "http://[::1]:80",
+        "http://[::1]", "postgresql://u:p:w@host:5432/db", "postgresql://u:p?w@host/db",
+        "postgresql://a:5432,b:,c,[::1]:1/db", "postgresql://%2Frun%2Fpg:5432/db",
+        "postgresql:///db?host=/run:9&port=5432,,1", "sqlite:///var/lib/a:b", "sqlite:a:99999"}) {
+    EXPECT_NO_THROW((void)StoreUrl(text)) << text;
+  }
+}
+
 TEST(StoreUrl, SwitchIsOnOrOff) {
   StoreUrl url("pg:?a=on&b=off&c=On");
   EXPECT_EQ(url.take_switch("a"), true);

@@ -110,7 +110,10 @@ class Server::Impl {
   [[nodiscard]] std::uint16_t port() const noexcept { return http_.port(); }
 
   bool reload() {
-    const bool has_tokens = reload("tokens", [this] { authenticator_.reload(); });
+    const bool has_tokens = reload("tokens", [this] {
+      authenticator_.reload();
+      api_.check_tokens();
+    });
     const bool has_certificates = reload("certificates", [this] { http_.reload_certificates(); });
     const bool has_stores = reload("stores", [this] { (void)stores_.refresh(); });
     return has_tokens && has_certificates && has_stores;

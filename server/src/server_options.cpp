@@ -7,8 +7,10 @@
 
 #include "oncebox/error.hpp"
 #include "oncebox/fleet/store_set.hpp"
+#include "oncebox/internal/authority.hpp"
 #include "oncebox/limits.hpp"
 #include "oncebox/topic_pattern.hpp"
+#include "oncebox/webhook/webhook_client.hpp"
 #include "oncebox/webhook/webhook_signer.hpp"
 #include "webhooks/webhooks.hpp"
 
@@ -83,12 +85,8 @@ void validate_retention(const RetentionOptions& retention) {
 /// `https://shop.example` or `*`: what a browser sends, and no path behind it.
 void validate_origin(const std::string& origin) {
   if (origin == "*") return;
-  const std::size_t scheme = origin.find("://");
   const bool is_http = origin.starts_with("http://") || origin.starts_with("https://");
-  const bool is_plain = std::all_of(origin.begin(), origin.end(),
-                                    [](char c) { return c > ' ' && c < 0x7F && c != ','; });
-  if (!is_http || !is_plain || origin.size() == scheme + 3 ||
-      origin.find_first_of("/?#@", scheme + 3) != std::string::npos) {
+  if (!is_http || !detail::read_authority(origin.substr(origin.find("://") + 3))) {
     refuse("cors_origins", fmt::format("\"{}\" is not an origin such as https://host", origin));
   }
 }
@@ -103,10 +101,8 @@ void NoticeOptions::validate() const {
   if (url.empty() != secret.empty())
     refuse(url.empty() ? "url" : "secret", "goes with the other one");
   if (url.empty()) return;
-  if (!url.starts_with("https://") && !url.starts_with("http://")) {
-    refuse("url", "begins with https:// or http://");
-  }
-  (void)webhook::decode_standard_secret(secret);
+  webhook::require_webhook_url(url);
+  (void)webhook::WebhookSigner({secret});
 }
 
 void ServerOptions::validate() const {

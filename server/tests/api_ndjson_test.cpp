@@ -117,6 +117,29 @@ TEST_P(Ndjson, WhatWasStoredBeforeTheClientBrokeOffStays) {
   EXPECT_TRUE(store_->inbox().find(MessageKey{"s", "m1"}));
 }
 
+TEST_P(Ndjson, AfterItsTokenIsRevokedNothingMoreIsStored) {
+  const auto exchange = under_test_.begin(ndjson(""));
+  ASSERT_TRUE(exchange->send_piece(lines_of(NdjsonIntake::kBatchLines)));
+  exchange->revoke_token();
+  ASSERT_TRUE(exchange->send_piece(line_of(NdjsonIntake::kBatchLines)));
+  exchange->end_body();
+  const Response response = exchange->wait();
+  EXPECT_EQ(response.status, 401);
+  EXPECT_EQ(json_of(response).at("linesStored"), NdjsonIntake::kBatchLines);
+  EXPECT_EQ(store_->inbox_operator().count({}), NdjsonIntake::kBatchLines);
+}
+
+TEST_P(Ndjson, AfterItsTokenIsChangedTheOtherLinesAreToBeSentAgain) {
+  const auto exchange = under_test_.begin(ndjson(""));
+  exchange->change_token();
+  ASSERT_TRUE(exchange->send_piece(line_of(1)));
+  exchange->end_body();
+  const Response response = exchange->wait();
+  EXPECT_EQ(response.status, 403);
+  EXPECT_EQ(json_of(response).at("linesStored"), 0);
+  EXPECT_EQ(store_->inbox_operator().count({}), 0U);
+}
+
 class NdjsonLimits : public ApiTest {
  protected:
   NdjsonLimits() : ApiTest(options()) {}

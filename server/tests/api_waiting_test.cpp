@@ -282,6 +282,43 @@ TEST_P(WaitingClaimsTest, ClaimsThatComeAndGoLoseNothing) {
   EXPECT_EQ(total.ready + total.leased, static_cast<std::size_t>(kMessages));
 }
 
+TEST_P(WaitingClaimsTest, ARevokedTokenEndsTheClaimThatWaits) {
+  const auto revoked = wait_claim();
+  const auto other = wait_claim();
+  revoked->revoke_token();
+  under_test_.api().check_tokens();
+  EXPECT_EQ(revoked->wait().status, 401);
+  EXPECT_EQ(waiting(), 1);
+  EXPECT_FALSE(other->answered());
+}
+
+TEST_P(WaitingClaimsTest, AChangedTokenAnswersTheClaimEmptySoThatItsClientAsksAgain) {
+  const auto claim = wait_claim();
+  claim->change_token();
+  under_test_.api().check_tokens();
+  EXPECT_EQ(messages_in(claim->wait()), 0U);
+  EXPECT_EQ(waiting(), 0);
+}
+
+TEST_P(WaitingClaimsTest, ARevokedTokenGetsNoMessageThatComesBeforeItIsLookedAt) {
+  const auto claim = wait_claim();
+  claim->revoke_token();
+  enqueue("m");
+  EXPECT_EQ(claim->wait().status, 401);
+  EXPECT_TRUE(eventually([&] { return find("m").value().state == State::ready; }));
+}
+
+TEST_P(WaitingClaimsTest, AClaimWithTooManyTopicPatternsIsToldHowManyItMayHave) {
+  std::string patterns;
+  for (int i = 0; i < 257; ++i) patterns += (i > 0 ? ",\"t" : "\"t") + std::to_string(i) + '"';
+  for (const char* path : {"/v1/messages/claim", "/v1/messages/next-due"}) {
+    const Response response =
+        under_test_.call(post(path, R"({"topics":{"only":[)" + patterns + "]}}"));
+    EXPECT_EQ(response.status, 400) << path;
+    EXPECT_NE(problem_detail(response).find("256"), std::string::npos) << problem_detail(response);
+  }
+}
+
 class FewPlacesTest : public WaitingClaimsTest {
  protected:
   FewPlacesTest() : WaitingClaimsTest(options()) {}

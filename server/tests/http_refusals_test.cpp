@@ -66,12 +66,21 @@ TEST_F(HttpRefusals, WhatTwoServersCouldReadInTwoWaysIsRefused) {
       {"two hosts", "GET /hello HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n"},
       {"a host that is none", "GET /hello HTTP/1.1\r\nHost: a b\r\n\r\n"},
       {"a host with a path", "GET /hello HTTP/1.1\r\nHost: localhost/x\r\n\r\n"},
+      {"a host behind an address", "GET /hello HTTP/1.1\r\nHost: [::1]evil.com\r\n\r\n"},
+      {"an address that is none", "GET /hello HTTP/1.1\r\nHost: [evil.com]\r\n\r\n"},
+      {"an address without an end", "GET /hello HTTP/1.1\r\nHost: [::1\r\n\r\n"},
+      {"a host with two ports", "GET /hello HTTP/1.1\r\nHost: localhost:80:80\r\n\r\n"},
+      {"a host with an impossible port", "GET /hello HTTP/1.1\r\nHost: localhost:65536\r\n\r\n"},
       {"a host with a user", "GET /hello HTTP/1.1\r\nHost: me@localhost\r\n\r\n"},
       {"two names of the host", "GET http://other/hello HTTP/1.1\r\nHost: localhost\r\n\r\n"},
       {"chunks with a bad size", host + "Transfer-Encoding: chunked\r\n\r\nzz\r\n\r\n"},
       {"chunks with a signed size", host + "Transfer-Encoding: chunked\r\n\r\n-1\r\n\r\n"},
       {"a chunk longer than its size",
        host + "Transfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n0\r\n\r\n"},
+      {"a bare LF in a chunk's extension",
+       host + "Transfer-Encoding: chunked\r\n\r\n1;a=\"b\nc\"\r\na\r\n0\r\n\r\n"},
+      {"a bare LF in a trailer",
+       host + "Transfer-Encoding: chunked\r\n\r\n0\r\nX-A: b\nX-B: c\r\n\r\n"},
       {"chunks ended by LF", host + "Transfer-Encoding: chunked\r\n\r\n1\na\n0\n\n\r\n\r\n"},
   };
   for (const auto& [what, text] : cases) {
@@ -90,6 +99,111 @@ TEST_F(HttpRefusals, WhatTwoServersCouldReadInTwoWaysIsRefused) {
     }
   }
   EXPECT_EQ(connect().ask(get_text("/hello")).status, 200);
+}
+
+TEST_F(HttpRefusals, ALineEndThatStandsAloneIsRefusedAtOnce) {
+  start();
+  const std::string host = "POST /echo HTTP/1.1\r\nHost: localhost\r\n";
+  const std::string chunks = host + "Transfer-Encoding: chunked\r\n\r\n";
+  // The server could wait for more behind each of them.
+  const std::string cases[] = {
+      "\n",
+      "\r\n\n",
+      "\rG",
+      "\r\n\r\n\r\n",
+      "GET /hello HTTP/1.1\n",
+      "GET /hello HTTP/1.1\n\n",
+      "GET /hello HTTP/1.1\nHost: localhost\n\n",
+      "GET /hello HTTP/1.1\nHost: localhost\r\n",
+      "GET /hello HTTP/1.1\r\n\n",
+      "GET /hello HTTP/1.1\r\nHost: localhost\n",
+      "GET /hello HTTP/1.1\r\nHost: localhost\n\n",
+      "GET /hello HTTP/1.1\r\nHost: localhost\n\r\n",
+      "GET /hello HTTP/1.1\r\nHost: localhost\r\n\n",
+      "GET /hello HTTP/1.1\r\nHost: localhost\r\n\rX",
+      "GET /hello HTTP/1.1\r\nHost: localhost\r\r",
+      "GET /hello HTTP/1.1\r\nHost: localhost\rX-A: b",
+      "GET /hello HTTP/1.1\r\nHost:\n localhost",
+      "GET /hel\nlo",
+      chunks + "1\n",
+      chunks + "1\na\n",
+      chunks + "1\na\n0\n\n",
+      chunks + "1\rX",
+      chunks + "1;a=b\n",
+      chunks + "1;a=\"b\nc",
+      chunks + "\n",
+      chunks + "1\r\na\n",
+      chunks + "1\r\na\r\r",
+      chunks + "1\r\na\r\n\n",
+      chunks + "1\r\na\r\n1\n",
+      chunks + "0\n",
+      chunks + "0\n\n",
+      chunks + "0\r\n\n",
+      chunks + "0\r\n\r0",
+      chunks + "1\r\na\r\n0\n",
+      chunks + "1\r\na\r\n0\n\n",
+      chunks + "1\r\na\r\n0\r\n\n",
+      chunks + "1\r\na\r\n0\r\nX-A: b\n",
+      chunks + "1\r\na\r\n0\r\nX-A: b\n\n",
+      chunks + "1\r\na\r\n0\r\nX-A: b\r\n\n",
+      chunks + "1\r\na\r\n0\r\nX-A: b\rX",
+  };
+  for (const std::string& text : cases) {
+    for (const bool by_single_bytes : {false, true}) {
+      SCOPED_TRACE(::testing::PrintToString(text) + (by_single_bytes ? " byte by byte" : ""));
+      RawClient client = connect();
+      if (by_single_bytes) {
+        for (const char& byte : text) client.send({&byte, 1});
+      } else {
+        client.send(text);
+      }
+      ASSERT_TRUE(client.has_news(std::chrono::seconds{10})) << "it is waited for more";
+      const RawResponse response = client.receive();
+      EXPECT_EQ(response.status, 400);
+      EXPECT_EQ(code_of(response), "bad_request");
+      EXPECT_EQ(response.field("Connection"), "close");
+    }
+  }
+}
+
+TEST_F(HttpRefusals, ALineEndInABodyIsDataAndInPiecesOfAHeadIsWhole) {
+  start();
+  RawClient client = connect();
+  const std::string text =
+      "\r\nPOST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "1\r\n\n\r\n6;x\r\na\nb\rc\n\r\n0\r\nX-A: b\r\n\r\n" +
+      request_text("POST", "/echo", "\n\n\r\r\n");
+  client.send(text);
+  EXPECT_EQ(client.receive().body, "\na\nb\rc\n");
+  EXPECT_EQ(client.receive().body, "\n\n\r\r\n");
+  for (const char& byte : text) client.send({&byte, 1});
+  EXPECT_EQ(client.receive().body, "\na\nb\rc\n");
+  EXPECT_EQ(client.receive().body, "\n\n\r\r\n");
+}
+
+TEST_F(HttpRefusals, ABodyInAnEncodingThatIsNotUnderstoodIsRefused) {
+  start();
+  for (const char* fields :
+       {"Content-Encoding: gzip\r\n", "Content-Encoding: identity, gzip\r\n",
+        "Content-Encoding: GZIP\r\n", "Content-Encoding: identity\r\nContent-Encoding: br\r\n",
+        "content-encoding: nonsense\r\n"}) {
+    SCOPED_TRACE(fields);
+    for (const char* path : {"/echo", "/streamed", "/v1/produce"}) {
+      RawClient client = connect();
+      const RawResponse response = client.ask(request_text(
+          "POST", path, "x", "Content-Type: application/json\r\n" + std::string(fields)));
+      EXPECT_EQ(response.status, 415) << path;
+      EXPECT_EQ(code_of(response), "unsupported_media_type");
+      EXPECT_EQ(response.field("Accept-Encoding"), "identity");
+      EXPECT_EQ(client.ask(get_text("/hello")).status, 200) << "the connection is still good";
+    }
+  }
+  EXPECT_EQ(connect().ask(request_text("POST", "/nowhere", "x", "Content-Encoding: br\r\n")).status,
+            404);
+  for (const char* fields : {"Content-Encoding: identity\r\n", "Content-Encoding: Identity\r\n",
+                             "Content-Encoding: \r\n"}) {
+    EXPECT_EQ(connect().ask(request_text("POST", "/echo", "x", fields)).body, "x") << fields;
+  }
 }
 
 TEST_F(HttpRefusals, WhatIsNotHttpIsRefused) {

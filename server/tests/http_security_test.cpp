@@ -32,7 +32,8 @@ class HttpSecurity : public HttpTest {
   }
   RawResponse call(const std::string& scope, const std::string& token) {
     const std::string field = token.empty() ? "" : "Authorization: Bearer " + token + "\r\n";
-    return connect().ask(request_text("POST", "/v1/" + scope, "{}", field));
+    return connect().ask(
+        request_text("POST", "/v1/" + scope, "{}", "Content-Type: application/json\r\n" + field));
   }
   std::string refusal() {
     try {
@@ -250,6 +251,14 @@ TEST_F(HttpSecurity, PagesOfOtherOriginsCanDoNothing) {
   EXPECT_EQ(post("Origin: https://evil.example\r\n"), 403);
   EXPECT_EQ(post("Origin: null\r\n"), 403);
   EXPECT_EQ(post("Origin: http://localhost\r\n"), 200);
+  EXPECT_EQ(post("Origin: HTTP://LOCALHOST:80\r\n"), 200);
+  for (const char* other :
+       {"https://localhost", "http://localhost:8080", "http://localhost:443", "http://localhost/",
+        "http://localhost.evil.example", "http://evil.example://localhost", "evil://localhost",
+        "http://localhost@evil.example", "http://me@localhost", "localhost", "://localhost",
+        "http://", "http://localhost http://evil.example", "http://[::1]"}) {
+    EXPECT_EQ(post("Origin: " + std::string(other) + "\r\n"), 403) << other;
+  }
   const auto read = connect().ask(get_text("/hello", "Origin: https://evil.example\r\n"));
   EXPECT_EQ(read.field("Access-Control-Allow-Origin"), "");
   EXPECT_EQ(connect()
@@ -294,6 +303,62 @@ TEST_F(HttpSecurity, NamesMadeToPointHereAreNotServedWithoutTokens) {
                            "127.evil.example", "127.0.0.1.evil.example"}) {
     EXPECT_EQ(status_of(host), 421) << host;
   }
+}
+
+TEST_F(HttpSecurity, AServerWithoutTokensIsNamedByTheTargetToo) {
+  start();
+  const auto status_of = [this](const std::string& text) { return connect().ask(text).status; };
+  EXPECT_EQ(status_of("GET /hello HTTP/1.1\r\nHost:\r\n\r\n"), 421);
+  EXPECT_EQ(status_of("GET /hello HTTP/1.0\r\nHost:\r\n\r\n"), 421);
+  EXPECT_EQ(status_of("GET http://evil.example/hello HTTP/1.0\r\n\r\n"), 421);
+  EXPECT_EQ(status_of("GET http://evil.example:80/hello HTTP/1.0\r\n\r\n"), 421);
+  EXPECT_EQ(status_of("GET http://evil.example HTTP/1.0\r\n\r\n"), 421);
+  EXPECT_EQ(status_of("GET http:///hello HTTP/1.0\r\n\r\n"), 400);
+  EXPECT_EQ(status_of("GET http://[::1]evil.example/hello HTTP/1.0\r\n\r\n"), 400);
+  EXPECT_EQ(status_of("GET http://evil.example@localhost/hello HTTP/1.0\r\n\r\n"), 400);
+  EXPECT_EQ(status_of("GET http://localhost/hello HTTP/1.0\r\n\r\n"), 200);
+  EXPECT_EQ(status_of("GET http://localhost/hello HTTP/1.1\r\nHost: localhost\r\n\r\n"), 200);
+}
+
+TEST_F(HttpSecurity, WithoutTokensNothingIsTakenThatAnyPageCouldSend) {
+  router.add({.pattern = "/v1/look",
+              .scope = Scope::read,
+              .handler = [](const ExchangePtr& exchange) { exchange->send(json_response("{}")); }});
+  options.cors_origins = {"https://shop.example"};
+  start();
+  const auto post = [this](const std::string& fields, const std::string& path = "/v1/produce") {
+    return connect().ask(request_text("POST", path, "{}", fields)).status;
+  };
+  const std::string json = "Content-Type: application/json\r\n";
+  const std::string cross_site = "Sec-Fetch-Site: cross-site\r\n";
+  EXPECT_EQ(post(""), 403);
+  EXPECT_EQ(post(json), 200);
+  EXPECT_EQ(post("Origin: http://localhost\r\n"), 200);
+  EXPECT_EQ(post(json + cross_site), 403);
+  EXPECT_EQ(post(json + "Sec-Fetch-Site: same-origin\r\n"), 200);
+  EXPECT_EQ(post(json + "Sec-Fetch-Site: none\r\n"), 200);
+  EXPECT_EQ(post(json + cross_site + "Sec-Fetch-Mode: navigate\r\n"), 403);
+  EXPECT_EQ(post(json + cross_site + "Origin: https://shop.example\r\n"), 200);
+  EXPECT_EQ(post("", "/echo"), 200) << "what needs no token, as a webhook, is guarded otherwise";
+
+  const auto look = [this](const std::string& fields) {
+    return connect().ask(get_text("/v1/look", fields)).status;
+  };
+  EXPECT_EQ(look(""), 200);
+  EXPECT_EQ(look(cross_site + "Sec-Fetch-Mode: no-cors\r\n"), 403);
+  EXPECT_EQ(look(cross_site + "Sec-Fetch-Mode: navigate\r\n"), 200) << "a link was followed";
+}
+
+TEST_F(HttpSecurity, WithATokenItDoesNotMatterWhatAPageCouldSend) {
+  write_tokens("shop produce s3cret-of-the-shop\n");
+  start();
+  const std::string token = "Authorization: Bearer s3cret-of-the-shop\r\n";
+  EXPECT_EQ(connect().ask(request_text("POST", "/v1/produce", "{}", token)).status, 200);
+  EXPECT_EQ(
+      connect()
+          .ask(request_text("POST", "/v1/produce", "{}", token + "Sec-Fetch-Site: cross-site\r\n"))
+          .status,
+      200);
 }
 
 TEST_F(HttpSecurity, WithTokensEveryNameIsServed) {
@@ -377,7 +442,10 @@ TEST_F(HttpSecurity, AClientCertificateCanBeRequired) {
   start();
   const auto files = authority.sign("client", "Client 1");
   RawClient client = connect_tls(files);
-  EXPECT_EQ(client.ask(request_text("POST", "/v1/operate", "{}")).body, "Client 1");
+  EXPECT_EQ(
+      client.ask(request_text("POST", "/v1/operate", "{}", "Content-Type: application/json\r\n"))
+          .body,
+      "Client 1");
   RawClient without = connect_tls();
   without.send(get_text("/hello"));
   EXPECT_FALSE(without.try_receive());

@@ -115,6 +115,58 @@ TEST_F(ServerTest, IsNotReadyWhileItDrains) {
   EXPECT_TRUE(result.complete());
 }
 
+TEST_F(ServerTest, RevokedTokensEndWhatIsUnderWay) {
+  const testing::TemporaryFolder folder;
+  options.auth.token_file = folder.file("tokens");
+  const auto write_tokens = [&](const std::string& lines) {
+    std::ofstream(options.auth.token_file) << lines;
+  };
+  write_tokens(
+      "worker consume,read,produce the-old-secret-0123\n"
+      "other consume,read the-other-secret-0123\n"
+      "limited consume the-third-secret-0123\n");
+  Server& running = start();
+  const auto begin = [&](const std::string& secret, const std::string& method,
+                         const std::string& path, const std::string& body, const char* type) {
+    RawClient client = connect();
+    client.send(request_text(
+        method, path, body,
+        "Authorization: Bearer " + secret + "\r\n" + "Content-Type: " + type + "\r\n"));
+    return client;
+  };
+  const std::string wait = R"({"waitSeconds":60})";
+  const char* const json = "application/json";
+  RawClient claim = begin("the-old-secret-0123", "POST", "/v1/messages/claim", wait, json);
+  RawClient kept = begin("the-other-secret-0123", "POST", "/v1/messages/claim", wait, json);
+  RawClient shrunk = begin("the-third-secret-0123", "POST", "/v1/messages/claim", wait, json);
+  RawClient events = begin("the-old-secret-0123", "GET", "/v1/events", "", json);
+  RawClient lines = connect();
+  const RawResponse begun = lines.ask(
+      "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+      "Expect: 100-continue\r\nAuthorization: Bearer the-old-secret-0123\r\n"
+      "Content-Type: application/x-ndjson\r\n\r\n");
+  EXPECT_EQ(begun.status, 100);
+  (void)events.peek_until("retry:");
+  const std::string admin = "Authorization: Bearer the-other-secret-0123\r\n";
+  EXPECT_TRUE(eventually([&] {
+    const RawResponse metrics = connect().ask(get_text("/metrics", admin));
+    return metrics.body.find("oncebox_waiting_claims{store=\"main\"} 3") != std::string::npos;
+  }));
+
+  write_tokens(
+      "other consume,read the-other-secret-0123\n"
+      "limited consume the-third-secret-0123 topics=mail.*\n");
+  EXPECT_TRUE(running.reload());
+  const RawResponse refused = claim.receive();
+  EXPECT_EQ(refused.status, 401);
+  EXPECT_EQ(code_of(refused), "unauthorized");
+  EXPECT_EQ(shrunk.receive().status, 200) << "its client asks again, by the new limits";
+  EXPECT_EQ(events.receive().status, 200) << "the stream has ended";
+  lines.send("1b\r\n{\"topic\":\"t\",\"payload\":11}\n\r\n0\r\n\r\n");
+  EXPECT_EQ(lines.receive().status, 401);
+  EXPECT_FALSE(kept.has_news(std::chrono::milliseconds{0}));
+}
+
 TEST_F(ServerTest, ReadsItsTokensAgain) {
   const testing::TemporaryFolder folder;
   options.auth.token_file = folder.file("tokens");

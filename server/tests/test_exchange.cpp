@@ -5,6 +5,21 @@
 
 namespace oncebox::server {
 
+Standing TestExchange::standing() const {
+  const std::lock_guard lock(mutex_);
+  return standing_;
+}
+
+void TestExchange::revoke_token() {
+  const std::lock_guard lock(mutex_);
+  standing_ = {.is_unchanged = false, .refusal = Response{.status = 401, .body = "{}"}};
+}
+
+void TestExchange::change_token() {
+  const std::lock_guard lock(mutex_);
+  standing_ = {.is_unchanged = false};
+}
+
 bool TestStream::write(std::string piece) noexcept {
   const std::lock_guard lock(mutex_);
   if (ended_ || broken_) return false;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "http/exchange.hpp"
@@ -44,11 +45,16 @@ class TestExchange final : public Exchange, public std::enable_shared_from_this<
   [[nodiscard]] std::shared_ptr<ResponseStream> send_stream(Response head) override;
   void read_body(std::shared_ptr<BodySink> sink) override;
   void on_gone(std::function<void()> callback) override;
+  [[nodiscard]] Standing standing() const override;
 
   /// The answer, when it comes; one with status 0 when it does not.
   [[nodiscard]] Response wait() const;
   [[nodiscard]] bool answered() const;
   [[nodiscard]] std::shared_ptr<TestStream> stream() const;
+
+  /// The caller's token is no longer known from now on, or is known with other limits.
+  void revoke_token();
+  void change_token();
 
   /// The client closes its connection.
   void go_away();
@@ -71,6 +77,7 @@ class TestExchange final : public Exchange, public std::enable_shared_from_this<
   std::shared_ptr<BodySink> sink_;
   std::function<void()> on_gone_;
   bool gone_ = false;
+  Standing standing_ = {};
 };
 
 }  // namespace oncebox::server

@@ -16,14 +16,16 @@ using namespace std::chrono_literals;
 class ConfigTest : public ::testing::Test {
  protected:
   /// What this file, these variables and these settings give.
-  Config load(const std::string& toml, std::vector<std::string> environment = {},
-              std::vector<NameAndValue> settings = {}) {
+  LoadedConfig load_all(const std::string& toml, std::vector<std::string> environment = {},
+                        std::vector<NameAndValue> settings = {}) {
     const std::string path = folder_.file("oncebox.toml");
     std::ofstream(path) << toml;
-    return load_config({.file = path,
-                        .environment = std::move(environment),
-                        .settings = std::move(settings)})
-        .config;
+    return load_config(
+        {.file = path, .environment = std::move(environment), .settings = std::move(settings)});
+  }
+  Config load(const std::string& toml, std::vector<std::string> environment = {},
+              std::vector<NameAndValue> settings = {}) {
+    return load_all(toml, std::move(environment), std::move(settings)).config;
   }
 
  private:
@@ -193,6 +195,48 @@ TEST_F(ConfigTest, EverythingThatIsWrongIsToldAtOnce) {
                              "--set limits.idle_timeout"}) {
       EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
     }
+  }
+}
+
+TEST_F(ConfigTest, ImpossiblePortsAreRefused) {
+  const std::string secret = "secret = \"literal:whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\n";
+  const std::pair<std::string, std::string> cases[] = {
+      {"listen.port = 65536\n", "listen.port"},
+      {"listen.port = -1\n", "listen.port"},
+      {"[[stores]]\nname = \"a\"\nurl = \"postgresql://u:s3cret@db:65536/x\"\n", "store a"},
+      {"[[stores]]\nname = \"a\"\nurl = \"http://box:0\"\n", "store a"},
+      {"[discovery]\ndatabase = \"postgresql://db:99999/x\"\nquery = \"SELECT 1\"\n",
+       "discovery.database"},
+      {"[notices]\nurl = \"https://ops.example:65536/\"\n" + secret, "notices.url"},
+      {"[server]\ncors_origins = [\"https://shop.example:65536\"]\n", "cors_origins"},
+  };
+  for (const auto& [toml, part] : cases) {
+    try {
+      (void)load(toml);
+      ADD_FAILURE() << "expected a failure of\n" << toml;
+    } catch (const Failure& failure) {
+      const std::string text = failure.what();
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+      EXPECT_EQ(text.find("s3cret"), std::string::npos) << text;
+    }
+  }
+}
+
+TEST_F(ConfigTest, NoticesThatOthersOnTheWayCanReadAreWarnedOf) {
+  const auto warnings = [this](const std::string& url) {
+    return load_all(
+               "[notices]\nsecret = \"literal:whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\nurl = \"" +
+               url + "\"\n")
+        .warnings;
+  };
+  for (const char* url : {"http://ops.example/hook", "http://localhost.evil.example:80/",
+                          "http://127.0.0.1@ops.example/"}) {
+    ASSERT_EQ(warnings(url).size(), 1U) << url;
+    EXPECT_NE(warnings(url)[0].find("notices.url"), std::string::npos);
+  }
+  for (const char* url : {"https://ops.example/hook", "http://127.0.0.1:9000/hook",
+                          "http://[::1]:9000/hook", "http://localhost/hook"}) {
+    EXPECT_TRUE(warnings(url).empty()) << url;
   }
 }
 

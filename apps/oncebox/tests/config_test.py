@@ -185,6 +185,13 @@ class Configuration(ProgramTest):
         cluster = {"ONCEBOX_PORT": "tcp://10.0.0.1:80", "ONCEBOX_SERVICE_HOST": "10.0.0.1"}
         self.assertEqual(self.run_program("validate", variables=cluster).stderr, b"")
 
+    def test_plain_http_for_notices_is_warned_of(self):
+        secret = "notices.secret=literal:whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+        url = "notices.url=http://ops.example/hook"
+        result = self.run_program("validate", "--set", secret, "--set", url)
+        self.assertEqual(result.returncode, 0)
+        self.assertIn(b"warning: notices.url", result.stderr)
+
     def test_stores_are_opened_when_asked_for(self):
         url = "postgresql://nobody:s3cret@127.0.0.1:1/x"
         self.validate("--store", url)

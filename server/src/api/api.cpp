@@ -74,6 +74,14 @@ void Api::drain() noexcept {
   events_.drain();
 }
 
+void Api::check_tokens() {
+  for (const ServedStorePtr& store : stores_.all()) {
+    store->inbox.claims->check_tokens();
+    store->outbox.claims->check_tokens();
+  }
+  events_.check_tokens();
+}
+
 Readiness Api::readiness() {
   const detail::Lock lock(readiness_mutex_);
   if (parts_.clock.steady() < readiness_until_) return readiness_;

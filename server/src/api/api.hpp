@@ -35,6 +35,10 @@ class Api {
   /// Waiting claims are answered empty, and event streams end. Calls go on.
   void drain() noexcept;
 
+  /// The tokens have been read again. Ends the waiting claims and event streams of callers whose
+  /// token is not what it was.
+  void check_tokens();
+
   /// An empty name means the default. Throws `not_found`, and `unavailable` while it is down.
   [[nodiscard]] ServedStorePtr find_store(std::string_view name) { return stores_.find(name); }
 

@@ -166,39 +166,55 @@ void EventStreams::add(const ExchangePtr& exchange) {
     }
     stream = exchange->send_stream(std::move(head));
     stream->write(kReconnect);  // before any event
-    streams_.push_back(stream);
+    streams_.push_back({exchange, stream});
     listeners_ = streams_.size();
     sample = last_sample_;
   }
   for (const ServedStorePtr& store : stores_.all()) watch(store);
   if (!sample.empty()) stream->write(std::move(sample));
   somebody_listens_.notify_all();
+  check_tokens();  // they may have been read again before the stream was among the others
+}
+
+void EventStreams::check_tokens() {
+  std::vector<Listener> ended;
+  {
+    const detail::Lock lock(mutex_);
+    const auto is_unchanged = [](const Listener& listener) {
+      return listener.exchange->standing().is_unchanged;
+    };
+    const auto first = std::ranges::partition(streams_, is_unchanged).begin();
+    ended.assign(std::make_move_iterator(first), std::make_move_iterator(streams_.end()));
+    streams_.erase(first, streams_.end());
+    listeners_ = streams_.size();
+  }
+  for (const Listener& listener : ended) listener.stream->end();
 }
 
 void EventStreams::broadcast(const std::string& text) {
-  std::vector<StreamPtr> streams;
+  std::vector<Listener> listeners;
   {
     const detail::Lock lock(mutex_);
-    streams = streams_;
+    listeners = streams_;
   }
-  std::erase_if(streams, [&](const StreamPtr& stream) { return stream->write(text); });
-  if (streams.empty()) return;
+  std::erase_if(listeners, [&](const Listener& one) { return one.stream->write(text); });
+  if (listeners.empty()) return;
   const detail::Lock lock(mutex_);
-  std::erase_if(streams_, [&](const StreamPtr& stream) {
-    return std::ranges::find(streams, stream) != streams.end();
+  std::erase_if(streams_, [&](const Listener& one) {
+    return std::ranges::find(listeners, one.stream, &Listener::stream) != listeners.end();
   });
   listeners_ = streams_.size();
 }
 
 void EventStreams::drain() noexcept {
-  std::vector<StreamPtr> streams;
+  std::vector<Listener> ended;
   {
     const detail::Lock lock(mutex_);
     draining_ = true;
-    streams.swap(streams_);
+    ended.swap(streams_);
     listeners_ = 0;
   }
-  for (const StreamPtr& stream : streams) stream->end();
+  for (const Listener& listener : ended) listener.stream->end();
 }
 
 void EventStreams::stop() {

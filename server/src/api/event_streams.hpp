@@ -44,6 +44,9 @@ class EventStreams {
   /// Begins a stream. Throws `overloaded` when there are too many, `unavailable` when draining.
   void add(const ExchangePtr& exchange);
 
+  /// Ends the streams of callers whose token is not what it was.
+  void check_tokens();
+
   /// Ends all streams and begins none any more.
   void drain() noexcept;
   /// The same, and nothing is sampled any more.
@@ -52,6 +55,10 @@ class EventStreams {
  private:
   class WorkWatch;
   using StreamPtr = std::shared_ptr<ResponseStream>;
+  struct Listener {
+    ExchangePtr exchange;
+    StreamPtr stream;
+  };
 
   void broadcast(const std::string& text);
   /// What a store answered.
@@ -97,7 +104,7 @@ class EventStreams {
 
   detail::Mutex mutex_;
   detail::TimedCondition somebody_listens_{parts_.clock};
-  std::vector<StreamPtr> streams_ ONCEBOX_GUARDED_BY(mutex_);
+  std::vector<Listener> streams_ ONCEBOX_GUARDED_BY(mutex_);
   /// An event; empty when nobody listened while it was taken.
   std::string last_sample_ ONCEBOX_GUARDED_BY(mutex_);
   bool draining_ ONCEBOX_GUARDED_BY(mutex_) = false;

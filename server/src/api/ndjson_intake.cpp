@@ -108,7 +108,16 @@ void NdjsonIntake::count(const EnqueueOutcome& outcome) {
   if (outcome.hash_mismatch) ++summary_.hash_mismatches;
 }
 
+// The token may have been taken back while the body came in.
+void NdjsonIntake::require_token() const {
+  Standing standing = exchange_->standing();
+  if (standing.refusal) throw TokenRefused(std::move(*standing.refusal));
+  if (standing.is_unchanged) return;
+  throw NotAllowed("the token was changed while the body came in; send the other lines again");
+}
+
 void NdjsonIntake::store_batch() {
+  if (!batch_.messages().empty()) require_token();
   for (const IntakeBatch::Run& run : batch_.runs()) store_run(run);
   batch_.clear();
   batch_lines_.clear();

@@ -56,6 +56,7 @@ class NdjsonIntake final : public BodySink, public std::enable_shared_from_this<
   void take_long_line();
   void note_failure(std::size_t line, std::string_view code, std::string_view detail);
   void count(const EnqueueOutcome& outcome);
+  void require_token() const;
   void store_batch();
   void store_run(const IntakeBatch::Run& run);
   void store_one_by_one(const IntakeBatch::Run& run);

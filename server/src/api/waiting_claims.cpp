@@ -56,6 +56,7 @@ struct WaitingClaims::Claim {
   State state = State::trying;
   bool gone = false;     ///< its client went away
   bool expired = false;  ///< its time passed while a thread was claiming for it
+  bool changed = false;  ///< so was its token
   bool listed = false;
   std::list<ClaimPtr>::iterator place = {};
   Timers::Timer timer = {};  ///< ends it at the deadline
@@ -148,7 +149,9 @@ std::vector<ClaimedMessage> WaitingClaims::take(Claim& claim) {
 void WaitingClaims::deliver(const ClaimPtr& claim, std::vector<ClaimedMessage> messages) {
   const ClaimResult claimed{std::move(messages), claim->reaped};
   Response response;
+  bool is_unchanged = true;
   try {
+    is_unchanged = claim->exchange->standing().is_unchanged;
     response = json_response(wire::write_claimed(claim->call.request.owner, claimed));
     response.undelivered = [weak = std::weak_ptr(self()),
                             settlements = releases_of(claimed.messages)] {
@@ -166,7 +169,7 @@ void WaitingClaims::deliver(const ClaimPtr& claim, std::vector<ClaimedMessage> m
     gone = claim->gone;
     leave(*claim);
   }
-  if (gone) {
+  if (gone || !is_unchanged) {
     release(claimed.messages);
     return send_empty(*claim);
   }
@@ -203,6 +206,7 @@ void WaitingClaims::end_empty(Claim& claim) noexcept {
 
 void WaitingClaims::send_empty(const Claim& claim) noexcept {
   answer(*claim.exchange, [&] {
+    if (auto refusal = claim.exchange->standing().refusal) return std::move(*refusal);
     return json_response(wire::write_claimed(claim.call.request.owner, {.reaped = claim.reaped}));
   });
 }
@@ -227,6 +231,7 @@ void WaitingClaims::park(const ClaimPtr& claim, const Tried& tried) {
         if (desk && late) desk->expire(late);
       });
   std::list<ClaimPtr> place{claim};
+  bool is_parked = false;
   {
     const detail::Lock lock(mutex_);
     if (!claim->gone && !draining_ && parts_.clock.steady() < claim->deadline) {
@@ -241,10 +246,12 @@ void WaitingClaims::park(const ClaimPtr& claim, const Tried& tried) {
       parts_.metrics.on_waiting_claims(1);
       claim->timer.want_at(claim->deadline);
       note(tried);
-      return plan_scan();
+      plan_scan();
+      is_parked = true;
     }
   }
-  end_empty(*claim);
+  if (!is_parked) return end_empty(*claim);
+  check_token(claim);  // the tokens may have been read again before it was among those that wait
 }
 
 // The first that waits has just done what a scan does. Later ones add what the cycle does not know.
@@ -281,6 +288,26 @@ void WaitingClaims::expire(const ClaimPtr& claim) noexcept {
     leave(*claim);
   }
   send_empty(*claim);
+}
+
+void WaitingClaims::check_token(const ClaimPtr& claim) {
+  if (claim->exchange->standing().is_unchanged) return;
+  {
+    const detail::Lock lock(mutex_);
+    claim->changed = true;
+    if (claim->state != Claim::State::waiting) return;
+    leave(*claim);
+  }
+  send_empty(*claim);
+}
+
+void WaitingClaims::check_tokens() {
+  std::vector<ClaimPtr> waiting;
+  {
+    const detail::Lock lock(mutex_);
+    waiting.assign(waiting_.begin(), waiting_.end());
+  }
+  for (const ClaimPtr& claim : waiting) check_token(claim);
 }
 
 void WaitingClaims::leave(Claim& claim) noexcept {
@@ -427,7 +454,7 @@ bool WaitingClaims::try_again(const ClaimPtr& claim) {
   }
   {
     const detail::Lock lock(mutex_);
-    if (!claim->gone && !claim->expired) {
+    if (!claim->gone && !claim->expired && !claim->changed) {
       claim->state = Claim::State::waiting;
       return false;
     }

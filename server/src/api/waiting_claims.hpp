@@ -75,6 +75,10 @@ class WaitingClaims final : public WorkListener {
   /// Something may be claimed: it was enqueued, or a topic is paused no more.
   void on_work() noexcept override;
 
+  /// The tokens have been read again. A claim whose token was taken back is refused; one whose
+  /// token was changed is answered with nothing, and its client asks again.
+  void check_tokens();
+
   /// Answers those that wait with nothing. Later ones are answered at once, whatever they find.
   void drain() noexcept;
 
@@ -106,11 +110,13 @@ class WaitingClaims final : public WorkListener {
   void release(const std::vector<Settlement>& settlements) noexcept;
   void log_not_released(std::size_t count, const std::exception& failure) noexcept;
   void end_empty(Claim& claim) noexcept;
+  /// Or the refusal, when its token no longer allows the claim.
   static void send_empty(const Claim& claim) noexcept;
   void fail(const ClaimPtr& claim, const std::exception_ptr& failure) noexcept;
 
   void park(const ClaimPtr& claim, const Tried& tried);
   void withdraw(const ClaimPtr& claim) noexcept;
+  void check_token(const ClaimPtr& claim);
   void expire(const ClaimPtr& claim) noexcept;
 
   void scan() noexcept;

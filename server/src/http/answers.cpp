@@ -39,6 +39,8 @@ Response failure_response(std::exception_ptr failure, const Request& request) no
     std::rethrow_exception(std::move(failure));
   } catch (const Error& error) {
     return failed(wire::problem_of(error), error.what(), request);
+  } catch (const TokenRefused& refusal) {
+    return refusal.response;
   } catch (const NotAllowed& refusal) {
     return problem_response(
         {.status = 403, .code = "forbidden", .title = "Not allowed", .detail = refusal.what()},

@@ -11,10 +11,19 @@
 /// Answers that every part of the service gives in the same way.
 namespace oncebox::server {
 
-/// The limits of the caller's token do not allow a call: 403.
+/// The scopes or limits of the caller's token do not allow a call: 403.
 class NotAllowed : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+/// The caller's token was taken back, or allows less, while its request was under way.
+class TokenRefused : public std::runtime_error {
+ public:
+  explicit TokenRefused(Response answer)
+      : std::runtime_error("the token no longer allows this"), response(std::move(answer)) {}
+
+  const Response response;
 };
 
 [[nodiscard]] Response json_response(std::string body);

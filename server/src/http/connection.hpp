@@ -51,6 +51,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     return loop_->is_here() && is_in_handler_ && exchange_.get() == &exchange;
   }
   [[nodiscard]] EventLoop& loop() noexcept { return *loop_; }
+  [[nodiscard]] const RequestGate& gate() const noexcept { return service_.gate(); }
+  /// Does not change once there is a request: safe from any thread then.
+  [[nodiscard]] const std::optional<std::string>& certificate_name() const noexcept {
+    return certificate_name_;
+  }
 
  protected:
   // What the derived class tells.

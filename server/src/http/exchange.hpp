@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -34,6 +35,12 @@ class BodySink {
   virtual void on_broken() noexcept = 0;
 };
 
+/// Whether a request that stays for long may go on: the tokens may have been read again since.
+struct Standing {
+  bool is_unchanged = true;  ///< the caller's token is what it was when the request came in
+  std::optional<Response> refusal = {};  ///< the token no longer allows the call: what to answer
+};
+
 /// One request and its answer. Owned by the handler, or the call, that is going to answer; when the
 /// last owner lets go without an answer, the client gets a 500. Safe from any thread.
 class Exchange {
@@ -57,6 +64,9 @@ class Exchange {
   /// Called once when the client goes away before it was answered: for claims, whose messages would
   /// otherwise be handed to nobody.
   virtual void on_gone(std::function<void()> callback) = 0;
+
+  /// Checks the caller's token again.
+  [[nodiscard]] virtual Standing standing() const = 0;
 
  protected:
   explicit Exchange(Request request) : request_(std::move(request)) {}

@@ -81,6 +81,11 @@ void HttpExchange::on_gone(std::function<void()> callback) {
   connection_->loop().post(std::move(callback));
 }
 
+Standing HttpExchange::standing() const {
+  if (route == nullptr) return {};
+  return connection_->gate().check_again(request_, *route, connection_->certificate_name());
+}
+
 void HttpExchange::tell_gone() noexcept {
   std::function<void()> callback;
   {

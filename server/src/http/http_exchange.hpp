@@ -47,6 +47,7 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
   [[nodiscard]] std::shared_ptr<ResponseStream> send_stream(Response head) override;
   void read_body(std::shared_ptr<BodySink> sink) override;
   void on_gone(std::function<void()> callback) override;
+  [[nodiscard]] Standing standing() const override;
 
   /// What a handler gets.
   [[nodiscard]] ExchangePtr share();

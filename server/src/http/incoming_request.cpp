@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "oncebox/internal/authority.hpp"
 #include "oncebox/uuid.hpp"
 
 namespace oncebox::server {
@@ -67,10 +68,14 @@ std::optional<BadRequest> read_target_into(Request& request, std::string_view ta
   request.path = std::move(parts->path);
   request.query = std::move(parts->query);
   if (parts->authority) {
+    if (!detail::read_authority(*parts->authority)) {
+      return BadRequest{.detail = "the target does not name a host"};
+    }
     const auto host = request.fields.get("Host");
     if (host && !equal_ignoring_case(*host, *parts->authority)) {
       return BadRequest{.detail = "the target and the field Host name two hosts"};
     }
+    if (!host) request.fields.add("Host", std::move(*parts->authority));
   }
   if (request.path == "*" && request.method != Method::options) {
     return BadRequest{.detail = "only OPTIONS is asked of the whole server"};

@@ -13,8 +13,9 @@ namespace oncebox::server {
 /// or a new one. A malformed `traceparent` is dropped.
 [[nodiscard]] Request make_request(RequestHead head, const std::string& peer);
 
-/// Fills in path and query from the target; says why not when they cannot be read, or when the
-/// target and the field Host name two hosts.
+/// Fills in path and query from the target, and the field Host from a target that names a host
+/// where there is no such field; says why not when they cannot be read, or when target and field
+/// name two hosts.
 [[nodiscard]] std::optional<BadRequest> read_target_into(Request& request, std::string_view target);
 
 /// A request of which nothing could be read but where it came from.

@@ -1,8 +1,11 @@
 #include "http/request_gate.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <exception>
 
 #include "http/answers.hpp"
+#include "oncebox/internal/authority.hpp"
 
 namespace oncebox::server {
 
@@ -22,30 +25,23 @@ Response refusal(int status, std::string code, std::string title, std::string de
                           request);
 }
 
-/// The host of `Host: name:port`.
-std::string_view without_port(std::string_view host) {
-  if (host.starts_with('[')) return host.substr(0, std::min(host.find(']') + 1, host.size()));
-  return host.substr(0, host.find(':'));
-}
-
-/// An address, and no name that begins like one.
-bool is_loopback_address(std::string_view name) {
-  return name == "[::1]" || (name.starts_with("127.") &&
-                             name.find_first_not_of("0123456789.") == std::string_view::npos);
-}
-
 bool is_local_host(std::string_view host) {
-  const std::string_view name = without_port(host);
-  constexpr std::string_view kSuffix = ".localhost";
-  return equal_ignoring_case(name, "localhost") || is_loopback_address(name) ||
-         (name.size() > kSuffix.size() &&
-          equal_ignoring_case(name.substr(name.size() - kSuffix.size()), kSuffix));
+  const auto authority = detail::read_authority(host);
+  return authority && detail::is_loopback_host(authority->host);
 }
 
-/// `https://shop.example:8443` gives `shop.example:8443`.
-std::string_view host_of_origin(std::string_view origin) {
-  const std::size_t at = origin.find("://");
-  return at == std::string_view::npos ? std::string_view{} : origin.substr(at + 3);
+/// Whether an origin such as `https://shop.example:8443` is that of a server with this scheme and
+/// this field Host.
+bool is_origin_of(std::string_view scheme, std::string_view host, std::string_view origin) {
+  constexpr std::string_view kSeparator = "://";
+  const std::size_t end = std::min(origin.find(kSeparator), origin.size());
+  if (end == origin.size() || !equal_ignoring_case(origin.substr(0, end), scheme)) return false;
+  const auto page = detail::read_authority(origin.substr(end + kSeparator.size()));
+  const auto server = detail::read_authority(host);
+  if (!page || !server) return false;
+  const std::uint16_t usual_port = scheme == "https" ? 443 : 80;
+  return equal_ignoring_case(page->host, server->host) &&
+         page->port.value_or(usual_port) == server->port.value_or(usual_port);
 }
 
 bool changes_nothing(Method method) {
@@ -59,6 +55,7 @@ RequestGate::RequestGate(const ServerOptions& options, const Router& router,
     : cors_origins_(options.cors_origins),
       only_local_hosts_if_open_(!options.listen.allow_anonymous_remote &&
                                 !options.tls.require_client_certificate),
+      scheme_(options.tls.enabled() ? "https" : "http"),
       router_(router),
       authenticator_(authenticator) {}
 
@@ -67,14 +64,35 @@ RequestGate::Verdict RequestGate::admit(Request& request,
   if (auto refused = check_origin(request)) return {.refusal = std::move(refused)};
   Verdict verdict = check_route(request);
   if (verdict.route == nullptr) return verdict;
-  verdict.refusal = check_scope(request, *verdict.route, certificate_name);
+  Principal principal;
+  verdict.refusal = check_scope(request, *verdict.route, certificate_name, principal);
+  request.principal = std::move(principal);
+  if (!verdict.refusal) verdict.refusal = check_page(request, *verdict.route);
+  if (!verdict.refusal) verdict.refusal = check_encoding(request);
+  if (verdict.refusal || !verdict.route->check_head) return verdict;
+  try {
+    verdict.route->check_head(request);
+  } catch (...) {
+    verdict.refusal = failure_response(std::current_exception(), request);
+  }
   return verdict;
 }
 
+Standing RequestGate::check_again(const Request& request, const Route& route,
+                                  const std::optional<std::string>& certificate_name) const {
+  Principal principal;
+  Standing standing{.refusal = check_scope(request, route, certificate_name, principal)};
+  const Principal& before = request.principal;
+  const bool has_same_limits = principal.limits && before.limits
+                                   ? *principal.limits == *before.limits
+                                   : principal.limits == before.limits;
+  standing.is_unchanged = !standing.refusal && has_same_limits && principal.name == before.name;
+  return standing;
+}
+
 std::optional<Response> RequestGate::check_origin(const Request& request) const {
-  const std::string_view host = request.fields.get("Host").value_or(std::string_view{});
-  if (only_local_hosts_if_open_ && !host.empty() && !authenticator_.has_tokens() &&
-      !is_local_host(host)) {
+  const auto host = request.fields.get("Host");
+  if (only_local_hosts_if_open_ && host && !authenticator_.has_tokens() && !is_local_host(*host)) {
     return refusal(421, "misdirected", "Not a host of this server",
                    "without tokens it answers to localhost only; set up tokens, or allow "
                    "anonymous callers from elsewhere",
@@ -82,7 +100,7 @@ std::optional<Response> RequestGate::check_origin(const Request& request) const 
   }
   const auto origin = request.fields.get("Origin");
   if (!origin || changes_nothing(request.method) || is_allowed(*origin)) return std::nullopt;
-  if (equal_ignoring_case(host_of_origin(*origin), host) && !host.empty()) return std::nullopt;
+  if (host && is_origin_of(scheme_, *host, *origin)) return std::nullopt;
   return refusal(403, "forbidden", "Another origin",
                  "pages of this origin may not call; see cors_origins", request);
 }
@@ -112,21 +130,21 @@ RequestGate::Verdict RequestGate::check_route(Request& request) const {
   return {.refusal = refusal(404, "not_found", "Nothing here", "no such path; see /docs", request)};
 }
 
-std::optional<Response> RequestGate::check_scope(
-    Request& request, const Route& route,
-    const std::optional<std::string>& certificate_name) const {
+std::optional<Response> RequestGate::check_scope(const Request& request, const Route& route,
+                                                 const std::optional<std::string>& certificate_name,
+                                                 Principal& principal) const {
   Credentials credentials{.authorization = request.fields.get("Authorization")};
   if (certificate_name) credentials.certificate_name = *certificate_name;
   auto checked = authenticator_.check(credentials, route.scope);
-  if (auto* principal = std::get_if<Principal>(&checked)) {
-    request.principal = std::move(*principal);
-    if (holds_limits(route, request.principal)) return std::nullopt;
+  if (auto* const known = std::get_if<Principal>(&checked)) {
+    principal = std::move(*known);
+    if (holds_limits(route, principal)) return std::nullopt;
     return refusal(403, "forbidden", "Not allowed",
                    "this token is limited to some stores, sources or topics, and this call is not",
                    request);
   }
   if (auto* forbidden = std::get_if<Forbidden>(&checked)) {
-    request.principal = std::move(forbidden->principal);
+    principal = std::move(forbidden->principal);
     const std::string scope(to_string(route.scope));
     Response response =
         refusal(403, "forbidden", "Not allowed", "this needs the scope " + scope, request);
@@ -144,6 +162,43 @@ std::optional<Response> RequestGate::check_scope(
                                               ? R"(Bearer realm="oncebox", error="invalid_token")"
                                               : R"(Bearer realm="oncebox")");
   return response;
+}
+
+/// Without tokens a browser's page could do whatever its user may. Browsers say which page sends,
+/// and a page cannot send JSON elsewhere without asking first.
+std::optional<Response> RequestGate::check_page(const Request& request, const Route& route) const {
+  if (authenticator_.has_tokens() || route.scope == Scope::open) return std::nullopt;
+  const auto origin = request.fields.get("Origin");
+  if (origin && is_allowed(*origin)) return std::nullopt;
+  const auto is = [&](std::string_view field, std::string_view value) {
+    return equal_ignoring_case(request.fields.get(field).value_or(""), value);
+  };
+  const bool follows_link = changes_nothing(request.method) && is("Sec-Fetch-Mode", "navigate");
+  if (is("Sec-Fetch-Site", "cross-site") && !follows_link) {
+    return refusal(403, "forbidden", "Another origin",
+                   "without tokens pages of other sites may not call; see cors_origins", request);
+  }
+  if (request.method == Method::post && !origin && !request.fields.get("Content-Type")) {
+    return refusal(403, "forbidden", "A POST that any page could send",
+                   "without tokens a POST needs a Content-Type: application/json", request);
+  }
+  return std::nullopt;
+}
+
+std::optional<Response> RequestGate::check_encoding(const Request& request) {
+  if (changes_nothing(request.method)) return std::nullopt;
+  for (const auto& [name, value] : request.fields) {
+    if (!equal_ignoring_case(name, "Content-Encoding") || value.empty() ||
+        equal_ignoring_case(value, "identity")) {
+      continue;
+    }
+    Response response =
+        refusal(415, "unsupported_media_type", "Unsupported content encoding",
+                "bodies are taken as they are; send it without Content-Encoding", request);
+    response.fields.add("Accept-Encoding", "identity");
+    return response;
+  }
+  return std::nullopt;
 }
 
 Response RequestGate::answer_options(const Request& request, const std::string& allowed) const {

@@ -5,6 +5,8 @@
 #include <boost/beast/http/verb.hpp>
 #include <utility>
 
+#include "oncebox/internal/authority.hpp"
+
 namespace oncebox::server {
 
 namespace beast_http = boost::beast::http;
@@ -40,13 +42,13 @@ bool is_decimal(std::string_view text) {
 }
 
 bool is_host(std::string_view text) {
-  return text.size() <= 255 && std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  std::string_view("-._~:[]%!$&'()*+,;=").find(c) != std::string_view::npos;
-         });
+  constexpr std::size_t kMaxHostBytes = 255;
+  return text.empty() || (text.size() <= kMaxHostBytes && detail::read_authority(text));
 }
 
 BadRequest bad(std::string detail) { return {.detail = std::move(detail)}; }
+
+BadRequest bad_chunks() { return bad("the chunks of the body cannot be read"); }
 
 BadRequest too_large_head(std::size_t limit) {
   return {.status = 431,
@@ -75,7 +77,7 @@ BadRequest body_failure(const ErrorCodeOf& error) {
   if (error == beast_http::error::body_limit) {
     return {.status = 413, .code = "too_large", .detail = "the body is too large"};
   }
-  return bad("the chunks of the body cannot be read");
+  return bad_chunks();
 }
 
 /// Whether a line of the head is folded into the next one: the only thing in doubt that the parser
@@ -85,6 +87,21 @@ bool has_folded_line(std::string_view head) {
     if (head[at + 1] == ' ' || head[at + 1] == '\t') return true;
   }
   return false;
+}
+
+/// Whether a CR or an LF stands alone; a CR that is the last of it may still get its LF.
+bool has_bare_line_end(std::string_view text) {
+  for (std::size_t at = text.find_first_of("\r\n"); at < text.size();
+       at = text.find_first_of("\r\n", at + 2)) {
+    if (text[at] == '\n' || (at + 1 < text.size() && text[at + 1] != '\n')) return true;
+  }
+  return false;
+}
+
+/// What is no data in the first bytes of a chunked body, fewer than the shortest one has.
+std::string_view framing_of(std::string_view beginning) {
+  if (beginning.starts_with("0\r\n")) return beginning;
+  return beginning.substr(0, beginning.find("\r\n"));
 }
 
 /// The fields that decide where a request ends and whom it is for.
@@ -168,7 +185,9 @@ class ParsedMessage final : public beast_http::basic_parser<true> {
   void on_chunk_header_impl(std::uint64_t, Text extensions, ErrorCodeOf& error) override {
     has_chunks = true;
     chunk_extension_bytes_ += extensions.size();
-    if (chunk_extension_bytes_ > kMaxChunkExtensionBytes) {
+    // The parser takes an LF in a quoted value, where others end the line.
+    if (chunk_extension_bytes_ > kMaxChunkExtensionBytes ||
+        extensions.find('\n') != extensions.npos) {
       error = beast_http::error::bad_chunk_extension;
     }
   }
@@ -203,13 +222,20 @@ std::variant<RequestParser::NeedMore, RequestParser::Head, BadRequest> RequestPa
   while (blank < 4 && input.substr(blank, 2) == "\r\n") blank += 2;
   input.remove_prefix(blank);
 
-  const std::size_t from = searched_ < 3 ? 0 : std::min(searched_ - 3, input.size());
+  const std::size_t from =
+      searched_ < blank + 3 ? 0 : std::min(searched_ - blank - 3, input.size());
   const std::size_t end = input.find("\r\n\r\n", from);
   if (std::min(end, input.size()) >= limits_.max_header_bytes) {
     return too_large_head(limits_.max_header_bytes);
   }
+  // No line end that would be the last one for others, but not for us, is waited behind.
+  std::string_view unseen = input.substr(from, end - from);
+  if (from > 0 && unseen.starts_with('\n')) unseen.remove_prefix(1);
+  if (input.starts_with("\r\n") || has_bare_line_end(unseen)) {
+    return bad("a line of the header does not end in CR LF");
+  }
   if (end == std::string_view::npos) {
-    searched_ = input.size();
+    searched_ = blank + input.size();
     return NeedMore{};
   }
   searched_ = 0;
@@ -239,6 +265,7 @@ std::variant<RequestParser::Body, BadRequest> RequestParser::read_body(std::stri
   result.complete = message.is_done();
   if (result.complete || input.empty()) return result;
   if (message.chunked() && !message.has_chunks && input.size() < kEmptyChunkedBody.size()) {
+    if (has_bare_line_end(framing_of(input))) return bad_chunks();
     return result;
   }
   message.body = &body;
@@ -246,9 +273,11 @@ std::variant<RequestParser::Body, BadRequest> RequestParser::read_body(std::stri
   result.consumed = message.put(boost::asio::const_buffer(input.data(), input.size()), error);
   message.body = nullptr;
   if (error && error != beast_http::error::need_more) return body_failure(error);
-  // A chunk's line or the trailer, which must be in the input whole.
-  if (error && result.consumed == 0 && input.size() >= limits_.max_header_bytes) {
-    return bad("the chunks of the body cannot be read");
+  // What is left is the beginning of a chunk's line or of the trailer, which must be in the input
+  // whole.
+  if (error && (has_bare_line_end(input.substr(result.consumed)) ||
+                (result.consumed == 0 && input.size() >= limits_.max_header_bytes))) {
+    return bad_chunks();
   }
   result.complete = message.is_done();
   return result;

@@ -71,7 +71,7 @@ class RequestParser {
  private:
   class Impl;
   const Limits limits_;
-  std::size_t searched_ = 0;  ///< where to go on looking for the end of the head
+  std::size_t searched_ = 0;  ///< how much of the input has no end of the head in it
   std::unique_ptr<Impl> impl_;
 };
 

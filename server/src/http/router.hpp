@@ -32,6 +32,9 @@ enum class BodyKind {
 /// problem.
 using Handler = std::function<void(const ExchangePtr&)>;
 
+/// Looks at a request whose body has not been read. What it throws is the answer.
+using HeadCheck = std::function<void(const Request&)>;
+
 struct Route {
   Method method = Method::get;
   /// Segments, of which `{name}` takes one each, and `{name*}` at the end all that is left:
@@ -41,6 +44,7 @@ struct Route {
   Handler handler;
   BodyKind body = BodyKind::whole;
   HeldLimits limits = HeldLimits::none;
+  HeadCheck check_head = {};  ///< empty: nothing more is checked before the body is read
 };
 
 /// Whether the handler of the route holds to all limits of the caller's token.

@@ -22,6 +22,8 @@ struct TokenLimits {
   [[nodiscard]] bool allow_all_messages() const noexcept {
     return sources.empty() && topics.empty();
   }
+
+  friend bool operator==(const TokenLimits&, const TokenLimits&) = default;
 };
 
 /// Whether a list of limits allows this name.

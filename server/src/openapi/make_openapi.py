@@ -53,10 +53,11 @@ PROBLEMS = {
 RESPONSES = {
     "BadRequest": "The request is not acceptable; the detail says where and why.",
     "Unauthorized": "A token is missing or not valid.",
-    "Forbidden": "The token does not have the scope.",
+    "Forbidden": "The token does not have the scope, or a page of another origin calls.",
     "NotFound": "There is no such store, message or path.",
     "TooLarge": "The body has more bytes than the server takes.",
-    "UnsupportedMediaType": "The Content-Type is not one that this call takes.",
+    "UnsupportedMediaType": "The Content-Type is not one that this call takes, or the body has a "
+    "Content-Encoding.",
     "OutcomeUnknown": "The store was lost while it committed; repeating the request is safe.",
     "TryLater": "Too much to do, the store cannot be reached, or the server stops; try again.",
     "BadSignature": "The signature or its time is missing or wrong; nothing was stored.",

@@ -208,8 +208,8 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
     }
   }
 
-  void receive(const ExchangePtr& exchange) {
-    const Request& request = exchange->request();
+  /// The webhook that a request is for. Throws `not_found`.
+  [[nodiscard]] const Webhook& webhook_of(const Request& request) const {
     const Webhook* const webhook = find(request.arguments.at(0));
     if (webhook == nullptr) {
       throw Error(ErrorCode::not_found, "there is no webhook of this name");
@@ -217,9 +217,14 @@ class Webhooks::Impl : public std::enable_shared_from_this<Webhooks::Impl> {
     if (request.arguments.size() > 1 && !webhook->takes_path()) {
       throw Error(ErrorCode::not_found, "nothing stands behind the name of this webhook");
     }
+    return *webhook;
+  }
+
+  void receive(const ExchangePtr& exchange) {
+    const Webhook& webhook = webhook_of(exchange->request());
     // In the lane of no store: a sender learns whether the store is there after its signature.
-    call_with_body(calls_, exchange, [self = shared_from_this(), webhook, exchange] {
-      self->check_and_store(*webhook, exchange);
+    call_with_body(calls_, exchange, [self = shared_from_this(), &webhook, exchange] {
+      self->check_and_store(webhook, exchange);
     });
   }
 
@@ -322,10 +327,12 @@ Webhooks::~Webhooks() = default;
 
 void Webhooks::add_routes(Router& router) {
   for (const char* const pattern : {"/v1/webhooks/{name}", "/v1/webhooks/{name}/{path*}"}) {
-    router.add({.method = Method::post,
-                .pattern = pattern,
-                .scope = Scope::open,
-                .handler = [this](const ExchangePtr& exchange) { impl_->receive(exchange); }});
+    router.add(
+        {.method = Method::post,
+         .pattern = pattern,
+         .scope = Scope::open,
+         .handler = [this](const ExchangePtr& exchange) { impl_->receive(exchange); },
+         .check_head = [this](const Request& request) { (void)impl_->webhook_of(request); }});
   }
 }
 

@@ -13,6 +13,7 @@
 #include "http_queue.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
+#include "oncebox/internal/authority.hpp"
 #include "oncebox/limits.hpp"
 
 namespace oncebox::http {
@@ -41,6 +42,7 @@ void require_url(std::string_view url) {
   if (host.empty() || rest.find_first_of("?# \\\r\n\t") != std::string_view::npos) {
     refuse("url: only a host, a port and a path are expected in the address");
   }
+  if (!detail::has_possible_port(host)) refuse("url: a port is a number from 1 to 65535");
 }
 
 }  // namespace

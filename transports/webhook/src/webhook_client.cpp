@@ -9,6 +9,7 @@
 
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/internal/authority.hpp"
 #include "oncebox/limits.hpp"
 
 namespace oncebox::webhook {
@@ -105,8 +106,14 @@ WebhookAcceptance WebhookAnswer::acceptance() const noexcept {
 }
 
 void require_webhook_url(std::string_view url) {
-  if (url.starts_with("https://") || url.starts_with("http://")) return;
-  throw Error(ErrorCode::invalid_argument, "url: it begins with https:// or http://");
+  if (!url.starts_with("https://") && !url.starts_with("http://")) {
+    throw Error(ErrorCode::invalid_argument, "url: it begins with https:// or http://");
+  }
+  const std::string_view host = detail::authority_of(url);
+  if (host.empty() || !detail::has_possible_port(host)) {
+    throw Error(ErrorCode::invalid_argument,
+                "url: it names a host, and perhaps a port from 1 to 65535");
+  }
 }
 
 class WebhookClient::Impl {

@@ -197,6 +197,12 @@ TEST_F(WebhookPublisherTest, OptionsMustMakeSense) {
   EXPECT_EQ(refused([](auto& bad) { bad.endpoints.clear(); }), "endpoints: there is none");
   EXPECT_EQ(refused([](auto& bad) { bad.endpoints[0].url = "ftp://s3cret"; }),
             "url: it begins with https:// or http://");
+  for (const char* url : {"https://host:65536/s3cret", "https://host:0", "https://:443x/",
+                          "https://", "http://user:s3cret@/", "http://[::1]:99999/"}) {
+    EXPECT_EQ(refused([url](auto& bad) { bad.endpoints[0].url = url; }),
+              "url: it names a host, and perhaps a port from 1 to 65535")
+        << url;
+  }
   EXPECT_EQ(refused([](auto& bad) { bad.endpoints[0].secrets.clear(); }),
             "secrets: there is none to sign with");
   EXPECT_NE(refused([](auto& bad) { bad.content_type = "a\nb"; }), "nothing");

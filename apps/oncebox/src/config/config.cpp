@@ -17,6 +17,7 @@
 #include "oncebox/discover_by_query.hpp"
 #include "oncebox/driver/store_url.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/internal/authority.hpp"
 #include "oncebox/internal/nearest_name.hpp"
 #include "printable.hpp"
 
@@ -254,6 +255,17 @@ class Loader {
     } catch (const Error& error) {
       complain("configuration", error.what());
     }
+    warn_of_plain_notices();
+  }
+
+  void warn_of_plain_notices() {
+    const std::string& url = loaded_.config.server.notices.url;
+    if (!url.starts_with("http://")) return;
+    const auto authority = detail::read_authority(detail::authority_of(url));
+    if (authority && detail::is_loopback_host(authority->host)) return;
+    loaded_.warnings.emplace_back(
+        "notices.url begins with http://, so everybody on the way can read the notices; take "
+        "https://");
   }
 
   /// One that is discovered may have any name.

@@ -13,8 +13,9 @@ namespace oncebox {
 /// In `scheme://user:password@host…` a `?` before the `@` belongs to the password.
 class StoreUrl {
  public:
-  /// Throws `invalid_argument` for text without a scheme, with a parameter that has no value, or
-  /// with a broken escape. The text of the error never contains the URL, which may hold a password.
+  /// Throws `invalid_argument` for text without a scheme, with a port that cannot be, with a
+  /// parameter that has no value, or with a broken escape. The text of the error never contains the
+  /// URL, which may hold a password.
   explicit StoreUrl(std::string_view text);
 
   [[nodiscard]] const std::string& scheme() const noexcept { return scheme_; }

@@ -73,7 +73,8 @@ class WebhookClient {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Throws `invalid_argument` unless it begins with `https://` or `http://`.
+/// Throws `invalid_argument` unless it begins with `https://` or `http://` and a host, whose port,
+/// if there is one, is possible.
 void require_webhook_url(std::string_view url);
 
 }  // namespace oncebox::webhook
