@@ -28,6 +28,7 @@ class SilentObserver final : public HttpObserver {
   void on_request(const Answered&) noexcept override {}
   void on_connections(std::ptrdiff_t) noexcept override {}
   void on_refused_connection() noexcept override {}
+  void on_ended_connection(std::string_view) noexcept override {}
 };
 
 constexpr const char* kAnswer =

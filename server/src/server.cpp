@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "api/api.hpp"
 #include "api/borrowed_stores.hpp"
 #include "api/call_pool.hpp"
+#include "api/heap_trimmer.hpp"
 #include "http/answers.hpp"
 #include "http/authenticator.hpp"
 #include "http/http_server.hpp"
@@ -15,6 +19,7 @@
 #include "observe/message_log_filter.hpp"
 #include "observe/metrics.hpp"
 #include "observe/metrics_response.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/error.hpp"
 #include "openapi/openapi.hpp"
 #include "webhooks/webhooks.hpp"
@@ -39,6 +44,9 @@ class TransportMetrics final : public HttpObserver {
   }
   void on_refused_connection() noexcept override {
     count([&] { metrics_.on_refused_connection(); });
+  }
+  void on_ended_connection(std::string_view want) noexcept override {
+    count([&] { metrics_.on_ended_connection(want); });
   }
 
  private:
@@ -77,6 +85,22 @@ void require_known_stores(const ServerOptions& options, const StoreSet& stores) 
     if (webhook.has_store_by_request()) continue;
     require(webhook.store, "webhook \"" + webhook.name + "\": store");
   }
+}
+
+Response readiness_response(const Readiness& readiness, const Request& request) {
+  if (readiness.ready && !readiness.degraded) return json_response(R"({"status":"ready"})");
+  if (readiness.ready) {
+    return json_response(
+        fmt::format(R"({{"status":"degraded","storesDown":{}}})", readiness.stores_down));
+  }
+  // Everybody may ask: what the driver says of hosts and users is for the log.
+  Response response = problem_response({.status = 503,
+                                        .code = "unavailable",
+                                        .title = "Not ready",
+                                        .detail = "a store cannot be used; see /v1/stores"},
+                                       request);
+  response.cause = readiness.detail;
+  return response;
 }
 
 }  // namespace
@@ -144,7 +168,8 @@ class Server::Impl {
         webhooks_(
             options_.webhooks, [this](std::string_view name) { return api_.find_store(name); },
             api_.calls(), metrics_, message_log_, clock),
-        http_(options_, router_, authenticator_, logger, transport_metrics_, clock) {
+        http_(options_, router_, authenticator_, logger, transport_metrics_, clock),
+        trimmer_([this] { return http_.memory().held(); }, clock) {
     if (own_stores_) require_known_stores(options_, stores_);
     api_.add_routes(router_);
     webhooks_.add_routes(router_);
@@ -166,7 +191,11 @@ class Server::Impl {
   }
 
   void add_probe_routes();
-  [[nodiscard]] Response answer_readiness(const Request& request);
+  void answer_readiness(const ExchangePtr& exchange);
+  /// Asks the stores, and answers all probes that wait.
+  void answer_probes() noexcept;
+  [[nodiscard]] std::vector<ExchangePtr> take_probes();
+  void show_memory();
 
   const ServerOptions options_;
   Logger& logger_;
@@ -181,10 +210,14 @@ class Server::Impl {
   Webhooks webhooks_;
   /// The threads that ask stores for /readyz and write /metrics, so that neither holds up a thread
   /// of the sockets. Two pools: /metrics answers while a store hangs.
-  CallPool probes_{1, 64};
+  CallPool probes_{1, 1};
   CallPool expositions_{1, 64};
-  // Last, so destroyed first: then no request reaches the members above.
+  detail::Mutex waiting_mutex_;
+  /// Those who have asked `/readyz` while the stores are being asked; one for each connection.
+  std::vector<ExchangePtr> waiting_probes_ ONCEBOX_GUARDED_BY(waiting_mutex_);
+  // Destroyed before the others: then no request reaches the members above.
   HttpServer http_;
+  HeapTrimmer trimmer_;
 };
 
 void Server::Impl::add_probe_routes() {
@@ -197,44 +230,77 @@ void Server::Impl::add_probe_routes() {
   router_.add({.method = Method::get,
                .pattern = "/readyz",
                .scope = Scope::open,
-               .handler = [this](const ExchangePtr& exchange) {
-                 probes_.answer(exchange, [this](const Request& request) {
-                   return answer_readiness(request);
-                 });
-               }});
+               .handler = [this](const ExchangePtr& exchange) { answer_readiness(exchange); }});
   router_.add({.method = Method::get,
                .pattern = "/metrics",
                .scope = Scope::read,
                .handler = [this](const ExchangePtr& exchange) {
                  expositions_.answer(exchange, [this](const Request&) {
                    metrics_.on_dropped_log_lines(logger_.dropped_lines());
+                   show_memory();
                    return metrics_response(metrics_.expose());
                  });
                }});
 }
 
-Response Server::Impl::answer_readiness(const Request& request) {
+void Server::Impl::show_memory() {
+  const MemoryBudget& memory = http_.memory();
+  for (const MemoryPart part :
+       {MemoryPart::connections, MemoryPart::strangers, MemoryPart::callers}) {
+    metrics_.on_memory({to_string(part), memory.held(part), memory.refusals(part)});
+  }
+}
+
+// Anybody may ask, at any rate: so an answer costs no call of a store while the last
+// one is fresh, and one call for all who ask meanwhile.
+void Server::Impl::answer_readiness(const ExchangePtr& exchange) {
+  const Request& request = exchange->request();
   if (http_.is_draining()) {
-    return problem_response({.status = 503,
-                             .code = "unavailable",
-                             .title = "Not ready",
-                             .detail = "the server is stopping"},
-                            request);
+    exchange->send(problem_response({.status = 503,
+                                     .code = "unavailable",
+                                     .title = "Not ready",
+                                     .detail = "the server is stopping"},
+                                    request));
+    return;
   }
-  const Readiness readiness = api_.readiness();
-  if (readiness.ready && !readiness.degraded) return json_response(R"({"status":"ready"})");
-  if (readiness.ready) {
-    return json_response(
-        fmt::format(R"({{"status":"degraded","storesDown":{}}})", readiness.stores_down));
+  if (const std::optional<Readiness> known = api_.known_readiness()) {
+    exchange->send(readiness_response(*known, request));
+    return;
   }
-  // Everybody may ask: what the driver says of hosts and users is for the log.
-  Response response = problem_response({.status = 503,
-                                        .code = "unavailable",
-                                        .title = "Not ready",
-                                        .detail = "a store cannot be used; see /v1/stores"},
-                                       request);
-  response.cause = readiness.detail;
-  return response;
+  {
+    const detail::Lock lock(waiting_mutex_);
+    waiting_probes_.push_back(exchange);
+    if (waiting_probes_.size() > 1) return;  // the stores are being asked
+  }
+  try {
+    probes_.submit_own([this]() noexcept { answer_probes(); });
+  } catch (...) {
+    const std::exception_ptr failure = std::current_exception();
+    for (const ExchangePtr& probe : take_probes()) {
+      probe->send(failure_response(failure, probe->request()));
+    }
+  }
+}
+
+void Server::Impl::answer_probes() noexcept {
+  Readiness readiness;
+  std::exception_ptr failure;
+  try {
+    readiness = api_.readiness();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  for (const ExchangePtr& probe : take_probes()) {
+    answer(*probe, [&] {
+      if (failure) std::rethrow_exception(failure);
+      return readiness_response(readiness, probe->request());
+    });
+  }
+}
+
+std::vector<ExchangePtr> Server::Impl::take_probes() {
+  const detail::Lock lock(waiting_mutex_);
+  return std::exchange(waiting_probes_, {});
 }
 
 Server::Server(const ServerOptions& options, StoreSet& stores, Logger& logger, const Clock& clock)

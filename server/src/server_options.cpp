@@ -21,6 +21,9 @@ namespace {
 constexpr Duration kMaxTimeout = std::chrono::hours{1};
 constexpr Duration kMaxStreamTimeout = std::chrono::hours{24};
 constexpr std::size_t kMaxBodyBytes = std::size_t{1} << 30;
+constexpr std::size_t kMaxMemoryBytes = std::size_t{1} << 40;
+/// Without a token a client gets an eighth of the memory at most, where a body counts twice.
+constexpr std::size_t kBodiesInMemory = 16;
 constexpr std::size_t kMaxThreads = 1'024;
 
 [[noreturn]] void refuse(std::string_view option, std::string_view why) {
@@ -47,6 +50,13 @@ void validate_limits(const HttpLimits& limits) {
                    kMaxBodyBytes);
   require_in_range("limits.max_line_bytes", limits.max_line_bytes, std::size_t{1} << 10,
                    kMaxBodyBytes);
+  require_in_range("limits.memory", limits.memory_bytes, std::size_t{1} << 20, kMaxMemoryBytes);
+  const std::size_t largest = std::max(limits.max_body_bytes, limits.max_line_bytes);
+  if (limits.memory_bytes / kBodiesInMemory < largest) {
+    refuse("limits.memory",
+           fmt::format("must be at least {} times limits.max_body_bytes and limits.max_line_bytes",
+                       kBodiesInMemory));
+  }
   require_in_range("limits.max_connections", limits.max_connections, std::size_t{1},
                    std::size_t{1'000'000});
   require_in_range("limits.request_timeout", limits.request_timeout, Duration{1}, kMaxTimeout);

@@ -34,6 +34,7 @@ Request request_of(const TestCall& call) {
   request.id = "test-request";
   request.principal.name = call.principal;
   request.principal.scopes = call.scopes;
+  request.peer = call.peer;
   if (!call.limits.empty()) {
     request.principal.limits = std::make_shared<const TokenLimits>(call.limits);
   }
@@ -120,6 +121,7 @@ std::shared_ptr<TestExchange> ApiUnderTest::begin(const TestCall& call) {
   request.arguments = match->arguments;
   if (!is_streamed(match->route->body, request.fields)) request.body = call.body;
   auto exchange = std::make_shared<TestExchange>(std::move(request));
+  exchange->set_address(call.address);
   try {
     match->route->handler(exchange);
   } catch (...) {

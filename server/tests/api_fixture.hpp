@@ -35,6 +35,8 @@ struct TestCall {
   std::string principal = "anonymous";
   TokenLimits limits = {};
   ScopeBits scopes = kEveryScope;
+  std::string peer = "192.0.2.1";
+  std::shared_ptr<ClientAddress> address = {};  ///< with the memory that the client may take
 };
 
 [[nodiscard]] TestCall get(std::string target);

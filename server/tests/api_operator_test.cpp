@@ -49,6 +49,27 @@ TEST_P(OperatorRoutesTest, ListsPageByPageWithFilters) {
             "m4");
 }
 
+TEST_P(OperatorRoutesTest, APageWithPayloadsHasNoMoreThanAClaim) {
+  for (const char* id : {"a", "b", "c"}) {
+    store_->inbox().enqueue(
+        {.key = {"shop", id}, .topic = "t", .payload = std::string(std::size_t{7} << 20, 'x')});
+    store_->inbox().mark({.key = {"shop", id}, .as = MarkAs::dead, .error = "no"});
+  }
+  for (const std::string path : {"/v1/messages", "/v1/dead"}) {
+    const json::value page = json_of(call(get(path + "?payloads=true")));
+    EXPECT_EQ(page.at("messages").as_array().size(), 2U) << path;
+    const std::string next(page.at("next").as_string());
+    const json::value rest = json_of(call(get(path + "?payloads=true&after=" + next)));
+    EXPECT_EQ(rest.at("messages").as_array().size(), 1U) << path;
+    EXPECT_FALSE(rest.as_object().contains("next")) << path;
+    EXPECT_EQ(json_of(call(get(path))).at("messages").as_array().size(), 3U) << path;
+    EXPECT_EQ(
+        json_of(call(get(path + "?payloads=true&maxBytes=1000"))).at("messages").as_array().size(),
+        1U);
+    EXPECT_EQ(call(get(path + "?maxBytes=0")).status, 400);
+  }
+}
+
 TEST_P(OperatorRoutesTest, RefusesListsThatMakeNoSense) {
   for (const std::string query : {"limit=0", "limit=1001", "limit=x", "bogus=1", "after=nonsense",
                                   "status=Nope", "limit=1&limit=2", "firstSeenFrom=yesterday"}) {
@@ -75,6 +96,23 @@ TEST_P(OperatorRoutesTest, TellsHowFullAQueueIs) {
   EXPECT_EQ(stats.at("topics").at(1).at("dead"), 1);
   EXPECT_TRUE(json_of(call(get("/v1/outbox/stats"))).at("topics").as_array().empty());
   EXPECT_EQ(call(get("/v1/stats?x=1")).status, 400);
+}
+
+TEST_P(OperatorRoutesTest, StatisticsComeInPages) {
+  for (const char* topic : {"x", "y", "z"}) enqueue(topic, topic);
+  const json::value first = json_of(call(get("/v1/stats?limit=2")));
+  ASSERT_EQ(first.at("topics").as_array().size(), 2U) << first;
+  EXPECT_EQ(first.at("total").at("ready"), 3) << "of all pages";
+  const std::string next(first.at("next").as_string());
+  const json::value last =
+      json_of(call(get("/v1/stats?limit=2&after=" + wire::percent_encode(next))));
+  ASSERT_EQ(last.at("topics").as_array().size(), 1U) << last;
+  EXPECT_EQ(last.at("topics").at(0).at("topic"), "z");
+  EXPECT_EQ(last.at("total").at("ready"), 3);
+  EXPECT_FALSE(last.as_object().contains("next"));
+  EXPECT_EQ(call(get("/v1/stats?limit=0")).status, 400);
+  EXPECT_EQ(call(get("/v1/stats?limit=10001")).status, 400);
+  EXPECT_EQ(call(get("/v1/stats?after=b")).status, 400);
 }
 
 TEST_P(OperatorRoutesTest, ListsAndShowsDeadMessages) {

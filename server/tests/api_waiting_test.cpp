@@ -324,13 +324,45 @@ class FewPlacesTest : public WaitingClaimsTest {
   FewPlacesTest() : WaitingClaimsTest(options()) {}
   static ServerOptions options() {
     ServerOptions few = quiet_options();
-    few.limits.max_waiting_claims = 2;
+    few.limits.max_waiting_claims = 4;
     return few;
+  }
+
+  std::shared_ptr<TestExchange> begin_claim_of(const std::string& token, const std::string& peer) {
+    TestCall call = post("/v1/messages/claim", kWaiting);
+    call.principal = token;
+    call.peer = peer;
+    return under_test_.begin(call);
+  }
+  /// Begins a claim that gets a place.
+  std::shared_ptr<TestExchange> wait_claim_of(const std::string& token, const std::string& peer) {
+    const double before = waiting();
+    auto exchange = begin_claim_of(token, peer);
+    EXPECT_TRUE(eventually([&] { return waiting() > before; })) << token << " at " << peer;
+    return exchange;
   }
 };
 ONCEBOX_OVER_EACH_STORE(FewPlacesTest);
 
+TEST_P(FewPlacesTest, OneTokenDoesNotTakeThePlacesOfTheOthers) {
+  const auto greedy = wait_claim_of("greedy", "192.0.2.1");
+  const auto greedy_elsewhere = wait_claim_of("greedy", "192.0.2.2");
+  EXPECT_EQ(begin_claim_of("greedy", "192.0.2.3")->wait().status, 503);
+  const auto modest = wait_claim_of("modest", "192.0.2.1");
+  EXPECT_EQ(begin_claim_of("modest", "192.0.2.1")->wait().status, 503) << "one is left for others";
+  const auto another = wait_claim_of("another", "192.0.2.1");
+  EXPECT_EQ(begin_claim_of("late", "192.0.2.1")->wait().status, 503) << "all are taken";
+}
+
+TEST_P(FewPlacesTest, WithoutATokenAnAddressDoesNotTakeThePlacesOfTheOthers) {
+  const auto first = wait_claim_of("anonymous", "192.0.2.1");
+  const auto second = wait_claim_of("anonymous", "192.0.2.1");
+  EXPECT_EQ(begin_claim_of("anonymous", "192.0.2.1")->wait().status, 503);
+  const auto other = wait_claim_of("anonymous", "192.0.2.2");
+}
+
 TEST_P(FewPlacesTest, OneClaimTooManyIsToldToComeBack) {
+  RecordProperty("requirement", "R-38");
   const auto first = wait_claim();
   const auto second = wait_claim();
   const Response refused = begin_claim()->wait();

@@ -77,6 +77,9 @@ class CountingObserver final : public HttpObserver {
   void on_request(const Answered& answered) noexcept override;
   void on_connections(std::ptrdiff_t change) noexcept override;
   void on_refused_connection() noexcept override { refused.add(1); }
+  void on_ended_connection(std::string_view want) noexcept override {
+    ended.add(std::string(want));
+  }
 
   /// Waits until so many connections are open.
   void wait_for_connections(std::ptrdiff_t count);
@@ -84,6 +87,7 @@ class CountingObserver final : public HttpObserver {
 
   Arrivals<Seen> requests;
   Arrivals<int> refused;
+  Arrivals<std::string> ended;  ///< by what others wanted
 
  private:
   mutable std::mutex mutex_;

@@ -7,6 +7,7 @@
 
 #include "http/answers.hpp"
 #include "http_fixture.hpp"
+#include "resident_memory.hpp"
 
 namespace oncebox::server {
 namespace {
@@ -172,22 +173,8 @@ TEST_F(HttpLife, AServerThatWasNeverStartedEnds) {
   EXPECT_EQ(server.port(), 0);
 }
 
-// A sanitizer needs memory of its own.
-#ifdef __has_feature
-constexpr bool kIsSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kIsSanitized = false;
-#endif
-
-std::size_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::size_t total = 0;
-  std::size_t resident = 0;
-  file >> total >> resident;
-  return resident * 4096;
-}
-
 TEST_F(HttpLife, AThousandIdleConnectionsCostLittle) {
+  RecordProperty("requirement", "R-38");
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;

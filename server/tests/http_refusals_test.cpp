@@ -316,98 +316,6 @@ TEST_F(HttpRefusals, BodiesHaveALimit) {
   }
 }
 
-/// Connections of a service that the test has in its hands, so that large bodies of others need not
-/// be sent to be counted.
-class HttpBodyBudget : public HttpTest {
- protected:
-  static constexpr std::size_t kBudget = 256 << 20;
-
-  void SetUp() override {
-    authenticator.emplace(options.auth, logger);
-    service_.emplace(options, router, *authenticator, logger, observer, clock);
-    loop_->start();
-  }
-  void TearDown() override {
-    held.clear();
-    loop_->stop();
-  }
-
-  [[nodiscard]] RawClient connect() {
-    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    if (listener < 0 || bind(listener, reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
-        listen(listener, 1) != 0) {
-      throw std::runtime_error("cannot listen");
-    }
-    getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
-    RawClient client(ntohs(address.sin_port));
-    const auto accepted = std::make_shared<AcceptedSocket>(
-        accept4(listener, nullptr, nullptr, SOCK_CLOEXEC), false, "127.0.0.1");
-    close(listener);
-    loop_->post([this, accepted] {
-      make_socket_connection(loop_, *service_, *accepted, nullptr)
-          ->start(service_->admit_connection());
-    });
-    return client;
-  }
-  RawResponse echo(std::size_t bytes) {
-    return connect().ask(request_text("POST", "/echo", std::string(bytes, 'x')));
-  }
-
-  std::optional<HttpService> service_;
-  const std::shared_ptr<EventLoop> loop_ =
-      std::make_shared<EventLoop>(std::chrono::milliseconds{500});
-};
-
-TEST_F(HttpBodyBudget, ALargeBodyTooManyIsToldToComeBack) {
-  ASSERT_TRUE(service_->hold_body(kBudget - 250'000)) << "of others";
-  {
-    RawClient busy = connect();
-    busy.send(request_text("POST", "/held", std::string(200'000, 'x')));
-    const ExchangePtr exchange = held.wait();
-    const RawResponse refused = echo(100'000);
-    EXPECT_EQ(refused.status, 503);
-    EXPECT_EQ(code_of(refused), "overloaded");
-    EXPECT_EQ(refused.field("Retry-After"), "1");
-    EXPECT_EQ(refused.field("Connection"), "close");
-    EXPECT_EQ(echo(10'000).status, 200) << "a small one is not counted";
-
-    exchange->send(json_response("done"));
-    EXPECT_EQ(busy.receive().body, "done");
-    EXPECT_EQ(echo(100'000).status, 200) << "what was answered is held no more";
-  }
-  observer.wait_for_connections(0);
-  service_->release_body(kBudget - 250'000);
-  EXPECT_TRUE(service_->hold_body(kBudget)) << "all that was counted is free again";
-  EXPECT_FALSE(service_->hold_body(1));
-}
-
-TEST_F(HttpBodyBudget, WhatAClientThatLeftHadSentIsHeldNoMore) {
-  {
-    RawClient handled = connect();
-    handled.send(request_text("POST", "/held", std::string(200'000, 'x')));
-    held.wait();
-    EXPECT_FALSE(service_->hold_body(kBudget));
-    RawClient begun = connect();
-    begun.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 300000\r\n\r\n" +
-               std::string(200'000, 'x'));
-    observer.wait_for_connections(2);
-    handled.reset();
-  }
-  observer.wait_for_connections(0);
-  EXPECT_TRUE(service_->hold_body(kBudget));
-}
-
-TEST_F(HttpBodyBudget, ItHasRoomForSeveralOfTheLargestBodies) {
-  options.limits.max_body_bytes = kBudget;
-  HttpService large(options, router, *authenticator, logger, observer, clock);
-  EXPECT_TRUE(large.hold_body(4 * kBudget));
-  EXPECT_FALSE(large.hold_body(1));
-}
-
 TEST_F(HttpRefusals, ChunkLinesAndTrailersHaveALimit) {
   start();
   for (const std::string& text :
@@ -504,29 +412,6 @@ TEST_F(HttpRefusals, AClientThatDoesNotTakeItsAnswerIsCutOff) {
     clock.advance(Duration{10});
     return observer.connections() == 0;
   }));
-}
-
-TEST_F(HttpRefusals, TooManyConnectionsAreToldSo) {
-  options.limits.max_connections = 3;
-  start();
-  std::vector<RawClient> clients;
-  for (int i = 0; i < 3; ++i) {
-    clients.push_back(connect());
-    EXPECT_EQ(clients.back().ask(get_text("/hello")).status, 200);
-  }
-  {
-    RawClient refused = connect();
-    refused.send(get_text("/hello"));
-    const RawResponse response = refused.receive();
-    EXPECT_EQ(response.status, 503);
-    EXPECT_EQ(code_of(response), "overloaded");
-    EXPECT_EQ(response.field("Retry-After"), "1");
-    EXPECT_EQ(refused.receive_rest(), "");
-  }
-  observer.refused.wait();
-  clients.pop_back();
-  observer.wait_for_connections(2);
-  EXPECT_EQ(connect().ask(get_text("/hello")).status, 200);
 }
 
 TEST_F(HttpRefusals, AnAddressThatIsTakenIsAnError) {

@@ -404,6 +404,35 @@ TEST_F(HttpStreams, ASinkHearsOfBadChunks) {
   EXPECT_EQ(client.receive().status, 400);
 }
 
+/// As the service's own sinks do, it alone has the request.
+class OwningSink final : public BodySink {
+ public:
+  explicit OwningSink(ExchangePtr exchange) : exchange_(std::move(exchange)) {}
+  void on_data(std::string /*piece*/, std::function<void()> more) override { more(); }
+  void on_end() override {}
+  void on_broken() noexcept override {}
+
+ private:
+  const ExchangePtr exchange_;
+};
+
+TEST_F(HttpStreams, ARefusalIsNotOvertakenByTheSinkThatIsLetGo) {
+  router.add({.method = Method::post,
+              .pattern = "/owned",
+              .scope = Scope::open,
+              .handler =
+                  [](const ExchangePtr& exchange) {
+                    exchange->read_body(std::make_shared<OwningSink>(exchange));
+                  },
+              .body = BodyKind::streamed});
+  start();
+  RawClient client = connect();
+  client.send(
+      "POST /owned HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "2\r\nab\r\nzz\r\n");
+  EXPECT_EQ(client.receive().status, 400);
+}
+
 TEST_F(HttpStreams, AnEmptyBodyEndsAtOnce) {
   start();
   RawClient client = connect();

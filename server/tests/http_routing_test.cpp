@@ -275,6 +275,8 @@ TEST(ServerOptions, NameTheOptionThatDoesNotFit) {
       {"limits.max_header_bytes", [](auto& o) { o.limits.max_header_bytes = 10; }},
       {"limits.max_body_bytes", [](auto& o) { o.limits.max_body_bytes = 0; }},
       {"limits.max_line_bytes", [](auto& o) { o.limits.max_line_bytes = 0; }},
+      {"limits.memory", [](auto& o) { o.limits.memory_bytes = 16 * (8 << 20) - 1; }},
+      {"limits.memory", [](auto& o) { o.limits.max_line_bytes = 64 << 20; }},
       {"limits.max_connections", [](auto& o) { o.limits.max_connections = 0; }},
       {"limits.request_timeout", [](auto& o) { o.limits.request_timeout = Duration{0}; }},
       {"limits.stream_timeout", [](auto& o) { o.limits.stream_timeout = Duration{0}; }},

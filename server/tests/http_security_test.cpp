@@ -6,6 +6,7 @@
 #include "http_fixture.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/testing/temporary_folder.hpp"
+#include "resident_memory.hpp"
 
 namespace oncebox::server {
 namespace {
@@ -414,6 +415,24 @@ TEST_F(HttpSecurity, CertificatesThatCannotBeUsedAreRefused) {
   options.tls = good;
   options.tls.client_ca = folder.file("nowhere");
   EXPECT_THAT(refusal(), HasSubstr("tls.client_ca"));
+}
+
+TEST_F(HttpSecurity, IdleConnectionsWithTlsCostLittle) {
+  RecordProperty("requirement", "R-38");
+  use_tls("first");
+  start();
+  EXPECT_EQ(connect_tls().ask(get_text("/hello")).status, 200);
+  constexpr std::size_t kClients = 300;
+  const std::size_t before = resident_bytes();
+  std::vector<RawClient> clients;
+  for (std::size_t i = 0; i < kClients; ++i) {
+    clients.push_back(connect_tls());
+    ASSERT_EQ(clients.back().ask(request_text("POST", "/echo", "x")).status, 200);
+  }
+  const std::size_t each = (resident_bytes() - before) / kClients;
+  RecordProperty("bytes", std::to_string(each));
+  // The clients of the test are in it, too, each with a context of its own.
+  EXPECT_TRUE(kIsSanitized || each < std::size_t{110} << 10) << each;
 }
 
 TEST_F(HttpSecurity, WhoSpeaksPlainToTlsIsClosed) {

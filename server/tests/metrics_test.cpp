@@ -80,6 +80,9 @@ class MetricsTest : public ::testing::Test {
     metrics_.on_connections(2);
     metrics_.on_connections(-1);
     metrics_.on_refused_connection();
+    metrics_.on_ended_connection("memory");
+    metrics_.on_memory({.part = "callers", .held_bytes = 5, .refusals = 3});
+    metrics_.on_memory({.part = "callers", .held_bytes = 4, .refusals = 4});
     metrics_.on_webhook("stripe", "accepted");
     main_->on_waiting_claims(1);
     main_->on_keys("begin", "acquired");

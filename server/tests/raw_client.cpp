@@ -29,11 +29,16 @@ void check(bool is_fine, const char* what) {
   if (!is_fine) fail(what);
 }
 
-int connect_to(std::uint16_t port) {
+int connect_to(std::uint16_t port, const std::string& from = {}) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   check(socket >= 0, "no socket");
   sockaddr_in address{};
   address.sin_family = AF_INET;
+  if (!from.empty()) {
+    inet_pton(AF_INET, from.c_str(), &address.sin_addr);
+    check(bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0,
+          "cannot come from there");
+  }
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
@@ -58,6 +63,9 @@ auto uninterrupted(Call call) {
 }  // namespace
 
 RawClient::RawClient(std::uint16_t port) : socket_(connect_to(port)) {}
+
+RawClient::RawClient(std::uint16_t port, const std::string& from)
+    : socket_(connect_to(port, from)) {}
 
 RawClient::RawClient(std::uint16_t port, const TlsClientOptions& tls) : socket_(connect_to(port)) {
   context_ = SSL_CTX_new(TLS_client_method());

@@ -38,6 +38,8 @@ struct TlsClientOptions {
 class RawClient {
  public:
   explicit RawClient(std::uint16_t port);
+  /// Comes from this address of the machine, such as 127.0.0.2.
+  RawClient(std::uint16_t port, const std::string& from);
   RawClient(std::uint16_t port, const TlsClientOptions& tls);
   ~RawClient();
   RawClient(RawClient&& other) noexcept;

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <thread>
 
+#include "faulty_store.hpp"
 #include "http_fixture.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/memory/memory_store.hpp"
@@ -71,6 +72,74 @@ TEST_F(ServerTest, TellsThatItLivesAndIsReady) {
   EXPECT_THAT(metrics.body, HasSubstr("route=\"/healthz\""));
   EXPECT_EQ(get("/openapi.json").status, 200);
   EXPECT_THAT(get("/docs").field("Content-Security-Policy"), HasSubstr("script-src 'self'"));
+}
+
+TEST_F(ServerTest, AFloodOfProbesSharesOneAnswer) {
+  SilentStore silent(clock);
+  server.emplace(options, std::vector<NamedStore>{{"main", silent}}, logger, clock);
+  server->start();
+  // Far more than any queue of calls takes.
+  std::vector<RawClient> probes;
+  for (int i = 0; i < 200; ++i) {
+    probes.push_back(connect());
+    probes.back().send(get_text("/readyz"));
+  }
+  EXPECT_EQ(get("/healthz").status, 200);
+  silent.let_go();
+  for (RawClient& probe : probes) {
+    const RawResponse answer = probe.receive();
+    // The store is not waited for long, and a busy machine may need longer.
+    if (answer.status == 200) continue;
+    EXPECT_THAT(answer.body, HasSubstr("a store cannot be used")) << answer.status;
+  }
+  EXPECT_TRUE(eventually([&] { return get("/readyz").status == 200; }));
+  server.reset();
+}
+
+TEST_F(ServerTest, AnUnknownWebhookIsRefusedBeforeItsBodyIsSent) {
+  options.webhooks = {{.name = "hook", .scheme = WebhookScheme::none}};
+  start();
+  RawClient client = connect();
+  client.send(
+      "POST /v1/webhooks/nobody HTTP/1.1\r\nHost: localhost\r\n"
+      "Content-Length: 1000000\r\n\r\n");
+  EXPECT_EQ(client.receive().status, 404);
+  RawClient behind = connect();
+  behind.send(
+      "POST /v1/webhooks/hook/more HTTP/1.1\r\nHost: localhost\r\n"
+      "Content-Length: 1000000\r\n\r\n");
+  EXPECT_EQ(behind.receive().status, 404);
+  EXPECT_EQ(post("/v1/webhooks/hook", "{}").status, 200);
+}
+
+TEST_F(ServerTest, UnfinishedLinesCountInTheBudgetOfMemory) {
+  RecordProperty("requirement", "R-38");
+  options.limits.max_body_bytes = std::size_t{2} << 20;
+  options.limits.memory_bytes = std::size_t{32} << 20;
+  start();
+  const std::string begun =
+      "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000000\r\n"
+      "Content-Type: application/x-ndjson\r\n\r\n" +
+      std::string(1'900'000, 'x');
+  std::vector<RawClient> clients;
+  std::size_t refused = 0;
+  for (int i = 0; i < 12; ++i) {
+    clients.push_back(connect());
+    clients.back().send(begun);
+  }
+  EXPECT_TRUE(eventually([&] {
+    for (RawClient& client : clients) {
+      if (!client.has_news(std::chrono::milliseconds{0})) continue;
+      const auto response = client.try_receive();
+      if (!response) continue;
+      EXPECT_EQ(response->status, 503);
+      EXPECT_THAT(response->body, HasSubstr("limits.memory"));
+      ++refused;
+    }
+    return refused >= 5;
+  })) << refused;
+  EXPECT_EQ(post("/v1/messages", R"({"messageId":"1","topic":"t","payload":1})").status, 200);
+  EXPECT_THAT(get("/metrics").body, HasSubstr("oncebox_http_held_bytes{part=\"callers\"}"));
 }
 
 TEST_F(ServerTest, WaitingClaimsAreAnsweredWhenItStops) {

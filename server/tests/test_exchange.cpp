@@ -5,6 +5,10 @@
 
 namespace oncebox::server {
 
+MemoryHold TestExchange::new_hold() const noexcept {
+  return address_ ? MemoryHold(address_, MemoryPart::callers) : MemoryHold();
+}
+
 Standing TestExchange::standing() const {
   const std::lock_guard lock(mutex_);
   return standing_;

@@ -46,6 +46,10 @@ class TestExchange final : public Exchange, public std::enable_shared_from_this<
   void read_body(std::shared_ptr<BodySink> sink) override;
   void on_gone(std::function<void()> callback) override;
   [[nodiscard]] Standing standing() const override;
+  [[nodiscard]] MemoryHold new_hold() const noexcept override;
+
+  /// From now on what handlers keep counts here.
+  void set_address(std::shared_ptr<ClientAddress> address) { address_ = std::move(address); }
 
   /// The answer, when it comes; one with status 0 when it does not.
   [[nodiscard]] Response wait() const;
@@ -78,6 +82,7 @@ class TestExchange final : public Exchange, public std::enable_shared_from_this<
   std::function<void()> on_gone_;
   bool gone_ = false;
   Standing standing_ = {};
+  std::shared_ptr<ClientAddress> address_;
 };
 
 }  // namespace oncebox::server

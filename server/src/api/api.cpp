@@ -1,6 +1,7 @@
 #include "api/api.hpp"
 
 #include <chrono>
+#include <utility>
 
 #include "observe/metrics.hpp"
 
@@ -83,11 +84,19 @@ void Api::check_tokens() {
 }
 
 Readiness Api::readiness() {
+  const detail::Lock asking(asking_mutex_);
+  if (std::optional<Readiness> known = known_readiness()) return std::move(*known);
+  Readiness readiness = ask_readiness(stores_, probe_);
+  readiness.degraded |= recovery_.report().status != HealthStatus::healthy;
   const detail::Lock lock(readiness_mutex_);
-  if (parts_.clock.steady() < readiness_until_) return readiness_;
-  readiness_ = ask_readiness(stores_, probe_);
-  readiness_.degraded |= recovery_.report().status != HealthStatus::healthy;
+  readiness_ = readiness;
   readiness_until_ = parts_.clock.steady() + kReadinessInterval;
+  return readiness;
+}
+
+std::optional<Readiness> Api::known_readiness() {
+  const detail::Lock lock(readiness_mutex_);
+  if (parts_.clock.steady() >= readiness_until_) return std::nullopt;
   return readiness_;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "api/api_routes.hpp"
@@ -48,6 +49,8 @@ class Api {
   /// The default store is asked at most once a second, because probes come often; one that does not
   /// answer within that time cannot be used.
   [[nodiscard]] Readiness readiness();
+  /// The same without waiting: nothing when the last answer is too old.
+  [[nodiscard]] std::optional<Readiness> known_readiness();
 
  private:
   const ServerOptions options_;
@@ -59,6 +62,7 @@ class Api {
   Recovery recovery_;
   const ApiContext context_{parts_, stores_};
   HealthProbe probe_;
+  detail::Mutex asking_mutex_;  ///< taken before the other one
   detail::Mutex readiness_mutex_;
   Readiness readiness_ ONCEBOX_GUARDED_BY(readiness_mutex_);
   SteadyTime readiness_until_ ONCEBOX_GUARDED_BY(readiness_mutex_){};

@@ -52,14 +52,14 @@ std::string write_busiest(const QueueStats& stats) {
     return unfinished(stats.topics[left]) > unfinished(stats.topics[right]);
   });
   std::sort(places.begin(), kept);
-  json::object object = json::parse(wire::write_stats(stats)).as_object();
-  json::array& all = object["topics"].as_array();
-  json::array busiest;
+  QueueStats busiest;
   for (auto place = places.begin(); place != kept; ++place) {
-    busiest.push_back(std::move(all[*place]));
+    busiest.topics.push_back(stats.topics[*place]);
   }
-  all = std::move(busiest);
-  object.emplace("omittedTopics", stats.topics.size() - all.size());
+  json::object object = json::parse(wire::write_stats(busiest)).as_object();
+  const QueueStats all{.topics = {stats.total()}};
+  object["total"] = json::parse(wire::write_stats(all)).at("total");
+  object.emplace("omittedTopics", stats.topics.size() - busiest.topics.size());
   return json::serialize(object);
 }
 

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/answer_size.hpp"
 #include "http/answers.hpp"
 #include "http/token_limits.hpp"
 
@@ -53,13 +54,13 @@ void CallLimits::require_replaced(QueueStore& queue, std::span<const Message> me
 void CallLimits::require(QueueStore& queue, std::span<const MessageKey> keys) const {
   if (limits_ == nullptr) return;
   for (const MessageKey& key : keys) require_source(key.source);
-  if (limits_->topics.empty() || keys.empty()) return;
-  for (const std::optional<MessageRecord>& record : queue.find(keys)) {
-    if (!record || !record->message) continue;
+  if (!looks_up_topics() || keys.empty()) return;
+  look_up(queue, keys, [this](const std::optional<MessageRecord>& record) {
+    if (!record || !record->message) return;
     if (!allows(limits_->topics, record->message->topic.str())) {
       throw NotAllowed("this token is limited to other topics than that of a message it names");
     }
-  }
+  });
 }
 
 void CallLimits::narrow(TopicSelection& topics) const {

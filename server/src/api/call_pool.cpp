@@ -37,9 +37,8 @@ CallPool::CallPool(std::size_t threads, std::size_t max_queued, Duration rest, c
 
 CallPool::~CallPool() { stop(); }
 
-CallPool::Lane CallPool::make_lane(const std::string& server) {
-  return {calls_.add({.server = server, .width = std::numeric_limits<std::size_t>::max()}),
-          std::make_shared<Count>(0)};
+CallPool::Lane CallPool::make_lane(const std::string& server, std::size_t width) {
+  return {calls_.add({.server = server, .width = width}), std::make_shared<Count>(0)};
 }
 
 engine::StoreCalls::Lane CallPool::make_task(const std::string& server, std::function<void()> run) {

@@ -67,6 +67,7 @@ class CallPool {
   friend class CallLane;
 
   enum class Bound { max_queued, none };
+  static constexpr std::size_t kAnyWidth = std::numeric_limits<std::size_t>::max();
   using Count = std::atomic<std::size_t>;
 
   struct Lane {
@@ -106,7 +107,7 @@ class CallPool {
     Place place_;
   };
 
-  [[nodiscard]] Lane make_lane(const std::string& server);
+  [[nodiscard]] Lane make_lane(const std::string& server, std::size_t width = kAnyWidth);
   [[nodiscard]] engine::StoreCalls::Lane make_task(const std::string& server,
                                                    std::function<void()> run);
   /// Throws `overloaded`.
@@ -137,9 +138,10 @@ class CallPool {
 /// The calls about one store. Borrows the pool. Safe from any thread.
 class CallLane {
  public:
-  /// `server` stands for the database server that the store lives on.
-  CallLane(CallPool& pool, std::string server)
-      : pool_(pool), server_(std::move(server)), lane_(pool.make_lane(server_)) {}
+  /// `server` stands for the database server that the store lives on. So many calls of the lane run
+  /// at the same time, at most.
+  CallLane(CallPool& pool, std::string server, std::size_t width = CallPool::kAnyWidth)
+      : pool_(pool), server_(std::move(server)), lane_(pool.make_lane(server_, width)) {}
 
   /// Runs `call()`, which must not throw. Throws `overloaded` when too many wait already, and
   /// `unavailable` after the pool has stopped.

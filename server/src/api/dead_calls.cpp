@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/answer_size.hpp"
 #include "api/audit_calls.hpp"
 #include "oncebox/operate/dead_recovery.hpp"
 
@@ -31,9 +32,9 @@ std::string revive_listed(ServedQueue& served, const wire::ReviveCall& call,
         [&] { return revive_keys(served.operations, keys, call.options, call.pace); },
         counting(ReviveOutcome::revived)));
   }
-  const auto is_dead = [](const auto& record) { return record && record->status == Status::dead; };
-  const auto dead =
-      static_cast<std::size_t>(std::ranges::count_if(served.queue.find(keys), is_dead));
+  const std::size_t dead = count_found(served.queue, keys, [](const MessageRecord& record) {
+    return record.status == Status::dead;
+  });
   return wire::write_paced({dead, call.options.delay + call.pace.length(dead)}, call.dry_run);
 }
 

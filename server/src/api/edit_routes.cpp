@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "api/answer_hold.hpp"
 #include "api/api_routes.hpp"
 #include "api/audit_calls.hpp"
 #include "api/call_limits.hpp"
@@ -47,12 +48,15 @@ void add_edit_routes(Router& router, const ApiContext& context) {
       router, context, {.path = "/dead/{source}/{messageId}/history", .limits = HeldLimits::all},
       [](const QueueCall& call) {
         require_no_query(call.request());
-        call.queue->calls.answer(
+        call.queue->looks.answer(
             call.exchange,
-            [queue = call.queue,
+            [exchange = call.exchange, queue = call.queue,
              key = MessageKey{call.arguments[0], call.arguments[1]}](const Request& request) {
               CallLimits(request).require(queue->queue, {&key, 1});
-              return json_response(wire::write_past_contents(queue->operations.past_contents(key)));
+              AnswerHold hold = AnswerHold::for_look(*exchange);
+              const std::vector<PastContent> contents = queue->operations.past_contents(key);
+              hold.count(wire::json_size(contents));
+              return std::move(hold).answer(wire::write_past_contents(contents));
             });
       });
 }

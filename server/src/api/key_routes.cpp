@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/answer_hold.hpp"
 #include "api/api_routes.hpp"
 #include "api/large_bodies.hpp"
 #include "observe/metrics.hpp"
@@ -122,23 +123,29 @@ class KeyRoutes {
 
   /// A batch: `read` makes items of the body, `apply` outcomes of them, `write` the answer.
   template <class Read, class Apply, class Write>
-  auto batch(std::string_view name, Read read, Apply apply, Write write) const {
-    return [this, name, read, apply, write](const StoreCall& call) {
-      answer_later(call, [=](ServedStore& store, const Request& request) {
-        const auto outcomes = apply(store.keys(), read(request.body));
-        for (const auto& outcome : outcomes) count(store, name, outcome);
-        return write(outcomes);
-      });
+  auto batch(std::string_view name, Read read, Apply apply, Write write,
+             CallLane ServedStore::* lane = &ServedStore::calls) const {
+    return [this, name, read, apply, write, lane](const StoreCall& call) {
+      answer_later(
+          call,
+          [=](ServedStore& store, const Request& request) {
+            const auto outcomes = apply(store.keys(), read(request.body));
+            for (const auto& outcome : outcomes) count(store, name, outcome);
+            return write(outcomes);
+          },
+          lane);
     };
   }
 
   /// `make(ServedStore&, const Request&)` runs on a thread that may wait.
   template <class Make>
-  void answer_later(const StoreCall& call, Make make) const {
-    call.store->calls.answer(call.exchange,
-                             [store = call.store, make = std::move(make)](const Request& request) {
-                               return json_response(make(*store, request));
-                             });
+  void answer_later(const StoreCall& call, Make make,
+                    CallLane ServedStore::* lane = &ServedStore::calls) const {
+    ((*call.store).*lane)
+        .answer(call.exchange,
+                [store = call.store, make = std::move(make)](const Request& request) {
+                  return json_response(make(*store, request));
+                });
   }
 
  private:
@@ -181,7 +188,8 @@ void add_key_batches(Router& router, const ApiContext& context,
           "begin",
           [retention](std::string_view json) { return wire::read_begins(json, retention); },
           [](IdempotencyStore& keys, const auto& items) { return keys.begin(items); },
-          [](const auto& outcomes) { return wire::write_begun(outcomes); }));
+          [](const auto& outcomes) { return wire::write_begun(outcomes); },
+          &ServedStore::looks));  // its results may be large
   add("/keys/complete", Scope::consume,
       routes->batch(
           "complete",
@@ -221,10 +229,13 @@ void add_key_routes(Router& router, const ApiContext& context) {
   add_store_route(
       router, context, {Method::post, "/keys/find", Scope::read}, [](const StoreCall& call) {
         require_no_query(call.request());
-        call.store->calls.answer(call.exchange, [store = call.store](const Request& request) {
-          return json_response(wire::write_key_records(find_keys(
-              store->keys(), wire::read_key_names(request.body), limits::kMaxBegunResultBytes)));
-        });
+        call.store->looks.answer(
+            call.exchange, [exchange = call.exchange, store = call.store](const Request& request) {
+              AnswerHold hold = AnswerHold::for_look(*exchange);
+              wire::FoundKeys found =
+                  find_keys(store->keys(), wire::read_key_names(request.body), hold.max_bytes());
+              return std::move(hold).answer(wire::write_key_records(found));
+            });
       });
   add("/keys/cleanup", Scope::operate, [](ServedStore& store, const Request& request) {
     const std::size_t limit = wire::read_limit(body_or_empty_object(request));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -30,6 +31,9 @@ class LineSplitter {
     keep(piece);
   }
 
+  /// What the line takes that has not ended yet.
+  [[nodiscard]] std::size_t kept_bytes() const noexcept { return kept_.capacity(); }
+
   /// The text has ended: what is left is a line, too.
   template <class OnLine, class OnLongLine>
   void finish(OnLine on_line, OnLongLine on_long_line) {
@@ -48,6 +52,11 @@ class LineSplitter {
       too_long_ = true;
       kept_ = {};
       return;
+    }
+    const std::size_t wanted = kept_.size() + part.size();
+    // By doubling, but to no more than a line may have.
+    if (wanted > kept_.capacity()) {
+      kept_.reserve(std::min(std::max(wanted, 2 * kept_.capacity()), max_line_bytes_));
     }
     kept_ += part;
   }

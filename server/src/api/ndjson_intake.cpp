@@ -30,7 +30,8 @@ NdjsonIntake::NdjsonIntake(ExchangePtr exchange, ServedQueuePtr queue,
       defaults_(exchange_->request(), parts.clock),
       splitter_(max_line_bytes_),
       line_defaults_(defaults_.message()),
-      batch_(*queue_, settings) {
+      batch_(*queue_, settings),
+      hold_(exchange_->new_hold()) {
   line_defaults_.make_id = [this](std::size_t) { return defaults_.make_id(lines_ - 1); };
   line_defaults_.on_default_source = [this](std::size_t) {
     defaults_.note_default_source(lines_ - 1);
@@ -41,6 +42,7 @@ void NdjsonIntake::on_data(std::string piece, std::function<void()> more) {
   run([this, piece = std::move(piece), more = std::move(more)] {
     splitter_.feed(
         piece, [this](std::string_view line) { take_line(line); }, [this] { take_long_line(); });
+    count_memory();
     more();
   });
 }
@@ -66,6 +68,12 @@ void NdjsonIntake::run(std::function<void()> step) {
   } catch (...) {
     fail(std::current_exception());
   }
+}
+
+void NdjsonIntake::count_memory() {
+  // A message takes about twice what its line takes.
+  if (hold_.resize(splitter_.kept_bytes() + 2 * batch_bytes_)) return;
+  throw Error(ErrorCode::overloaded, std::string(kNoMemoryDetail));
 }
 
 void NdjsonIntake::take_line(std::string_view line) {

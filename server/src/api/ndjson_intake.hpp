@@ -12,6 +12,7 @@
 #include "api/intake.hpp"
 #include "api/line_splitter.hpp"
 #include "http/exchange.hpp"
+#include "http/memory_budget.hpp"
 #include "oncebox/error.hpp"
 
 namespace oncebox::server {
@@ -36,8 +37,9 @@ struct IntakeSummary {
 
 /// Takes in a body of one message a line, as it comes: a batch of lines is stored in one
 /// transaction while the next piece of the body waits. So memory holds one batch and one piece,
-/// however long the body is. A line that is no message fails alone. When the store fails, the
-/// answer says how many lines were dealt with: the client may go on behind them, or repeat all.
+/// however long the body is; what is kept between two pieces counts in the server's budget. A line
+/// that is no message fails alone. When the store fails, the answer says how many lines were dealt
+/// with: the client may go on behind them, or repeat all.
 class NdjsonIntake final : public BodySink, public std::enable_shared_from_this<NdjsonIntake> {
  public:
   static constexpr std::size_t kBatchLines = 500;
@@ -52,6 +54,8 @@ class NdjsonIntake final : public BodySink, public std::enable_shared_from_this<
 
  private:
   void run(std::function<void()> step);
+  /// Throws `overloaded` when the server has no memory for what is kept.
+  void count_memory();
   void take_line(std::string_view line);
   void take_long_line();
   void note_failure(std::size_t line, std::string_view code, std::string_view detail);
@@ -75,6 +79,7 @@ class NdjsonIntake final : public BodySink, public std::enable_shared_from_this<
   IntakeBatch batch_;
   std::vector<std::size_t> batch_lines_;  ///< their numbers, the first is 1
   IntakeSummary summary_;
+  MemoryHold hold_;  ///< for the unfinished line and the batch
 };
 
 }  // namespace oncebox::server

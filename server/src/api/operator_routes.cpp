@@ -6,6 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "api/answer_hold.hpp"
+#include "api/answer_size.hpp"
 #include "api/api_json.hpp"
 #include "api/api_routes.hpp"
 #include "api/audit_calls.hpp"
@@ -41,9 +43,13 @@ MessageFilter dead_only(MessageFilter filter) {
   return only_dead(std::move(filter));
 }
 
-std::string list_page(const QueueCall& call, ListRequest request) {
+Response list_page(const QueueCall& call, ListRequest request) {
   CallLimits(call.request()).narrow(request.filter);
-  return wire::write_page(call.queue->operations.list(request), request.payloads);
+  AnswerHold hold = AnswerHold::for_look(*call.exchange, request.max_bytes);
+  request.max_bytes = hold.max_bytes();
+  const MessagePage page = call.queue->operations.list(request);
+  hold.count(wire::json_size(page, request.payloads));
+  return std::move(hold).answer(wire::write_page(page, request.payloads));
 }
 
 std::string count_matching(const QueueCall& call) {
@@ -52,10 +58,19 @@ std::string count_matching(const QueueCall& call) {
   return wire::write_count(call.queue->operations.count(filter));
 }
 
-std::string stats_of(const QueueCall& call) {
-  QueueStats stats = call.queue->operations.stats();
-  CallLimits(call.request()).narrow(stats);
-  return wire::write_stats(stats);
+/// The page that a request asks for, of the topics that its token may see.
+Response stats_page(const QueueStats& stats, const Request& request) {
+  const wire::StatsQuery query = wire::read_stats_query(request.query);
+  const CallLimits limits(request);
+  if (limits.allow_all_messages()) return json_response(wire::write_stats_page(stats, query));
+  QueueStats own = stats;
+  limits.narrow(own);
+  return json_response(wire::write_stats_page(own, query));
+}
+
+/// The same answer to every request.
+auto always(std::string body) {
+  return [body = std::move(body)](const Request&) { return json_response(body); };
 }
 
 /// Repeats `step(limit)`, which answers how many it changed, until as many are as match now. What
@@ -84,9 +99,8 @@ std::size_t count_dead(ServedQueue& queue, const wire::MessageSelection& which, 
   if (const auto* filter = std::get_if<MessageFilter>(&which)) {
     return std::min(limit, queue.operations.count(dead_only(*filter)));
   }
-  const auto records = queue.queue.find(std::get<std::vector<MessageKey>>(which));
-  return static_cast<std::size_t>(std::ranges::count_if(
-      records, [](const auto& record) { return record && record->status == Status::dead; }));
+  return count_found(queue.queue, std::get<std::vector<MessageKey>>(which),
+                     [](const MessageRecord& record) { return record.status == Status::dead; });
 }
 
 std::string revive(const QueueCall& asked, const Presence& present) {
@@ -122,11 +136,8 @@ std::size_t count_actable(ServedQueue& queue, const wire::ActCall& call) {
   if (const auto* filter = std::get_if<MessageFilter>(&call.which)) {
     return std::min(call.limit, queue.operations.count_actable(*filter, call.action));
   }
-  const auto is_actable = [&](const std::optional<MessageRecord>& record) {
-    return record && applies_to(call.action, record->state, record->waiting_for);
-  };
-  return static_cast<std::size_t>(std::ranges::count_if(
-      queue.queue.find(std::get<std::vector<MessageKey>>(call.which)), is_actable));
+  return count_found(queue.queue, std::get<std::vector<MessageKey>>(call.which),
+                     [&](const MessageRecord& record) { return applies_to(call.action, record); });
 }
 
 /// By keys one outcome for each, by a filter how many.
@@ -222,14 +233,14 @@ TopicPolicy update_policy(const QueueCall& asked, const wire::PolicyCall& call) 
                  change, count);
 }
 
-std::string paused_of(const QueueCall& asked) {
-  return wire::write_paused(asked.queue->store.policies().policies(asked.queue->kind).paused());
+std::string paused_of(const ServedQueue& queue) {
+  return wire::write_paused(queue.store.policies().policies(queue.kind).paused());
 }
 
 std::string pause(const QueueCall& asked, bool paused) {
   const wire::TopicCall call = wire::read_topic_call(asked.request().body);
   update_policy(asked, {call.topic, {.paused = paused}, call.reason});
-  return paused_of(asked);
+  return paused_of(*asked.queue);
 }
 
 std::string set_policy(const QueueCall& asked) {
@@ -248,14 +259,15 @@ std::string remove_policy(const QueueCall& asked) {
   return wire::write_count(audited(asked.queue->store.audit(), entry, change, std::identity()));
 }
 
-std::string get_dead(const QueueCall& call) {
+Response get_dead(const QueueCall& call) {
   const MessageKey key{call.arguments[0], call.arguments[1]};
   CallLimits(call.request()).require(call.queue->queue, {&key, 1});
+  AnswerHold hold = AnswerHold::for_look(*call.exchange);
   const std::optional<MessageRecord> record = call.queue->queue.find(key);
   if (!record || record->status != Status::dead) {
     throw Error(ErrorCode::not_found, "there is no dead message with this source and id");
   }
-  return wire::write_record(*record);
+  return record_answer(std::move(hold), *record);
 }
 
 /// Adds routes whose `make` runs on a thread that may wait.
@@ -264,21 +276,33 @@ class OperatorRoutes {
   OperatorRoutes(Router& router, const ApiContext& context) : router_(router), context_(context) {}
 
   void add_lists() {
-    add({.path = "/messages", .limits = HeldLimits::all}, [](const QueueCall& call) {
+    add_look({.path = "/messages", .limits = HeldLimits::all}, [](const QueueCall& call) {
       return list_page(call, wire::read_list_query(call.request().query));
     });
-    add({.path = "/dead", .limits = HeldLimits::all}, [](const QueueCall& call) {
+    add_look({.path = "/dead", .limits = HeldLimits::all}, [](const QueueCall& call) {
       ListRequest request = wire::read_list_query(call.request().query);
       request.filter = dead_only(std::move(request.filter));
       return list_page(call, std::move(request));
     });
-    add_plain({.path = "/dead/{source}/{messageId}", .limits = HeldLimits::all}, get_dead);
+    add_look({.path = "/dead/{source}/{messageId}", .limits = HeldLimits::all},
+             [](const QueueCall& call) {
+               require_no_query(call.request());
+               return get_dead(call);
+             });
     add_plain({.method = Method::post, .path = "/messages/count", .limits = HeldLimits::all},
               count_matching);
-    add_plain({.path = "/stats", .limits = HeldLimits::all}, stats_of);
-    add_plain({.path = "/workers"}, [](const QueueCall& call) {
-      return wire::write_workers(call.queue->operations.workers());
-    });
+    add_shared(
+        {.path = "/stats", .limits = HeldLimits::all}, &SharedAnswers::stats,
+        [](const Request& request) { (void)wire::read_stats_query(request.query); },
+        [](const ServedQueue& queue) {
+          return [stats = queue.operations.stats()](const Request& request) {
+            return stats_page(stats, request);
+          };
+        });
+    add_shared({.path = "/workers"}, &SharedAnswers::workers, require_no_query,
+               [](const ServedQueue& queue) {
+                 return always(wire::write_workers(queue.operations.workers()));
+               });
   }
 
   void add_changes() {
@@ -296,12 +320,15 @@ class OperatorRoutes {
   }
 
   void add_policies() {
-    add_plain({Method::get, "/topics/policies", Scope::read}, [](const QueueCall& call) {
-      return wire::write_policies(call.queue->store.policies().policies(call.queue->kind).rules());
-    });
+    add_shared({.path = "/topics/policies"}, &SharedAnswers::policies, require_no_query,
+               [](const ServedQueue& queue) {
+                 const TopicPolicies policies = queue.store.policies().policies(queue.kind);
+                 return always(wire::write_policies(policies.rules()));
+               });
     add_plain({Method::post, "/topics/policies", Scope::operate}, set_policy);
     add_plain({Method::post, "/topics/policies/remove", Scope::operate}, remove_policy);
-    add_plain({Method::get, "/topics/paused", Scope::read}, paused_of);
+    add_shared({.path = "/topics/paused"}, &SharedAnswers::paused, require_no_query,
+               [](const ServedQueue& queue) { return always(paused_of(queue)); });
     add_plain({Method::post, "/topics/pause", Scope::operate},
               [](const QueueCall& call) { return pause(call, true); });
     add_plain({Method::post, "/topics/resume", Scope::operate},
@@ -325,6 +352,28 @@ class OperatorRoutes {
                                                arguments = call.arguments, make](const Request&) {
         return json_response(make({exchange, queue, arguments}));
       });
+    });
+  }
+
+  /// A route that reads messages and changes nothing; `make` returns the answer.
+  template <class Make>
+  void add_look(const ApiRoute& route, Make make) {
+    add_queue_route(router_, context_, route, [make](const QueueCall& call) {
+      call.queue->looks.answer(
+          call.exchange, [exchange = call.exchange, queue = call.queue, arguments = call.arguments,
+                          make](const Request&) { return make({exchange, queue, arguments}); });
+    });
+  }
+
+  /// A route whose requests share a look at the queue. `check(request)` throws what is wrong with
+  /// one, and `look(queue)` returns what makes the answer to each.
+  template <class Check, class Look>
+  void add_shared(const ApiRoute& route, SharedAnswer SharedAnswers::* answer, Check check,
+                  Look look) {
+    add_queue_route(router_, context_, route, [answer, check, look](const QueueCall& call) {
+      check(call.request());
+      const auto look_once = [queue = call.queue, look] { return look(*queue); };
+      ((*call.queue->shared).*answer).ask(call.queue->looks, call.exchange, look_once);
     });
   }
 

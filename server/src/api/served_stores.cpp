@@ -20,6 +20,7 @@ constexpr Duration kPollOfNotifying = std::chrono::seconds{5};
 /// long after each further one, up to the other.
 constexpr Duration kFirstRulesPause = std::chrono::seconds{1};
 constexpr Duration kLongestRulesPause = std::chrono::minutes{1};
+constexpr std::size_t kLooksAtOnce = 4;
 /// Who has set a configured rule, in the audit trail.
 constexpr std::string_view kConfigurationActor = "configuration";
 
@@ -98,8 +99,10 @@ ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
           [this](std::span<const CompleteRequest> batch) { return keys().complete(batch); }, {}, {},
           parts.clock),
       calls(parts.calls, member_->server()),
+      looks(parts.calls, member_->server(), kLooksAtOnce),
       inbox{.store = *this,
             .calls = calls,
+            .looks = looks,
             .kind = QueueKind::inbox,
             .log_name = name(),
             .queue = into_inbox_.queue(),
@@ -109,6 +112,7 @@ ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
             .max_payload_bytes = store().capabilities().max_payload_bytes},
       outbox{.store = *this,
              .calls = calls,
+             .looks = looks,
              .kind = QueueKind::outbox,
              .log_name = name() + "/outbox",
              .queue = into_outbox_.queue(),

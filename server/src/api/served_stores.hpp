@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/shared_answer.hpp"
 #include "api/waiting_claims.hpp"
 #include "http/http_message.hpp"
 #include "observe/metrics.hpp"
@@ -71,10 +72,19 @@ class RequestQueue {
   ObservedQueueOperator operations_;
 };
 
+/// What is read whole, however much there is, and so once for all who ask meanwhile.
+struct SharedAnswers {
+  SharedAnswer stats;
+  SharedAnswer workers;
+  SharedAnswer policies;
+  SharedAnswer paused;
+};
+
 /// One queue of one store, with what the routes need of it.
 struct ServedQueue {
   ServedStore& store;
   CallLane& calls;  ///< of the store
+  CallLane& looks;  ///< the same, for calls that read messages and change nothing
   QueueKind kind;
   std::string log_name;            ///< in the lines about it
   QueueStore& queue;               ///< with log and metrics
@@ -82,6 +92,7 @@ struct ServedQueue {
   detail::Intake& singles;         ///< lets single messages share commits
   detail::Intake& strict_singles;  ///< the same, and rejects other content under a known id
   std::size_t max_payload_bytes;
+  std::unique_ptr<SharedAnswers> shared = std::make_unique<SharedAnswers>();
   std::unique_ptr<WaitingClaims> claims = {};
   std::shared_ptr<WorkListener> watch = {};  ///< tells event streams of work, once one wants it
 
@@ -143,6 +154,8 @@ class ServedStore {
 
  public:
   CallLane calls;  ///< what waits for this store
+  /// Few at a time: what they read may be large, and claims do not stand behind them.
+  CallLane looks;
   ServedQueue inbox;
   ServedQueue outbox;
   std::atomic<bool> is_watched = false;  ///< event streams hear of its work, or are about to

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,7 +10,7 @@
 
 #include "api/api_json.hpp"
 #include "api/api_routes.hpp"
-#include "oncebox/detail/mutex.hpp"
+#include "api/shared_answer.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/wire/encoding.hpp"
 
@@ -122,57 +121,6 @@ RefreshResult refresh(StoreSet& stores) {
   }
 }
 
-/// Refreshes the set of stores. Clients that ask while a refresh waits for its turn share it, so a
-/// discovery that hangs takes two call threads at most, however many clients ask.
-class SharedRefresh {
- public:
-  SharedRefresh(StoreSet& stores, CallPool& calls) : stores_(stores), calls_(calls) {}
-
-  void ask(const ExchangePtr& exchange) {
-    const detail::Lock lock(mutex_);
-    if (const std::shared_ptr<Round> round = next_.lock()) {
-      round->push_back(exchange);
-      return;
-    }
-    const auto round = std::make_shared<Round>(1, exchange);
-    calls_.submit([this, round]() noexcept { answer_all(*round); });
-    next_ = round;
-  }
-
- private:
-  using Round = std::vector<ExchangePtr>;
-
-  void answer_all(Round& round) noexcept {
-    const detail::Lock turn(turn_);
-    {
-      // A client that asks from now on gets a refresh that begins from now on.
-      const detail::Lock lock(mutex_);
-      next_.reset();
-    }
-    std::string body;
-    std::exception_ptr failure;
-    try {
-      body = write_refreshed(refresh(stores_));
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    for (const ExchangePtr& exchange : round) {
-      answer(*exchange, [&] {
-        if (failure) std::rethrow_exception(failure);
-        return json_response(body);
-      });
-    }
-  }
-
-  StoreSet& stores_;
-  CallPool& calls_;
-  detail::Mutex turn_;
-  detail::Mutex mutex_;
-  /// The clients that wait for the next refresh. Only its call owns them, so they are let go when
-  /// the pool drops the call.
-  std::weak_ptr<Round> next_ ONCEBOX_GUARDED_BY(mutex_);
-};
-
 /// A single store is asked for its health, in its own lane.
 void answer_about_one(ServedStores& stores, const ServedStorePtr& store,
                       const ExchangePtr& exchange, const StoresQuery& query) {
@@ -201,14 +149,20 @@ void add_store_routes(Router& router, const ApiContext& context) {
                         });
                   },
               .limits = HeldLimits::all});
-  const auto refreshing = std::make_shared<SharedRefresh>(stores.set(), calls);
+  // A discovery that hangs takes two call threads at most, however many clients ask.
+  const auto refreshing = std::make_shared<SharedAnswer>();
+  const auto refresh_once = [refreshing, &stores] {
+    return [body = write_refreshed(refresh(stores.set()))](const Request&) {
+      return json_response(body);
+    };
+  };
   router.add({.method = Method::post,
               .pattern = "/v1/stores/refresh",
               .scope = Scope::operate,
-              .handler = [refreshing](const ExchangePtr& exchange) {
+              .handler = [refreshing, refresh_once, &calls](const ExchangePtr& exchange) {
                 require_no_query(exchange->request());
                 require_empty_body(exchange->request());
-                refreshing->ask(exchange);
+                refreshing->ask(calls, exchange, refresh_once);
               }});
 }
 

@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
+#include "api/answer_hold.hpp"
 #include "api/call_limits.hpp"
 #include "observe/metrics.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/internal/mix.hpp"
 
 namespace oncebox::server {
 
@@ -14,8 +19,6 @@ using engine::ClaimCycle;
 
 namespace {
 
-/// Payloads in one answer: so many at once do not fill the memory.
-constexpr std::size_t kMaxAnswerBytes = std::size_t{16} << 20;
 /// Between scans that find nothing.
 constexpr Duration kFirstPause{1};
 constexpr Duration kLongestPause{50};
@@ -24,6 +27,16 @@ constexpr Duration kForgotten = std::chrono::seconds{1};
 
 bool same_topics(const TopicSelection& left, const TopicSelection& right) {
   return left.only == right.only && left.except == right.except;
+}
+
+std::size_t hash_of(const TopicSelection& topics) {
+  std::size_t hash = topics.only.size();
+  for (const std::vector<TopicPattern>* patterns : {&topics.only, &topics.except}) {
+    for (const TopicPattern& pattern : *patterns) {
+      hash = detail::mixed(hash ^ std::hash<std::string_view>{}(pattern.str()));
+    }
+  }
+  return hash;
 }
 
 bool concerns_the_store(const Error& error) {
@@ -40,7 +53,31 @@ std::vector<Settlement> releases_of(const std::vector<ClaimedMessage>& messages)
   return settlements;
 }
 
+/// Who shares the places with itself: a token, or an address where there is none.
+const std::string& caller_of(const Request& request) {
+  return request.principal.is_anonymous() ? request.peer : request.principal.name;
+}
+
 }  // namespace
+
+bool WaitingPlaces::take(const std::string& caller) {
+  const detail::Lock lock(mutex_);
+  std::size_t& held = held_[caller];
+  if (held < free_) {
+    ++held;
+    --free_;
+    return true;
+  }
+  if (held == 0) held_.erase(caller);
+  return false;
+}
+
+void WaitingPlaces::give_back(const std::string& caller) noexcept {
+  const detail::Lock lock(mutex_);
+  const auto held = held_.find(caller);
+  ++free_;
+  if (--held->second == 0) held_.erase(held);
+}
 
 struct WaitingClaims::Claim {
   enum class State {
@@ -51,6 +88,8 @@ struct WaitingClaims::Claim {
 
   ExchangePtr exchange;
   wire::ClaimCall call;
+  std::size_t asked_bytes;  ///< a try asks for as many as there is memory for
+  std::size_t topics_hash;
   SteadyTime deadline;
   ReapResult reaped = {};  ///< while it was tried
   State state = State::trying;
@@ -62,15 +101,21 @@ struct WaitingClaims::Claim {
   Timers::Timer timer = {};  ///< ends it at the deadline
 };
 
-/// What a walk over the waiting claims has found out.
+/// What a walk over the waiting claims has found out. Claims for the same topics stand for each
+/// other; the walk keeps them.
 struct WaitingClaims::Look {
-  std::vector<TopicSelection> asked = {};      ///< whose due time is in `due`
-  std::vector<TopicSelection> exhausted = {};  ///< nothing can be claimed
-  std::optional<TimePoint> due = {};
+  struct HashOfTopics {
+    std::size_t operator()(const Claim* claim) const noexcept { return claim->topics_hash; }
+  };
+  struct SameTopics {
+    bool operator()(const Claim* left, const Claim* right) const noexcept {
+      return same_topics(left->call.request.topics, right->call.request.topics);
+    }
+  };
+  using OneOfEachTopics = std::unordered_set<const Claim*, HashOfTopics, SameTopics>;
 
-  static bool contains(const std::vector<TopicSelection>& list, const TopicSelection& topics) {
-    return std::ranges::any_of(list, [&](const auto& one) { return same_topics(one, topics); });
-  }
+  OneOfEachTopics asked = {};      ///< for their due time
+  OneOfEachTopics exhausted = {};  ///< nothing can be claimed
 };
 
 WaitingClaims::WaitingClaims(const Parts& parts, Settings settings)
@@ -95,13 +140,15 @@ void WaitingClaims::listen() {
 // The first try -----------------------------------------------------------------------------------
 
 void WaitingClaims::claim(const ExchangePtr& exchange, wire::ClaimCall call) {
-  if (call.request.max_bytes <= limits::kMaxClaimBytes) {
-    call.request.max_bytes = std::min(call.request.max_bytes, kMaxAnswerBytes);
-  }
   call.wait = std::min(call.wait, wire::ClaimCall::kMaxWait);
   const SteadyTime deadline = parts_.clock.steady() + call.wait;
-  auto claim = std::make_shared<Claim>(
-      Claim{.exchange = exchange, .call = std::move(call), .deadline = deadline});
+  const std::size_t asked_bytes = call.request.max_bytes;
+  const std::size_t topics_hash = hash_of(call.request.topics);
+  auto claim = std::make_shared<Claim>(Claim{.exchange = exchange,
+                                             .call = std::move(call),
+                                             .asked_bytes = asked_bytes,
+                                             .topics_hash = topics_hash,
+                                             .deadline = deadline});
   exchange->on_gone([self = std::weak_ptr(self()), weak = std::weak_ptr<Claim>(claim)] {
     const auto desk = self.lock();
     const auto gone = weak.lock();
@@ -125,34 +172,39 @@ void WaitingClaims::try_first(const ClaimPtr& claim) {
     is_gone = claim->gone;
   }
   if (is_gone) return end_empty(*claim);
-  std::vector<ClaimedMessage> messages = take(*claim);
-  if (!messages.empty()) return deliver(claim, std::move(messages));
+  Taken taken = take(*claim);
+  if (!taken.messages.empty()) return deliver(claim, std::move(taken));
   if (claim->call.wait <= Duration{0}) return end_empty(*claim);
 
   listen();
   Tried tried{.began = ClaimCycle::Now::of(parts_.clock), .seen_work = work_.load()};
   tried.due = parts_.queue.next_due(claim->call.request.topics);
-  messages = take(*claim);
-  if (!messages.empty()) return deliver(claim, std::move(messages));
+  taken = take(*claim);
+  if (!taken.messages.empty()) return deliver(claim, std::move(taken));
   park(claim, tried);
 }
 
-std::vector<ClaimedMessage> WaitingClaims::take(Claim& claim) {
+WaitingClaims::Taken WaitingClaims::take(Claim& claim) {
+  Taken taken{.hold = AnswerHold::for_claim(*claim.exchange, claim.asked_bytes)};
+  claim.call.request.max_bytes = taken.hold.max_bytes();
   ClaimResult claimed = parts_.queue.claim(claim.call.request);
   // It may tell of messages that are not for the caller.
   if (CallLimits(claim.exchange->request()).allow_all_messages()) {
     claim.reaped.add(std::move(claimed.reaped));
   }
-  return std::move(claimed.messages);
+  taken.messages = std::move(claimed.messages);
+  return taken;
 }
 
-void WaitingClaims::deliver(const ClaimPtr& claim, std::vector<ClaimedMessage> messages) {
-  const ClaimResult claimed{std::move(messages), claim->reaped};
+void WaitingClaims::deliver(const ClaimPtr& claim, Taken taken) {
+  const ClaimResult claimed{std::move(taken.messages), claim->reaped};
   Response response;
   bool is_unchanged = true;
   try {
     is_unchanged = claim->exchange->standing().is_unchanged;
-    response = json_response(wire::write_claimed(claim->call.request.owner, claimed));
+    taken.hold.count(wire::json_size(claimed));
+    response =
+        std::move(taken.hold).answer(wire::write_claimed(claim->call.request.owner, claimed));
     response.undelivered = [weak = std::weak_ptr(self()),
                             settlements = releases_of(claimed.messages)] {
       const auto self = weak.lock();
@@ -235,8 +287,10 @@ void WaitingClaims::park(const ClaimPtr& claim, const Tried& tried) {
   {
     const detail::Lock lock(mutex_);
     if (!claim->gone && !draining_ && parts_.clock.steady() < claim->deadline) {
-      if (!parts_.places.take()) {
-        throw Error(ErrorCode::overloaded, "too many claims wait already");
+      if (!parts_.places.take(caller_of(claim->exchange->request()))) {
+        throw Error(ErrorCode::overloaded,
+                    "too many claims of this token or address wait already; the server's "
+                    "limits.max_waiting_claims says how many may");
       }
       claim->place = place.begin();
       waiting_.splice(waiting_.end(), place);
@@ -321,7 +375,7 @@ void WaitingClaims::leave(Claim& claim, std::list<ClaimPtr>& to) noexcept {
   claim.timer.unwant();
   to.splice(to.end(), waiting_, claim.place);
   --waiting_count_;
-  parts_.places.give_back();
+  parts_.places.give_back(caller_of(claim.exchange->request()));
   parts_.metrics.on_waiting_claims(-1);
 }
 
@@ -385,10 +439,10 @@ void WaitingClaims::scan() noexcept {
     scanning_ = true;
     cycle_.begin(ClaimCycle::Do::ask_due_and_claim, now);
   }
-  Look look;
+  std::optional<TimePoint> due;
   bool found = false;
   try {
-    found = look_through(look);
+    found = look_through(due);
   } catch (...) {
     fail_all(std::current_exception());
   }
@@ -404,11 +458,12 @@ void WaitingClaims::scan() noexcept {
   scanning_ = false;
   // Whoever still waits has found nothing after the question. A failure has answered everybody, so
   // there is nothing to rest from.
-  cycle_.found({.due = look.due}, now);
+  cycle_.found({.due = due}, now);
   plan_scan();
 }
 
-bool WaitingClaims::look_through(Look& look) {
+bool WaitingClaims::look_through(std::optional<TimePoint>& earliest_due) {
+  Look look;
   std::vector<ClaimPtr> waiting;
   {
     const detail::Lock lock(mutex_);
@@ -416,12 +471,10 @@ bool WaitingClaims::look_through(Look& look) {
   }
   bool found = false;
   for (const ClaimPtr& claim : waiting) {
-    const TopicSelection& topics = claim->call.request.topics;
-    if (Look::contains(look.exhausted, topics)) continue;
-    if (!Look::contains(look.asked, topics)) {
-      const std::optional<TimePoint> due = parts_.queue.next_due(topics);
-      if (due && (!look.due || *due < *look.due)) look.due = due;
-      look.asked.push_back(topics);
+    if (look.exhausted.contains(claim.get())) continue;
+    if (look.asked.insert(claim.get()).second) {
+      const std::optional<TimePoint> due = parts_.queue.next_due(claim->call.request.topics);
+      if (due && (!earliest_due || *due < *earliest_due)) earliest_due = due;
     }
     {
       const detail::Lock lock(mutex_);
@@ -431,7 +484,7 @@ bool WaitingClaims::look_through(Look& look) {
     if (try_again(claim)) {
       found = true;
     } else {
-      look.exhausted.push_back(topics);
+      look.exhausted.insert(claim.get());
     }
   }
   return found;
@@ -439,9 +492,9 @@ bool WaitingClaims::look_through(Look& look) {
 
 bool WaitingClaims::try_again(const ClaimPtr& claim) {
   try {
-    std::vector<ClaimedMessage> messages = take(*claim);
-    if (!messages.empty()) {
-      deliver(claim, std::move(messages));
+    Taken taken = take(*claim);
+    if (!taken.messages.empty()) {
+      deliver(claim, std::move(taken));
       return true;
     }
   } catch (const Error& error) {

@@ -8,9 +8,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
+#include "api/answer_hold.hpp"
 #include "api/call_pool.hpp"
 #include "api/timers.hpp"
 #include "oncebox/clock.hpp"
@@ -26,20 +29,20 @@ namespace oncebox::server {
 
 class StoreMetrics;
 
-/// How many claims may wait, over all queues.
+/// How many claims may wait, over all queues. A caller gets a place while more are free than it
+/// holds. So one caller alone gets half of them, the next one half of the others, and there are
+/// places left for those that hold few. Safe from any thread.
 class WaitingPlaces {
  public:
-  explicit WaitingPlaces(std::size_t places) : free_(static_cast<std::ptrdiff_t>(places)) {}
+  explicit WaitingPlaces(std::size_t places) : free_(places) {}
 
-  [[nodiscard]] bool take() noexcept {
-    if (free_.fetch_sub(1) > 0) return true;
-    ++free_;
-    return false;
-  }
-  void give_back() noexcept { ++free_; }
+  [[nodiscard]] bool take(const std::string& caller);
+  void give_back(const std::string& caller) noexcept;
 
  private:
-  std::atomic<std::ptrdiff_t> free_;
+  detail::Mutex mutex_;
+  std::size_t free_ ONCEBOX_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, std::size_t> held_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
 /// The claims of one queue: answers them, and lets those wait that find nothing and may. No thread
@@ -92,6 +95,11 @@ class WaitingClaims final : public WorkListener {
   struct Claim;
   using ClaimPtr = std::shared_ptr<Claim>;
   struct Look;
+  /// What a try has claimed, with the memory that it takes.
+  struct Taken {
+    AnswerHold hold;
+    std::vector<ClaimedMessage> messages = {};
+  };
   /// The last try of a claim, before it waits.
   struct Tried {
     engine::ClaimCycle::Now began;  ///< before the question
@@ -104,8 +112,8 @@ class WaitingClaims final : public WorkListener {
 
   void listen();
   void try_first(const ClaimPtr& claim);
-  [[nodiscard]] std::vector<ClaimedMessage> take(Claim& claim);
-  void deliver(const ClaimPtr& claim, std::vector<ClaimedMessage> messages);
+  [[nodiscard]] Taken take(Claim& claim);
+  void deliver(const ClaimPtr& claim, Taken taken);
   void release(const std::vector<ClaimedMessage>& messages) noexcept;
   void release(const std::vector<Settlement>& settlements) noexcept;
   void log_not_released(std::size_t count, const std::exception& failure) noexcept;
@@ -120,8 +128,8 @@ class WaitingClaims final : public WorkListener {
   void expire(const ClaimPtr& claim) noexcept;
 
   void scan() noexcept;
-  /// Whether one of those that wait found something.
-  [[nodiscard]] bool look_through(Look& look);
+  /// Tries those that wait, and asks when the next message is due. Whether one found something.
+  [[nodiscard]] bool look_through(std::optional<TimePoint>& earliest_due);
   /// False when there was nothing for it.
   [[nodiscard]] bool try_again(const ClaimPtr& claim);
   void fail_all(const std::exception_ptr& failure) noexcept;

@@ -1,8 +1,8 @@
-#include <algorithm>
 #include <functional>
 #include <utility>
 #include <vector>
 
+#include "api/answer_hold.hpp"
 #include "api/api_routes.hpp"
 #include "api/call_limits.hpp"
 #include "api/large_bodies.hpp"
@@ -25,6 +25,18 @@ auto queue_answer(Make make) {
     call.queue->calls.answer(call.exchange, [exchange = call.exchange, queue = call.queue,
                                              arguments = call.arguments, make](const Request&) {
       return json_response(make(QueueCall{exchange, queue, arguments}));
+    });
+  };
+}
+
+/// The same for calls that read messages and change nothing; `make` returns the answer.
+template <class Make>
+auto look_answer(Make make) {
+  return [make = std::move(make)](const QueueCall& call) {
+    require_no_query(call.request());
+    call.queue->looks.answer(call.exchange, [exchange = call.exchange, queue = call.queue,
+                                             arguments = call.arguments, make](const Request&) {
+      return make(QueueCall{exchange, queue, arguments});
     });
   };
 }
@@ -77,15 +89,16 @@ std::string mark(const QueueCall& call) {
       call.queue->for_request(call.request())->mark(allowed(call, items, kKeyOfItem)));
 }
 
-std::string find(const QueueCall& call) {
+Response find(const QueueCall& call) {
   const wire::FindCall asked = wire::read_find(call.request().body);
   const std::vector<MessageKey>& keys = allowed(call, asked.keys, std::identity());
   FindOptions options = asked.options;
-  constexpr std::size_t kMostBytes = std::size_t{16} << 20;
-  options.max_bytes = std::min(options.max_bytes, kMostBytes);
+  AnswerHold hold = AnswerHold::for_look(*call.exchange, options.max_bytes);
+  options.max_bytes = hold.max_bytes();
   wire::FoundMessages found{.records = call.queue->queue.find_some(keys, options)};
   found.truncated = found.records.size() < keys.size();
-  return wire::write_found(found, options.payloads);
+  hold.count(wire::json_size(found, options.payloads));
+  return std::move(hold).answer(wire::write_found(found, options.payloads));
 }
 
 std::string reap(const QueueCall& call) {
@@ -99,12 +112,13 @@ std::string next_due(const QueueCall& call) {
   return wire::write_next_due(call.queue->queue.next_due(topics));
 }
 
-std::string get_message(const QueueCall& call) {
+Response get_message(const QueueCall& call) {
   const MessageKey key{call.arguments[0], call.arguments[1]};
   CallLimits(call.request()).require(call.queue->queue, {&key, 1});
+  AnswerHold hold = AnswerHold::for_look(*call.exchange);
   const std::optional<MessageRecord> record = call.queue->queue.find(key);
   if (!record) throw Error(ErrorCode::not_found, "there is no message with this source and id");
-  return wire::write_record(*record);
+  return record_answer(std::move(hold), *record);
 }
 
 }  // namespace
@@ -134,12 +148,14 @@ void add_work_routes(Router& router, const ApiContext& context) {
   post("/messages/extend", Scope::consume, extend);
   post("/messages/observe", Scope::produce, observe);
   post("/messages/mark", Scope::consume, mark);
-  post("/messages/find", Scope::read, find);
+  add_queue_route(router, context,
+                  {.method = Method::post, .path = "/messages/find", .limits = HeldLimits::all},
+                  look_answer(find));
   post("/messages/reap", Scope::consume, reap, HeldLimits::stores);
   post("/messages/next-due", Scope::consume, next_due);
   add_queue_route(router, context,
                   {.path = "/messages/{source}/{messageId}", .limits = HeldLimits::all},
-                  queue_answer(get_message));
+                  look_answer(get_message));
 }
 
 }  // namespace oncebox::server

@@ -34,6 +34,13 @@ Response problem_response(wire::Problem problem, const Request& request) {
   return response;
 }
 
+wire::Problem no_memory_problem() {
+  return {.status = 503,
+          .code = "overloaded",
+          .title = "Too much at once",
+          .detail = std::string(kNoMemoryDetail)};
+}
+
 Response failure_response(std::exception_ptr failure, const Request& request) noexcept try {
   try {
     std::rethrow_exception(std::move(failure));

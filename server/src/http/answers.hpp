@@ -3,6 +3,7 @@
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "http/exchange.hpp"
@@ -30,6 +31,11 @@ class TokenRefused : public std::runtime_error {
 
 /// `application/problem+json` with the request's id; 503 says Retry-After.
 [[nodiscard]] Response problem_response(wire::Problem problem, const Request& request);
+
+/// What a client did not get because others hold too much: 503.
+inline constexpr std::string_view kNoMemoryDetail =
+    "clients hold as much as limits.memory allows; try again later";
+[[nodiscard]] wire::Problem no_memory_problem();
 
 /// The answer to a request that failed with this exception: the one border between exceptions and
 /// HTTP. What is neither an `Error` nor `NotAllowed` is `internal`, and its text stays out of the

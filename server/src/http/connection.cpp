@@ -12,19 +12,22 @@ namespace oncebox::server {
 
 namespace {
 
+/// How much a client must send before it counts as one that goes on.
+constexpr std::size_t kStepBytes = 64 << 10;
 /// A body that nobody wants is read up to this size, so that the connection can be kept.
 constexpr std::size_t kMaxUnwantedBytes = 64 << 10;
-/// While a body comes in.
-constexpr std::size_t kBodyBufferBytes = 64 << 10;
-/// Answers to pipelined requests gather up to this size.
-constexpr std::size_t kGatherBytes = 64 << 10;
-/// A buffer that grew beyond this is not kept.
-constexpr std::size_t kKeepBytes = 16 << 10;
-/// How much a client must take within the write timeout.
-constexpr std::size_t kWriteStepBytes = 64 << 10;
-constexpr std::chrono::seconds kLingerTime{2};
-/// What the log says of a request whose client left before the answer.
-constexpr int kClientGone = 499;
+/// A body has room for so much at first.
+constexpr std::size_t kFirstBodyBytes = 16 << 10;
+/// Answers to pipelined requests gather up to this size. A larger one is not copied.
+constexpr std::size_t kGatherBytes = 16 << 10;
+/// What a request may hold within the place of its connection.
+constexpr std::size_t kIncludedBytes = 8 << 10;
+/// In which steps larger ones are counted.
+constexpr std::size_t kHoldStepBytes = 16 << 10;
+/// A body is there as it came and, while it is handled, as what it means.
+constexpr std::size_t kCopiesOfBody = 2;
+/// What a sink may be given before it asks for more, and the buffer that the next piece comes into.
+constexpr std::size_t kSinkBytes = 128 << 10;
 
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -65,10 +68,11 @@ void Connection::guard(void (Connection::*step)()) noexcept {
   }
 }
 
-void Connection::start(HttpService::Admission admission) noexcept {
-  admission_ = admission;
+void Connection::start(ConnectionPlace place) noexcept {
+  place_ = std::move(place);
+  place_bytes_ = place_.memory().size();
   position_ = loop_->add(*this);
-  if (admission == HttpService::Admission::refused) return guard(&Connection::answer_too_many);
+  if (place_.kind() == ConnectionPlace::Kind::refused) return guard(&Connection::answer_too_many);
   wait_for(Awaited::rest_of_request);
   guard(&Connection::start_handshake);
 }
@@ -79,11 +83,12 @@ void Connection::answer_too_many() {
       problem_response({.status = 503,
                         .code = "overloaded",
                         .title = "Too many connections",
-                        .detail = "the server has as many connections as it takes"},
+                        .detail = "the server has as many connections as limits.max_connections "
+                                  "or limits.memory allow"},
                        request);
   append_head(response,
               {.keep_alive = false, .body_bytes = response.body.size(), .request_id = request.id});
-  output_ += response.body;
+  output_.text += response.body;
   needs_lingering_ = true;
   state_ = State::last_write;
   flush();
@@ -108,6 +113,8 @@ void Connection::on_read(IoResult result, std::size_t bytes) noexcept {
     return guard(&Connection::on_end_of_input);
   }
   input_.commit(bytes);
+  progress_bytes_ += bytes;
+  if (progress_bytes_ >= kStepBytes) note_progress();
   if (state_ == State::lingering) input_.clear();
   guard(&Connection::advance);
 }
@@ -142,26 +149,16 @@ void Connection::on_body_wanted(HttpExchange& exchange) noexcept {
   if (exchange_.get() != &exchange || has_answer_ || state_ != State::handling) return;
   if (sink) {
     sink_ = std::move(sink);
-    stream_deadline_ = now() + service_.limits().stream_timeout;
-    if (std::exchange(expects_continue_, false) && input_.empty()) output_ += kContinue;
+    note_progress();
+    stream_deadline_ = progress_at_ + service_.limits().stream_timeout;
+    if (!hold_request(kSinkBytes)) return guard(&Connection::end_for_memory);
+    if (std::exchange(expects_continue_, false) && input_.empty()) output_.text += kContinue;
+  } else {
+    // While the sink was busy the client could not go on.
+    progress_at_ += now() - sink_busy_since_;
   }
   sink_wants_more_ = true;
   guard(&Connection::advance);
-}
-
-void Connection::on_tick() noexcept {
-  const SteadyTime now = this->now();
-  if (now >= write_deadline_) return close();
-  if (now < read_deadline_) return;
-  guard(&Connection::on_too_slow);
-}
-
-void Connection::on_too_slow() {
-  const bool is_in_request = state_ == State::body || state_ == State::handling ||
-                             (state_ == State::head && !input_.empty());
-  if (!is_in_request) return close();
-  refuse_bytes({.status = 408, .code = "timeout", .detail = "the request did not come in whole"});
-  flush();
 }
 
 void Connection::drain() noexcept {
@@ -234,40 +231,19 @@ Connection::Flow Connection::read_head() {
   return Flow::wait;
 }
 
-/// Sets the deadline of what the client has to send, unless it runs already.
-void Connection::wait_for(Awaited awaited) {
-  if (awaited_ == awaited) return;
-  awaited_ = awaited;
-  switch (awaited) {
-    case Awaited::nothing:
-      read_deadline_ = SteadyTime::max();
-      break;
-    case Awaited::request:
-      read_deadline_ = now() + service_.limits().idle_timeout;
-      break;
-    case Awaited::rest_of_request:
-      read_deadline_ = now() + service_.limits().request_timeout;
-      break;
-    case Awaited::piece:
-      read_deadline_ = std::min(now() + service_.limits().request_timeout, stream_deadline_);
-      break;
-    case Awaited::goodbye:
-      read_deadline_ = now() + std::min<Duration>(kLingerTime, service_.limits().request_timeout);
-      break;
-  }
-}
-
 void Connection::accept(RequestHead head) {
   keep_alive_ = head.keep_alive;
   is_http_1_1_ = head.is_http_1_1;
   is_body_complete_ = !head.has_body();
   has_answer_ = false;
+  progress_bytes_ = 0;
   const auto content_length = head.content_length;
   const std::string target = std::move(head.target);
 
   exchange_ = std::make_shared<HttpExchange>(shared_from_this(),
                                              make_request(std::move(head), peer_), now());
   exchange_->bytes_in = head_bytes_;
+  progress_at_ = exchange_->started;
   Request& request = exchange_->incoming();
   const auto expectation = request.fields.get("Expect");
   expects_continue_ =
@@ -311,12 +287,15 @@ void Connection::receive_body(std::optional<std::uint64_t> content_length) {
   if (is_body_complete_) return;
   parser_.set_body_limit(limit);
   wait_for(Awaited::rest_of_request);
-  exchange_->incoming().body.reserve(std::min(body_bytes_expected_, kBodyBufferBytes));
-  if (expects_continue_ && input_.empty()) output_ += kContinue;
+  if (expects_continue_ && input_.empty()) output_.text += kContinue;
 }
 
 Connection::Flow Connection::read_body() {
   if (!is_body_complete_) {
+    if (!make_room_in_body()) {
+      refuse_for_memory();
+      return Flow::wait;
+    }
     std::string& body = exchange_->incoming().body;
     auto result = parser_.read_body(input_.view(), body);
     if (auto* bad = std::get_if<BadRequest>(&result)) {
@@ -328,12 +307,6 @@ Connection::Flow Connection::read_body() {
     exchange_->bytes_in += read.consumed;
     is_body_complete_ = read.complete;
     if (early_) body.clear();
-    if (!hold_body(body.size())) {
-      refuse_bytes({.status = 503,
-                    .code = "overloaded",
-                    .detail = "too many large bodies are coming in; try again later"});
-      return Flow::wait;
-    }
     if (!is_body_complete_) return read.consumed > 0 && !input_.empty() ? Flow::go_on : Flow::wait;
   }
   state_ = State::handling;
@@ -349,6 +322,35 @@ Connection::Flow Connection::read_body() {
     }
   }
   return Flow::go_on;
+}
+
+/// Lets the body grow, in steps, to what it is going to be, before what came in is put into it.
+/// False when there is no memory for that.
+bool Connection::make_room_in_body() {
+  std::string& body = exchange_->incoming().body;
+  const std::size_t wanted = body.size() + input_.size();
+  if (early_ || wanted <= body.capacity()) return true;
+  const std::size_t most =
+      body_bytes_expected_ > 0 ? body_bytes_expected_ : service_.limits().max_body_bytes;
+  const std::size_t capacity =
+      std::min(std::max({wanted, 2 * body.capacity(), std::min(kFirstBodyBytes, most)}), most);
+  if (!hold_request(kCopiesOfBody * capacity)) return false;
+  body.reserve(capacity);
+  return true;
+}
+
+/// Counts what the request under way makes the server hold. Little is part of what the connection
+/// counts for.
+bool Connection::hold_request(std::size_t bytes) {
+  MemoryHold& hold = exchange_->hold;
+  if (bytes <= kIncludedBytes) return true;
+  if (hold.size() == 0) hold = hold_for(exchange_->route);
+  return hold.resize((bytes + kHoldStepBytes - 1) / kHoldStepBytes * kHoldStepBytes);
+}
+
+MemoryHold Connection::hold_for(const Route* route) const noexcept {
+  const bool is_stranger = route == nullptr || route->scope == Scope::open;
+  return {place_.address(), is_stranger ? MemoryPart::strangers : MemoryPart::callers};
 }
 
 void Connection::answer(Response response) {
@@ -398,6 +400,7 @@ void Connection::pump_sink() {
       }
     }
     sink_wants_more_ = false;
+    sink_busy_since_ = now();
     wait_for(Awaited::nothing);
     try {
       if (piece.empty()) {
@@ -442,17 +445,24 @@ void Connection::write_answer() {
   }
   exchange->close_stream();
   if (!is_head && !has_no_body(response.status)) {
-    output_ += response.body;
     exchange->bytes_out += response.body.size();
+    if (response.body.size() <= kGatherBytes) {
+      output_.text += response.body;
+    } else {
+      output_.body = std::move(response.body);
+      output_.hold = std::move(exchange->answer_hold);
+    }
   }
+  if (is_writing_) count_output(output_);
   finish_request();
 }
 
 void Connection::append_head(const Response& response, ResponseFraming framing) {
-  const std::size_t before = output_.size();
+  std::string& text = output_.text;
+  const std::size_t before = text.size();
   framing.date = loop_->http_date();
-  service_.heads().append(output_, response, framing);
-  if (exchange_) exchange_->bytes_out += output_.size() - before;
+  service_.heads().append(text, response, framing);
+  if (exchange_) exchange_->bytes_out += text.size() - before;
 }
 
 void Connection::take_stream_pieces() {
@@ -462,12 +472,12 @@ void Connection::take_stream_pieces() {
   const auto pieces = exchange->take_pieces();
   exchange->bytes_out += pieces.bytes.size();
   if (!is_http_1_1_) {
-    output_ += pieces.bytes;
+    output_.text += pieces.bytes;
   } else if (!pieces.bytes.empty()) {
-    append_chunk(output_, pieces.bytes);
+    append_chunk(output_.text, pieces.bytes);
   }
   if (!pieces.has_ended) return;
-  if (is_http_1_1_) output_ += "0\r\n\r\n";
+  if (is_http_1_1_) output_.text += "0\r\n\r\n";
   finish_request();
 }
 
@@ -476,16 +486,8 @@ void Connection::continue_stream() {
   advance();
 }
 
-/// Small bodies are bounded by the number of connections.
-bool Connection::hold_body(std::size_t bytes) {
-  if (bytes <= kBodyBufferBytes || bytes <= held_body_) return true;
-  if (!service_.hold_body(bytes - held_body_)) return false;
-  held_body_ = bytes;
-  return true;
-}
-
 void Connection::finish_request() {
-  service_.release_body(std::exchange(held_body_, 0));
+  has_answered_ = true;
   record(exchange_->response().status, exchange_->response().cause);
   exchange_.reset();
   wait_for(Awaited::nothing);
@@ -505,14 +507,20 @@ void Connection::refuse_bytes(const BadRequest& why) {
         std::make_shared<HttpExchange>(shared_from_this(), make_unreadable_request(peer_), now());
     exchange_->bytes_in = input_.size();
   }
-  if (const auto sink = std::exchange(sink_, nullptr)) sink->on_broken();
+  const auto sink = std::exchange(sink_, nullptr);
   is_body_complete_ = false;
   early_.reset();
   state_ = State::handling;
   wait_for(Awaited::nothing);
   answer(problem_response(problem_of(why), exchange_->request()));
+  // Not before: with the sink the handler's share may go, and that would be answered, too.
+  if (sink) sink->on_broken();
   // Otherwise the handler was faster, and its answer is under way.
   if (has_answer_) write_answer();
+}
+
+void Connection::refuse_for_memory() {
+  refuse_bytes({.status = 503, .code = "overloaded", .detail = std::string(kNoMemoryDetail)});
 }
 
 void Connection::record(int status, const std::string& cause) {
@@ -526,114 +534,6 @@ void Connection::record(int status, const std::string& cause) {
                    .bytes_in = exchange_->bytes_in,
                    .bytes_out = exchange_->bytes_out},
                   cause);
-}
-
-void Connection::read_more() {
-  if (is_reading_ || has_ended_) return;
-  const std::size_t large = std::max(kBodyBufferBytes, service_.limits().max_header_bytes + 8);
-  std::size_t capacity = InputBuffer::kSmall;
-  switch (state_) {
-    case State::head:
-      if (input_.size() * 4 > InputBuffer::kSmall * 3) {
-        capacity = service_.limits().max_header_bytes + 8;
-      }
-      break;
-    case State::body:
-      if (body_bytes_expected_ == 0 || body_bytes_expected_ > InputBuffer::kSmall) capacity = large;
-      break;
-    case State::handling:
-      if (!is_body_complete_) {
-        if (!sink_ || !sink_wants_more_) return;
-        capacity = large;
-      }
-      break;
-    case State::streaming:
-    case State::lingering:
-      break;
-    case State::handshake:
-    case State::last_write:
-    case State::closed:
-      return;
-  }
-  const auto room = input_.prepare(capacity);
-  if (room.size == 0) return;
-  is_reading_ = true;
-  start_read(room.data, room.size);
-}
-
-void Connection::flush() {
-  if (state_ == State::closed) return;
-  if (!is_writing_ && !output_.empty()) {
-    IoResult result = IoResult::ok;
-    const std::size_t written = write_now(output_.data(), output_.size(), result);
-    if (result != IoResult::ok) return close();
-    if (written == output_.size()) {
-      output_.clear();
-      if (output_.capacity() > kKeepBytes) output_.shrink_to_fit();
-    } else {
-      sending_.swap(output_);
-      output_.clear();
-      sent_ = written;
-      is_writing_ = true;
-      write_step_ = sent_ + kWriteStepBytes;
-      write_deadline_ = now() + service_.limits().write_timeout;
-      start_write(sending_.data() + sent_, sending_.size() - sent_);
-    }
-  }
-  if (state_ == State::last_write && !is_writing_ && output_.empty()) end_connection();
-}
-
-void Connection::on_written(IoResult result, std::size_t bytes) noexcept {
-  if (state_ == State::closed) return;
-  if (result != IoResult::ok) return close();
-  sent_ += bytes;
-  guard(&Connection::write_on);
-}
-
-void Connection::write_on() {
-  if (sent_ < sending_.size()) {
-    if (sent_ >= write_step_) {
-      write_step_ = sent_ + kWriteStepBytes;
-      write_deadline_ = now() + service_.limits().write_timeout;
-    }
-    return start_write(sending_.data() + sent_, sending_.size() - sent_);
-  }
-  sending_.clear();
-  if (sending_.capacity() > kKeepBytes) sending_.shrink_to_fit();
-  is_writing_ = false;
-  write_deadline_ = SteadyTime::max();
-  if (state_ == State::streaming) take_stream_pieces();
-  advance();
-}
-
-/// Everything is written. A client that still sends would lose the answer if the socket were closed
-/// under it, so what it sends is read for a while.
-void Connection::end_connection() {
-  state_ = State::lingering;
-  wait_for(Awaited::goodbye);
-  const bool will_tell = start_shutdown();
-  if (will_tell) return;
-  if (!needs_lingering_ || has_ended_) return close();
-  input_.clear();
-  read_more();
-}
-
-void Connection::on_shutdown() noexcept { close(); }
-
-void Connection::close() noexcept {
-  if (state_ == State::closed) return;
-  state_ = State::closed;
-  close_socket();
-  loop_->remove(position_);
-  if (const auto sink = std::exchange(sink_, nullptr)) sink->on_broken();
-  if (exchange_) {
-    record(kClientGone, {});
-    const auto exchange = std::exchange(exchange_, nullptr);
-    exchange->close_stream();
-    exchange->tell_gone();
-  }
-  service_.release_body(std::exchange(held_body_, 0));
-  service_.release_connection(admission_);
 }
 
 }  // namespace oncebox::server

@@ -12,6 +12,8 @@
 #include "http/http_exchange.hpp"
 #include "http/http_service.hpp"
 #include "http/input_buffer.hpp"
+#include "http/memory_budget.hpp"
+#include "http/outgoing.hpp"
 #include "http/request_parser.hpp"
 
 namespace oncebox::server {
@@ -31,9 +33,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// Waits for requests, or, when it is refused, says so and goes. Counts as admitted until it is
-  /// closed.
-  void start(HttpService::Admission admission) noexcept;
+  /// Waits for requests, or, when its place is one of the refused, says so and goes. Has its place
+  /// until it is closed.
+  void start(ConnectionPlace place) noexcept;
 
   void on_answer(HttpExchange& exchange) noexcept;
   void on_stream_pieces(HttpExchange& exchange) noexcept;
@@ -45,6 +47,22 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Goes at once.
   void cut() noexcept;
   [[nodiscard]] bool has_request() const noexcept;
+
+  /// What it waits for its client for. Where places are few, those that come first here go first.
+  enum class Waits { for_head, for_request, for_body, for_nothing };
+  [[nodiscard]] Waits waits() const noexcept;
+  /// Since when it waits for that.
+  [[nodiscard]] SteadyTime waits_since() const noexcept { return awaited_since_; }
+  /// Goes at once, so that another one has its place.
+  void give_place() noexcept;
+  /// Goes when its client holds a lot of memory, does not go on, and memory is still short.
+  void give_memory() noexcept;
+
+  /// Counts what a request to this route makes the server hold; a null route is one to nowhere.
+  [[nodiscard]] MemoryHold hold_for(const Route* route) const noexcept;
+  [[nodiscard]] const ClientAddress* address() const noexcept { return place_.address().get(); }
+  /// That it holds of the connections' part of the budget.
+  [[nodiscard]] std::size_t place_bytes() const noexcept { return place_.memory().size(); }
 
   /// Whether its handler is being called right now, so that an answer needs no message to the loop.
   [[nodiscard]] bool is_calling(const HttpExchange& exchange) const noexcept {
@@ -98,7 +116,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_too_slow();
   Flow read_head();
   Flow read_body();
-  [[nodiscard]] bool hold_body(std::size_t bytes);
+  [[nodiscard]] bool make_room_in_body();
+  [[nodiscard]] bool hold_request(std::size_t bytes);
   Flow handle();
   void accept(RequestHead head);
   void receive_body(std::optional<std::uint64_t> content_length);
@@ -111,15 +130,27 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void finish_request();
   void refuse_bytes(const BadRequest& why);
   void append_head(const Response& response, ResponseFraming framing);
+  void refuse_for_memory();
   void record(int status, const std::string& cause);
 
   void read_more();
+  [[nodiscard]] std::size_t input_capacity() const noexcept;
+  void note_progress() noexcept;
+  [[nodiscard]] bool waits_for_body() const noexcept;
+  [[nodiscard]] bool is_stalled(SteadyTime now) const noexcept;
+  void end_for_memory();
   void flush();
+  [[nodiscard]] std::size_t write_at_once(IoResult& result);
+  void count_output(Outgoing& outgoing) noexcept;
   void write_on();
   void end_connection();
-  void close() noexcept;
+  /// `status` is what the log says of a request that is under way.
+  void close(int status = kClientGone) noexcept;
   void wait_for(Awaited awaited);
   [[nodiscard]] SteadyTime now() const { return service_.clock().steady(); }
+
+  /// Of a request whose client left before the answer.
+  static constexpr int kClientGone = 499;
 
   const std::shared_ptr<EventLoop> loop_;
   HttpService& service_;
@@ -127,7 +158,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<std::string> certificate_name_;
   EventLoop::Connections::iterator position_;
 
-  HttpService::Admission admission_ = HttpService::Admission::dropped;
+  ConnectionPlace place_;
+  std::size_t place_bytes_ = 0;  ///< of memory, with the smallest buffers
   State state_ = State::handshake;
   Awaited awaited_ = Awaited::nothing;
   bool is_reading_ = false;
@@ -140,16 +172,20 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool is_body_complete_ = true;
   bool needs_lingering_ = false;
   bool expects_continue_ = false;
+  bool has_answered_ = false;  ///< a request, whatever the answer
   std::size_t head_bytes_ = 0;
-  std::size_t held_body_ = 0;            ///< counted with those of the other connections
   std::size_t body_bytes_expected_ = 0;  ///< 0: it comes in chunks
 
   InputBuffer input_;
   RequestParser parser_;
-  std::string output_;   ///< to be written
-  std::string sending_;  ///< being written
+  Outgoing output_;   ///< to be written
+  Outgoing sending_;  ///< being written
   std::size_t sent_ = 0;
   std::size_t write_step_ = 0;  ///< once this is sent the client gets more time
+  SteadyTime awaited_since_{};
+  SteadyTime progress_at_{};        ///< when the client last sent, or took, a good deal
+  std::size_t progress_bytes_ = 0;  ///< that it has sent since then
+  SteadyTime sink_busy_since_{};
   SteadyTime read_deadline_ = SteadyTime::max();
   SteadyTime stream_deadline_ = SteadyTime::max();  ///< of the body of a sink
   SteadyTime write_deadline_ = SteadyTime::max();

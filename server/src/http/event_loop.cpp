@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -133,10 +134,26 @@ void EventLoop::for_each(const std::function<void(Connection&)>& call) {
 
 void EventLoop::look_at_deadlines() {
   for_each([](Connection& connection) { connection.on_tick(); });
+  if (!stalled_.empty()) end_slowest();
   impl_->ticker.expires_after(tick_);
   impl_->ticker.async_wait([this](const boost::system::error_code& error) {
     if (!error && !has_ended_) look_at_deadlines();
   });
+}
+
+void EventLoop::note_stalled(Connection& connection, SteadyTime since) noexcept {
+  try {
+    stalled_.push_back({since, &connection});
+  } catch (const std::exception&) {
+    // Without memory for the list some stay until the next look.
+  }
+}
+
+void EventLoop::end_slowest() {
+  std::vector<Stalled> stalled;
+  stalled.swap(stalled_);
+  std::ranges::sort(stalled, {}, &Stalled::since);
+  for (const Stalled& slow : stalled) slow.connection->give_memory();
 }
 
 std::string_view EventLoop::http_date() {

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
 
 namespace boost::asio {
@@ -53,6 +54,12 @@ class EventLoop {
   /// Calls it for every connection; each may be removed in its own call.
   void for_each(const std::function<void(Connection&)>& call);
 
+  /// In the order in which they came.
+  [[nodiscard]] const Connections& connections() const noexcept { return connections_; }
+  /// Told by a connection that is looked at: its client holds a lot of memory, which is short, and
+  /// has not gone on since then. When all are looked at, the slowest go until there is enough.
+  void note_stalled(Connection& connection, SteadyTime since) noexcept;
+
   /// The time as the field Date has it.
   [[nodiscard]] std::string_view http_date();
 
@@ -62,11 +69,17 @@ class EventLoop {
   void wake() ONCEBOX_REQUIRES(mutex_);
   void run_posted();
   void look_at_deadlines();
+  void end_slowest();
   void close_all();
 
   const std::chrono::milliseconds tick_;
   std::unique_ptr<Impl> impl_;
   Connections connections_;
+  struct Stalled {
+    SteadyTime since;
+    Connection* connection;
+  };
+  std::vector<Stalled> stalled_;
   bool has_ended_ = false;
   std::chrono::sys_seconds date_second_{};
   std::string date_;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "http/http_message.hpp"
+#include "http/memory_budget.hpp"
 
 namespace oncebox::server {
 
@@ -67,6 +68,8 @@ class Exchange {
 
   /// Checks the caller's token again.
   [[nodiscard]] virtual Standing standing() const = 0;
+  /// Counts what a handler keeps of the request beside its body, in the server's budget of memory.
+  [[nodiscard]] virtual MemoryHold new_hold() const noexcept { return {}; }
 
  protected:
   explicit Exchange(Request request) : request_(std::move(request)) {}

@@ -8,6 +8,13 @@
 
 namespace oncebox::server {
 
+namespace {
+
+/// Of an answer: what is smaller is counted when its client does not take it.
+constexpr std::size_t kSmallAnswerBytes = std::size_t{16} << 10;
+
+}  // namespace
+
 HttpExchange::HttpExchange(std::shared_ptr<Connection> connection, Request request, SteadyTime now)
     : Exchange(std::move(request)), started(now), connection_(std::move(connection)) {}
 
@@ -24,10 +31,33 @@ void HttpExchange::send(Response response) noexcept {
   if (!claim_answer()) return;
   response_ = std::move(response);
   try {
+    hold_answer();
     deliver();
   } catch (...) {
     // Without memory for a message to its loop the connection ends with its client.
   }
+}
+
+MemoryHold HttpExchange::new_hold() const noexcept { return connection_->hold_for(route); }
+
+/// Counts a large answer. Without memory for it the client is refused, and asks again later; but
+/// not when the call has changed something that the client has to know.
+void HttpExchange::hold_answer() {
+  const std::size_t bytes = response_.body.capacity();
+  if (response_.hold) {
+    answer_hold = std::move(*response_.hold);
+    response_.hold.reset();
+    return answer_hold.force(bytes);
+  }
+  if (bytes <= kSmallAnswerBytes) return;
+  answer_hold = new_hold();
+  if (answer_hold.resize(bytes)) return;
+  const bool changes_nothing = request_.method == Method::get || request_.method == Method::head ||
+                               (route != nullptr && route->scope == Scope::read);
+  if (!changes_nothing && !response_.undelivered) return answer_hold.force(bytes);
+  const auto undelivered = std::exchange(response_.undelivered, nullptr);
+  response_ = problem_response(no_memory_problem(), request_);
+  if (undelivered) undelivered();
 }
 
 std::shared_ptr<ResponseStream> HttpExchange::send_stream(Response head) {
@@ -129,8 +159,11 @@ void HttpResponseStream::end() noexcept { exchange_->end_stream(); }
 bool HttpExchange::write_piece(std::string piece) noexcept {
   const detail::Lock lock(mutex_);
   if (is_stream_closed_ || has_stream_ended_) return false;
+  if (!pieces_hold_.address()) pieces_hold_ = new_hold();
   // A single piece may be larger: it is no backlog.
-  if (!pieces_.empty() && pieces_.size() + piece.size() > HttpResponseStream::kMaxBacklogBytes) {
+  const std::size_t bytes = pieces_.size() + piece.size();
+  if ((!pieces_.empty() && bytes > HttpResponseStream::kMaxBacklogBytes) ||
+      !pieces_hold_.resize(bytes)) {
     is_stream_closed_ = true;
     has_overflown_ = true;
     is_posted_ = false;  // told at once: the write under way may never end
@@ -162,6 +195,7 @@ bool HttpExchange::has_overflown() {
 HttpExchange::StreamPieces HttpExchange::take_pieces() {
   const detail::Lock lock(mutex_);
   is_posted_ = false;
+  pieces_hold_.release();
   return {.bytes = std::exchange(pieces_, {}), .has_ended = has_stream_ended_};
 }
 

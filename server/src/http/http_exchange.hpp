@@ -7,6 +7,7 @@
 #include <string>
 
 #include "http/exchange.hpp"
+#include "http/memory_budget.hpp"
 #include "http/router.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
@@ -48,6 +49,7 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
   void read_body(std::shared_ptr<BodySink> sink) override;
   void on_gone(std::function<void()> callback) override;
   [[nodiscard]] Standing standing() const override;
+  [[nodiscard]] MemoryHold new_hold() const noexcept override;
 
   /// What a handler gets.
   [[nodiscard]] ExchangePtr share();
@@ -80,11 +82,14 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
   const SteadyTime started;
   std::size_t bytes_in = 0;
   std::size_t bytes_out = 0;
+  MemoryHold hold;         ///< what the request takes, as long as somebody has it
+  MemoryHold answer_hold;  ///< what a large answer takes, until the connection has it
 
  private:
   friend class HttpResponseStream;
 
   [[nodiscard]] bool claim_answer() noexcept { return !is_answered_.exchange(true); }
+  void hold_answer();
   void deliver();
   void abandon() noexcept;
   bool write_piece(std::string piece) noexcept;
@@ -99,6 +104,7 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
   std::function<void()> gone_callback_ ONCEBOX_GUARDED_BY(mutex_);
   std::shared_ptr<BodySink> sink_ ONCEBOX_GUARDED_BY(mutex_);
   std::string pieces_ ONCEBOX_GUARDED_BY(mutex_);
+  MemoryHold pieces_hold_ ONCEBOX_GUARDED_BY(mutex_);
   bool is_gone_ ONCEBOX_GUARDED_BY(mutex_) = false;
   bool is_stream_closed_ ONCEBOX_GUARDED_BY(mutex_) = false;
   bool has_stream_ended_ ONCEBOX_GUARDED_BY(mutex_) = false;

@@ -17,6 +17,8 @@
 
 namespace oncebox::server {
 
+class MemoryHold;
+
 enum class Method { get, head, post, put, patch, delete_, options, other };
 
 [[nodiscard]] std::string_view to_string(Method method) noexcept;
@@ -83,6 +85,8 @@ struct Response {
   /// given to the client can be given to others.
   std::function<void()> undelivered = {};
   std::string cause = {};  ///< of a failure, for the log alone; never sent
+  /// Counts the body already. Null: it is counted when it is sent.
+  std::shared_ptr<MemoryHold> hold = {};
 };
 
 }  // namespace oncebox::server

@@ -18,6 +18,7 @@
 
 #include "http/connection.hpp"
 #include "http/event_loop.hpp"
+#include "http/giving_way.hpp"
 #include "http/socket_connection.hpp"
 #include "http/tls_context.hpp"
 #include "oncebox/detail/condition.hpp"
@@ -103,13 +104,20 @@ class HttpServer::Impl {
 
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   [[nodiscard]] bool is_draining() const noexcept { return service_.is_draining(); }
+  [[nodiscard]] const MemoryBudget& memory() const noexcept { return service_.memory(); }
 
  private:
   void wait_for_clients();
   void accept_clients();
   void pause_accepting();
   void serve(std::shared_ptr<AcceptedSocket> socket);
-  void serve_in(const std::shared_ptr<EventLoop>& loop, AcceptedSocket& socket);
+  /// In this loop or, when no place is left, in one where a connection gives way; so many of them
+  /// were asked before.
+  void serve_in(std::size_t loop, const std::shared_ptr<AcceptedSocket>& socket,
+                std::size_t loops_asked);
+  [[nodiscard]] ConnectionPlace find_place(const EventLoop& loop,
+                                           const std::shared_ptr<ClientAddress>& address,
+                                           std::size_t bytes);
   std::size_t count_requests();
   [[nodiscard]] std::shared_ptr<asio::ssl::context> tls() const;
 
@@ -193,25 +201,48 @@ void HttpServer::Impl::pause_accepting() {
 }
 
 void HttpServer::Impl::serve(std::shared_ptr<AcceptedSocket> socket) {
-  const auto& loop = loops_[next_loop_++ % loops_.size()];
+  const std::size_t loop = next_loop_++ % loops_.size();
   // Each loop's sockets belong to its thread, from the beginning.
-  loop->post([this, loop, socket = std::move(socket)] { serve_in(loop, *socket); });
+  loops_[loop]->post([this, loop, socket = std::move(socket)] { serve_in(loop, socket, 0); });
 }
 
-void HttpServer::Impl::serve_in(const std::shared_ptr<EventLoop>& loop, AcceptedSocket& socket) {
-  const auto tls = this->tls();
-  const auto admission = service_.admit_connection();
-  // A client that has not shaken hands yet could not read why.
-  if (admission == HttpService::Admission::dropped ||
-      (admission == HttpService::Admission::refused && tls)) {
-    return service_.release_connection(admission);
-  }
+void HttpServer::Impl::serve_in(std::size_t loop, const std::shared_ptr<AcceptedSocket>& socket,
+                                std::size_t loops_asked) {
   try {
-    const auto connection = make_socket_connection(loop, service_, socket, tls);
-    connection->start(admission);
+    const auto tls = this->tls();
+    auto place = find_place(*loops_[loop], service_.address_of(socket->peer()),
+                            tls ? kTlsConnectionBytes : kPlainConnectionBytes);
+    if (place.kind() == ConnectionPlace::Kind::none) {
+      if (loops_asked + 1 < loops_.size()) {
+        const std::size_t next = (loop + 1) % loops_.size();
+        return loops_[next]->post(
+            [this, next, socket, asked = loops_asked + 1] { serve_in(next, socket, asked); });
+      }
+      place = service_.refuse();
+      // A client that has not shaken hands yet could not read why.
+      if (place.kind() == ConnectionPlace::Kind::none || tls) return;
+    }
+    make_socket_connection(loops_[loop], service_, *socket, tls)->start(std::move(place));
   } catch (const std::exception& error) {
     logger_.log(LogLevel::error, "a new connection failed", {{"cause", error.what()}});
-    service_.release_connection(admission);
+  }
+}
+
+/// A place of its own or, when none is left, that of a connection of this loop. None has to go in
+/// vain: when requests hold so much memory that the connections' would not do, all stay.
+ConnectionPlace HttpServer::Impl::find_place(const EventLoop& loop,
+                                             const std::shared_ptr<ClientAddress>& address,
+                                             std::size_t bytes) {
+  const std::size_t places = service_.places(bytes);
+  const SteadyTime now = service_.clock().steady();
+  for (;;) {
+    auto place = service_.admit(address, bytes);
+    if (place.kind() != ConnectionPlace::Kind::none) return place;
+    const std::size_t shortage = memory().shortage(MemoryPart::connections, bytes);
+    if (!can_give_way(loop, *address, places, shortage, now)) return place;
+    Connection* const leaving = choose_to_give_way(loop, *address, places, now);
+    if (leaving == nullptr) return place;
+    leaving->give_place();
   }
 }
 
@@ -289,6 +320,7 @@ std::uint16_t HttpServer::port() const noexcept { return impl_->port(); }
 void HttpServer::reload_certificates() { impl_->reload_certificates(); }
 void HttpServer::drain() { impl_->drain(); }
 bool HttpServer::is_draining() const noexcept { return impl_->is_draining(); }
+const MemoryBudget& HttpServer::memory() const noexcept { return impl_->memory(); }
 std::size_t HttpServer::stop(Duration within) { return impl_->stop(within); }
 
 }  // namespace oncebox::server

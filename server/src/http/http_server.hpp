@@ -6,6 +6,7 @@
 
 #include "http/authenticator.hpp"
 #include "http/http_service.hpp"
+#include "http/memory_budget.hpp"
 #include "http/router.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/log.hpp"
@@ -37,6 +38,9 @@ class HttpServer {
   /// No new connections; those that are idle are closed, and the others after their next answer.
   void drain();
   [[nodiscard]] bool is_draining() const noexcept;
+
+  /// What clients make it hold.
+  [[nodiscard]] const MemoryBudget& memory() const noexcept;
 
   /// Drains, waits for what is under way, and cuts off what is left then. Answers how many requests
   /// that were. May be called again.

@@ -1,5 +1,7 @@
 #include "http/http_service.hpp"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <array>
 
@@ -10,7 +12,37 @@ namespace {
 /// So many at a time are told that there are too many.
 constexpr std::size_t kMaxRefusing = 64;
 
+/// Addresses without a connection are looked for when there are so many more than connections.
+constexpr std::size_t kMaxForgotten = 64;
+
+/// Clients may hold half of what the process may take. The other half is for the server itself:
+/// threads, what stores and the allocator keep, messages while they are read and written.
+std::size_t budget_of(const HttpLimits& limits) { return limits.memory_bytes / 2; }
+
+/// What all addresses of one client have in common.
+std::string client_of(const std::string& peer) {
+  in6_addr address{};
+  if (inet_pton(AF_INET6, peer.c_str(), &address) != 1) return peer;
+  constexpr std::size_t kNetworkBytes = 8;
+  return {reinterpret_cast<const char*>(address.s6_addr), kNetworkBytes};
+}
+
 }  // namespace
+
+ConnectionPlace& ConnectionPlace::operator=(ConnectionPlace&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  service_ = other.service_;
+  kind_ = std::exchange(other.kind_, Kind::none);
+  memory_ = std::move(other.memory_);
+  return *this;
+}
+
+void ConnectionPlace::release() noexcept {
+  memory_.release();
+  const Kind kind = std::exchange(kind_, Kind::none);
+  if (kind != Kind::none) service_->release(kind, memory_.address().get());
+}
 
 HttpService::HttpService(const ServerOptions& options, const Router& router,
                          const Authenticator& authenticator, Logger& logger, HttpObserver& observer,
@@ -21,33 +53,55 @@ HttpService::HttpService(const ServerOptions& options, const Router& router,
       heads_(options),
       logger_(logger),
       observer_(observer),
-      clock_(clock) {}
+      clock_(clock),
+      memory_(std::make_shared<MemoryBudget>(budget_of(limits_))) {}
 
-HttpService::Admission HttpService::admit_connection() noexcept {
-  Admission admission = Admission::dropped;
-  {
-    const detail::Lock lock(mutex_);
-    if (served_ < limits_.max_connections) {
-      admission = Admission::served;
-      ++served_;
-    } else if (refused_ < kMaxRefusing) {
-      admission = Admission::refused;
-      ++refused_;
-    }
+std::shared_ptr<ClientAddress> HttpService::address_of(const std::string& peer) {
+  std::string client = client_of(peer);
+  const detail::Lock lock(mutex_);
+  if (addresses_.size() > 2 * served_ + kMaxForgotten) {
+    std::erase_if(addresses_, [](const auto& entry) { return entry.second.expired(); });
   }
-  if (admission == Admission::served) {
-    observer_.on_connections(+1);
-  } else {
-    observer_.on_refused_connection();
-  }
-  return admission;
+  std::weak_ptr<ClientAddress>& known = addresses_[std::move(client)];
+  auto address = known.lock();
+  if (!address) known = address = std::make_shared<ClientAddress>(memory_);
+  return address;
 }
 
-void HttpService::release_connection(Admission admission) noexcept {
-  if (admission == Admission::dropped) return;
-  if (admission == Admission::served) observer_.on_connections(-1);
+ConnectionPlace HttpService::admit(const std::shared_ptr<ClientAddress>& address,
+                                   std::size_t bytes) noexcept {
+  MemoryHold memory(address, MemoryPart::connections);
+  if (!memory.resize(bytes)) return {};
+  {
+    const detail::Lock lock(mutex_);
+    if (served_ >= limits_.max_connections) return {};
+    ++served_;
+  }
+  ++address->connections;
+  observer_.on_connections(+1);
+  return {*this, ConnectionPlace::Kind::served, std::move(memory)};
+}
+
+std::size_t HttpService::places(std::size_t bytes) const noexcept {
+  return std::min(limits_.max_connections, memory_->limit(MemoryPart::connections) / bytes);
+}
+
+ConnectionPlace HttpService::refuse() noexcept {
+  observer_.on_refused_connection();
   const detail::Lock lock(mutex_);
-  if (admission == Admission::refused) {
+  if (refused_ >= kMaxRefusing) return {};
+  ++refused_;
+  return {*this, ConnectionPlace::Kind::refused, {}};
+}
+
+void HttpService::release(ConnectionPlace::Kind kind, ClientAddress* address) noexcept {
+  const bool is_served = kind == ConnectionPlace::Kind::served;
+  if (is_served) {
+    --address->connections;
+    observer_.on_connections(-1);
+  }
+  const detail::Lock lock(mutex_);
+  if (!is_served) {
     --refused_;
   } else if (--served_ == 0) {
     none_left_.notify_all();
@@ -66,14 +120,6 @@ bool HttpService::wait_for_connections() {
     none_left_.wait_until(mutex_, give_up_at_);
   }
   return served_ == 0;
-}
-
-bool HttpService::hold_body(std::size_t bytes) noexcept {
-  constexpr std::size_t kMaxHeldBytes = 256 << 20;
-  const std::size_t limit = std::max(kMaxHeldBytes, 4 * limits_.max_body_bytes);
-  if ((held_bodies_ += bytes) <= limit) return true;
-  held_bodies_ -= bytes;
-  return false;
 }
 
 void HttpService::record(const Request& request, const HttpObserver::Answered& answered,

@@ -18,6 +18,7 @@ class InputBuffer {
   [[nodiscard]] std::string_view view() const noexcept { return {data_.get() + begin_, size()}; }
   [[nodiscard]] std::size_t size() const noexcept { return end_ - begin_; }
   [[nodiscard]] bool empty() const noexcept { return begin_ == end_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
 
   void consume(std::size_t bytes) noexcept { begin_ += bytes; }
   void clear() noexcept { begin_ = end_; }

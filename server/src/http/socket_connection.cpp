@@ -2,15 +2,15 @@
 
 #include <fmt/format.h>
 #include <openssl/ssl.h>
-#include <openssl/x509.h>
 #include <unistd.h>
 
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/ssl/context.hpp>
-#include <boost/asio/ssl/stream.hpp>
 #include <utility>
 
 #include "http/tls_context.hpp"
+#include "http/tls_session.hpp"
 #include "oncebox/error.hpp"
 
 namespace oncebox::server {
@@ -35,10 +35,7 @@ Socket adopt(EventLoop& loop, AcceptedSocket& accepted) {
 
 IoResult result_of(const SystemError& error) {
   if (!error) return IoResult::ok;
-  if (error == asio::error::eof || error == ssl::error::stream_truncated) {
-    return IoResult::end_of_file;
-  }
-  return IoResult::failed;
+  return error == asio::error::eof ? IoResult::end_of_file : IoResult::failed;
 }
 
 /// A connection over plain TCP.
@@ -87,72 +84,103 @@ class PlainConnection final : public Connection {
   Socket socket_;
 };
 
-/// The common name of the certificate that the client showed, if it did.
-std::optional<std::string> certificate_name_of(SSL* session) {
-  X509* certificate = SSL_get0_peer_certificate(session);
-  if (certificate == nullptr || SSL_get_verify_result(session) != X509_V_OK) return std::nullopt;
-  const X509_NAME* subject = X509_get_subject_name(certificate);
-  const int position = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
-  if (position < 0) return std::string();
-  const ASN1_STRING* value = X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, position));
-  unsigned char* text = nullptr;
-  const int size = ASN1_STRING_to_UTF8(&text, value);
-  if (size < 0) return std::string();
-  std::string name(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
-  OPENSSL_free(text);
-  return name;
-}
-
-/// A connection over TLS.
+/// A connection over TLS. Asio waits for the socket, and no more: its own streams for TLS keep four
+/// buffers of 17 KB for each connection, however idle.
 class TlsConnection final : public Connection {
  public:
   TlsConnection(std::shared_ptr<EventLoop> loop, HttpService& service, AcceptedSocket& accepted,
                 std::shared_ptr<ssl::context> context)
       : Connection(loop, service, accepted.peer()),
         context_(std::move(context)),
-        stream_(adopt(*loop, accepted), *context_) {}
+        socket_(adopt(*loop, accepted)),
+        session_(context_->native_handle(), socket_.native_handle()) {}
 
  private:
+  using Step = TlsSession::Step;
+
+  static IoResult result_of_step(Step step) {
+    if (step == Step::done) return IoResult::ok;
+    return step == Step::end_of_file ? IoResult::end_of_file : IoResult::failed;
+  }
+
+  /// Waits, then takes the step, and waits again as long as the step asks for it. `end(IoResult)`
+  /// hears how it ended.
+  template <class Take, class End>
+  void take_after(Step wait, Take take, End end) {
+    const auto what = wait == Step::wait_to_write ? Socket::wait_write : Socket::wait_read;
+    socket_.async_wait(what,
+                       [this, self = shared_from_this(), take, end](const SystemError& error) {
+                         if (error) return end(IoResult::failed);
+                         take_now(take, end);
+                       });
+  }
+
+  template <class Take, class End>
+  void take_now(Take take, End end) {
+    const Step step = take();
+    if (step == Step::wait_to_read || step == Step::wait_to_write) {
+      return take_after(step, std::move(take), std::move(end));
+    }
+    end(result_of_step(step));
+  }
+
   void start_handshake() override {
-    stream_.async_handshake(ssl::stream_base::server,
-                            [this, self = shared_from_this()](const SystemError& error) {
-                              std::optional<std::string> name;
-                              if (!error) name = certificate_name_of(stream_.native_handle());
-                              on_handshake(result_of(error), std::move(name));
-                            });
+    take_after(
+        Step::wait_to_read, [this] { return session_.shake_hands(); },
+        [this](IoResult result) {
+          std::optional<std::string> name;
+          if (result == IoResult::ok) name = session_.certificate_name();
+          on_handshake(result, std::move(name));
+        });
   }
 
   void start_read(char* data, std::size_t size) override {
-    stream_.async_read_some(
-        asio::buffer(data, size),
-        [this, self = shared_from_this()](const SystemError& error, std::size_t bytes) {
-          on_read(result_of(error), bytes);
-        });
+    const auto take = [this, data, size] { return session_.read(data, size, bytes_read_); };
+    const auto end = [this](IoResult result) { on_read(result, bytes_read_); };
+    if (!session_.has_pending()) return take_after(Step::wait_to_read, take, end);
+    asio::post(socket_.get_executor(), [this, self = shared_from_this(), take, end] {
+      if (!socket_.is_open()) return end(IoResult::failed);
+      take_now(take, end);
+    });
   }
 
   void start_write(const char* data, std::size_t size) override {
-    stream_.async_write_some(
-        asio::buffer(data, size),
-        [this, self = shared_from_this()](const SystemError& error, std::size_t bytes) {
-          on_written(result_of(error), bytes);
-        });
+    take_after(
+        Step::wait_to_write,
+        [this, data, size] { return session_.write(data, size, bytes_written_); },
+        [this](IoResult result) { on_written(result, bytes_written_); });
   }
 
-  std::size_t write_now(const char*, std::size_t, IoResult&) override { return 0; }
+  std::size_t write_now(const char* data, std::size_t size, IoResult& result) override {
+    std::size_t written = 0;
+    while (written < size) {
+      std::size_t bytes = 0;
+      const Step step = session_.write(data + written, size - written, bytes);
+      if (step == Step::wait_to_read || step == Step::wait_to_write) break;
+      result = result_of_step(step);
+      if (step != Step::done) break;
+      written += bytes;
+    }
+    return written;
+  }
 
   bool start_shutdown() override {
-    stream_.async_shutdown(
-        [this, self = shared_from_this()](const SystemError&) { on_shutdown(); });
+    take_after(
+        Step::wait_to_write, [this] { return session_.say_goodbye(); },
+        [this](IoResult) { on_shutdown(); });
     return true;
   }
 
   void close_socket() noexcept override {
     SystemError ignored;
-    stream_.lowest_layer().close(ignored);
+    socket_.close(ignored);
   }
 
   const std::shared_ptr<ssl::context> context_;
-  ssl::stream<Socket> stream_;
+  Socket socket_;
+  TlsSession session_;
+  std::size_t bytes_read_ = 0;
+  std::size_t bytes_written_ = 0;
 };
 
 [[noreturn]] void refuse_file(std::string_view option, const std::filesystem::path& path,
@@ -172,7 +200,7 @@ std::shared_ptr<ssl::context> load_tls_context(const TlsOptions& options) {
   context->set_options(ssl::context::default_workarounds | ssl::context::no_tlsv1 |
                        ssl::context::no_tlsv1_1 | ssl::context::single_dh_use);
   SSL_CTX_set_options(context->native_handle(), SSL_OP_NO_RENEGOTIATION);
-  SSL_CTX_set_mode(context->native_handle(), SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_read_ahead(context->native_handle(), 1);
   SystemError error;
   context->use_certificate_chain_file(options.certificate.string(), error);
   if (error) refuse_file("tls.certificate", options.certificate, error);

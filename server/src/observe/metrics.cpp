@@ -1,5 +1,6 @@
 #include "observe/metrics.hpp"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <utility>
@@ -154,6 +155,15 @@ class Metrics::Impl {
     for (const auto& [name, gauge] : before) store_up_.Remove(gauge);
   }
 
+  void on_ended_connection(std::string_view want) { ended_.get({want}).counter->Increment(); }
+
+  void on_memory(const MemoryUse& use) {
+    const prometheus::Labels part = {{"part", text(use.part)}};
+    held_bytes_.Add(part).Set(static_cast<double>(use.held_bytes));
+    prometheus::Counter& refusals = memory_refusals_.Add(part);
+    refusals.Increment(std::max(0.0, static_cast<double>(use.refusals) - refusals.Value()));
+  }
+
   std::string expose() {
     process_.update();
     return metrics::exposition(registry_);
@@ -222,6 +232,21 @@ class Metrics::Impl {
           .Name("oncebox_http_response_bytes_total")
           .Help("Bytes of answers.")
           .Register(registry_);
+  prometheus::Family<prometheus::Counter>& ended_count_ =
+      BuildCounter()
+          .Name("oncebox_http_connections_ended_total")
+          .Help("Connections of slow or idle clients that had to go, by what others wanted.")
+          .Register(registry_);
+  prometheus::Family<prometheus::Gauge>& held_bytes_ =
+      BuildGauge()
+          .Name("oncebox_http_held_bytes")
+          .Help("What clients make the server hold, of limits.memory.")
+          .Register(registry_);
+  prometheus::Family<prometheus::Counter>& memory_refusals_ =
+      BuildCounter()
+          .Name("oncebox_http_memory_refusals_total")
+          .Help("Requests, answers and connections for which no memory was left.")
+          .Register(registry_);
   prometheus::Family<prometheus::Counter>& webhook_count_ =
       BuildCounter()
           .Name("oncebox_webhooks_total")
@@ -245,6 +270,9 @@ class Metrics::Impl {
 
   metrics::LabelCache<RequestEntry, 3> requests_{
       kMaxSeries, [this](const auto& values) { return make_request(values); }};
+  metrics::LabelCache<CounterEntry, 1> ended_{
+      kMaxSeries,
+      [this](const auto& values) { return made(ended_count_.Add({{"want", text(values[0])}})); }};
   metrics::LabelCache<CounterEntry, 2> webhooks_{
       kMaxSeries, [this](const auto& values) {
         return made(
@@ -283,6 +311,10 @@ void Metrics::on_dropped_log_lines(std::uint64_t total) {
   prometheus::Counter& counter = impl_->dropped_log_lines();
   counter.Increment(static_cast<double>(total) - counter.Value());
 }
+
+void Metrics::on_ended_connection(std::string_view want) { impl_->on_ended_connection(want); }
+
+void Metrics::on_memory(const MemoryUse& use) { impl_->on_memory(use); }
 
 void Metrics::on_webhook(std::string_view name, std::string_view outcome) {
   impl_->on_webhook(name, outcome);

@@ -35,6 +35,13 @@ struct StoreUp {
   bool is_up = false;
 };
 
+/// What a part of the clients makes the server hold, and how often it was refused more.
+struct MemoryUse {
+  std::string_view part;
+  std::size_t held_bytes = 0;
+  std::size_t refusals = 0;
+};
+
 /// What the service counts, for Prometheus. Names begin with `oncebox_`, those of the process with
 /// `process_`. Labels are the store's name, the queue, the route's pattern, the outcome, and topics
 /// up to a fixed number of them (the rest counts as "other"): nothing that a client can invent
@@ -56,6 +63,9 @@ class Metrics {
   void on_refused_connection();
   /// How many lines of the log were dropped in all.
   void on_dropped_log_lines(std::uint64_t total);
+  /// `want` is `places` or `memory`.
+  void on_ended_connection(std::string_view want);
+  void on_memory(const MemoryUse& use);
   /// `outcome` is one of: accepted, duplicate, bad_signature, bad_request, failed.
   void on_webhook(std::string_view name, std::string_view outcome);
   /// All stores that there are; others have no series any more.

@@ -18,6 +18,7 @@ class UncountedRequests final : public HttpObserver {
   void on_request(const Answered&) noexcept override {}
   void on_connections(std::ptrdiff_t) noexcept override {}
   void on_refused_connection() noexcept override {}
+  void on_ended_connection(std::string_view) noexcept override {}
 };
 
 ServerOptions small_server(const ListenOptions& listen) {

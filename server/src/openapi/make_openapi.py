@@ -153,6 +153,13 @@ STORES_PARAMETERS = {
     **{name: LIST_PARAMETERS[name] for name in ("after", "limit")},
 }
 
+STATS_PARAMETERS = {
+    "after": LIST_PARAMETERS["after"],
+    "topicLimit": query(
+        "limit", {"type": "integer", "minimum": 1, "maximum": 10000, "default": 1000},
+        "At most so many topics."),
+}
+
 
 AUDIT_PARAMETERS = {
     "actor": query("actor", {"type": "string"}, "By this token or user."),
@@ -393,8 +400,13 @@ def operator_calls():
         "Removes messages in any state but leased, and with them the memory of their keys.",
     ).takes("Act", {"filter": {"state": ["Ready"], "topic": "test"}, "dryRun": True}).answers(
         "Acted", {"count": 7, "dryRun": True})
-    yield get("/v1/stats", "getStats", "Operation", "read", "Count by topic and state").answers(
-        "QueueStats", {"total": COUNTS, "topics": [{"topic": "order.paid", **COUNTS}]})
+    yield get(
+        "/v1/stats", "getStats", "Operation", "read", "Count by topic and state",
+        "Topics in their order, messages without one first. The total is that of all pages.",
+    ).with_parameters(STATS_PARAMETERS).answers(
+        "QueueStats",
+        {"total": COUNTS, "topics": [{"topic": "order.paid", **COUNTS}],
+         "next": "Om9yZGVyLnBhaWQ="})
     yield get(
         "/v1/workers", "listWorkers", "Operation", "read", "List who claims messages",
         "Those that hold messages or have claimed within the last hour, by name.",
@@ -674,7 +686,7 @@ def document():
                 "consume, read and operate (which includes read). Without configured tokens "
                 "everybody may do everything."}},
             "parameters": {**PARAMETERS, **LIST_PARAMETERS, **AUDIT_PARAMETERS, **STORES_PARAMETERS,
-                           **GROUP_PARAMETERS},
+                           **STATS_PARAMETERS, **GROUP_PARAMETERS},
             "requestBodies": bodies,
             "responses": responses,
             "schemas": schemas.SCHEMAS,

@@ -429,7 +429,8 @@ QUEUE_SCHEMAS = {
     "TopicStats": answer(
         ["seen", "waiting", "waitingFor", "ready", "leased", "done", "dead"], **TOPIC_COUNTS),
     "QueueStats": answer(
-        ["total", "topics"], total=ref("TopicStats"), topics=array(ref("TopicStats"))),
+        ["total", "topics"], total=ref("TopicStats"), topics=array(ref("TopicStats")),
+        next=text("For `after`; absent on the last page.")),
     "Act": {**request([], **ACT_CALL), "oneOf": ONE_WAY},
     "Reschedule": {
         **request(["dueAt"], **ACT_CALL,

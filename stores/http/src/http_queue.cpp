@@ -146,8 +146,19 @@ std::size_t HttpQueueOperator::do_count(const MessageFilter& filter) {
 }
 
 QueueStats HttpQueueOperator::do_stats() {
-  const ApiCall call{.method = Method::get, .path = prefix_ + "/stats", .effect = Effect::reads};
-  return client_.call(call, wire::read_stats);
+  QueueStats stats;
+  wire::StatsQuery query{.limit = wire::kMaxStatsTopics};
+  do {
+    const ApiCall call{.method = Method::get,
+                       .path = fmt::format("{}/stats?{}", prefix_, wire::write_stats_query(query)),
+                       .effect = Effect::reads};
+    wire::StatsPage page = client_.call(call, wire::read_stats_page);
+    // A server that gives the same page again and again must not hold up the caller for ever.
+    if (query.after && page.after && *page.after <= *query.after) break;
+    std::ranges::move(page.topics, std::back_inserter(stats.topics));
+    query.after = std::move(page.after);
+  } while (query.after);
+  return stats;
 }
 
 std::vector<WorkerRecord> HttpQueueOperator::do_workers() {

@@ -24,6 +24,7 @@ server::ServerOptions server_options() {
   options.listen.port = 0;
   options.auth.token_variable = "";
   options.limits.max_body_bytes = std::size_t{256} << 20;
+  options.limits.memory_bytes = 16 * options.limits.max_body_bytes;
   // What it does by itself would come between the steps of a test.
   options.retention.interval = std::chrono::days{1};
   options.retention.reap_interval = std::chrono::days{1};

@@ -72,6 +72,32 @@ ReceivedRequest sent_by(const std::function<void(Store&)>& call, const std::stri
   return requests.empty() ? ReceivedRequest{} : requests.front();
 }
 
+std::string stats_page(const std::string& topic, const std::string& next = {}) {
+  const std::string counts =
+      R"("seen":0,"waiting":0,"waitingFor":{"content":0,"partition":0,"due":0,"backoff":0,)"
+      R"("pause":0},"ready":1,"leased":0,"done":0,"dead":0})";
+  return R"({"total":{)" + counts + R"(,"topics":[{"topic":")" + topic + "\"," + counts + "]" +
+         (next.empty() ? "" : R"(,"next":")" + next + "\"") + "}";
+}
+
+TEST(HttpStoreRequests, StatisticsOfManyTopicsAreFetchedPageByPage) {
+  ScriptedServer server(in_order({answer(stats_page("a", "OmE=")), answer(stats_page("b"))}));
+  HttpStore store(options_for(server));
+  const QueueStats stats = store.inbox_operator().stats();
+  ASSERT_EQ(stats.topics.size(), 2U);
+  EXPECT_EQ(stats.topics.at(1).topic, Topic("b"));
+  EXPECT_EQ(stats.total().ready, 2U);
+  ASSERT_EQ(server.requests().size(), 2U);
+  EXPECT_EQ(server.requests().at(1).target, "/v1/stats?after=OmE%3D&limit=10000");
+}
+
+TEST(HttpStoreRequests, AServerThatRepeatsAPageOfStatisticsDoesNotHoldUpTheCaller) {
+  ScriptedServer server(in_order({answer(stats_page("a", "OmE="))}));
+  HttpStore store(options_for(server));
+  EXPECT_EQ(store.inbox_operator().stats().topics.size(), 1U);
+  EXPECT_EQ(server.requests().size(), 2U);
+}
+
 TEST(HttpStoreRequests, EveryCallHasItsRoute) {
   struct Expected {
     std::string route;
@@ -103,7 +129,8 @@ TEST(HttpStoreRequests, EveryCallHasItsRoute) {
       {"GET /v1/messages?order=OldestFirst&payloads=false&limit=100",
        [](Store& store) { (void)store.inbox_operator().list({}); }},
       {"POST /v1/messages/count", [](Store& store) { (void)store.inbox_operator().count({}); }},
-      {"GET /v1/outbox/stats", [](Store& store) { (void)store.outbox_operator().stats(); }},
+      {"GET /v1/outbox/stats?limit=10000",
+       [](Store& store) { (void)store.outbox_operator().stats(); }},
       {"POST /v1/dead/revive", [&](Store& store) { store.inbox_operator().revive(keys); }},
       {"POST /v1/outbox/dead/revive",
        [](Store& store) { store.outbox_operator().revive_matching({}, {}, 1); }},

@@ -150,6 +150,11 @@ std::vector<ConfigKey> network_keys() {
 
 std::vector<ConfigKey> limit_keys() {
   return {
+      bytes_key(
+          "limits.memory",
+          "What the process should stay below. Half of it is for what clients make the server "
+          "hold; beyond that they get 503.",
+          Count([](Config& c) -> auto& { return c.server.limits.memory_bytes; })),
       bytes_key("limits.max_header_bytes", "The head of a request.",
                 Count([](Config& c) -> auto& { return c.server.limits.max_header_bytes; })),
       bytes_key("limits.max_body_bytes", "The body of a request that is not streamed.",

@@ -46,6 +46,9 @@ struct AuthOptions {
 };
 
 struct HttpLimits {
+  /// What the process should stay below. Half of it is for what clients make the server hold;
+  /// beyond that they are refused.
+  std::size_t memory_bytes = std::size_t{512} << 20;
   std::size_t max_header_bytes = 16 << 10;
   std::size_t max_body_bytes = 8 << 20;
   std::size_t max_line_bytes = 2 << 20;  ///< one message of a streamed body

@@ -1,0 +1,168 @@
+#include "http/memory_budget.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace oncebox::server {
+
+namespace {
+
+constexpr std::size_t kConnectionsDivisor = 2;
+constexpr std::size_t kStrangersDivisor = 4;
+/// Of the strangers' part.
+constexpr std::size_t kAddressDivisor = 8;
+
+/// All but a quarter: what strangers and callers have together, and what is plenty of any part.
+std::size_t most_of(std::size_t limit) { return limit - limit / 4; }
+
+std::size_t beyond(std::size_t limit, std::size_t bytes) {
+  return bytes > limit ? bytes - limit : 0;
+}
+
+}  // namespace
+
+std::string_view to_string(MemoryPart part) noexcept {
+  switch (part) {
+    case MemoryPart::connections:
+      return "connections";
+    case MemoryPart::strangers:
+      return "strangers";
+    case MemoryPart::callers:
+      break;
+  }
+  return "callers";
+}
+
+MemoryBudget::MemoryBudget(std::size_t bytes) noexcept : limit_(bytes) {}
+
+std::size_t MemoryBudget::limit(MemoryPart part) const noexcept {
+  switch (part) {
+    case MemoryPart::connections:
+      return limit_ / kConnectionsDivisor;
+    case MemoryPart::strangers:
+      return limit_ / kStrangersDivisor;
+    case MemoryPart::callers:
+      break;
+  }
+  return most_of(limit_);
+}
+
+std::size_t MemoryBudget::requests() const noexcept {
+  return counts_[index(MemoryPart::strangers)].held + counts_[index(MemoryPart::callers)].held;
+}
+
+std::size_t MemoryBudget::all() const noexcept {
+  return requests() + counts_[index(MemoryPart::connections)].held;
+}
+
+std::size_t MemoryBudget::held() const noexcept {
+  const detail::Lock lock(mutex_);
+  return all();
+}
+
+std::size_t MemoryBudget::held(MemoryPart part) const noexcept {
+  const detail::Lock lock(mutex_);
+  return counts_[index(part)].held;
+}
+
+std::size_t MemoryBudget::refusals(MemoryPart part) const noexcept {
+  const detail::Lock lock(mutex_);
+  return counts_[index(part)].refusals;
+}
+
+bool MemoryBudget::take(MemoryPart part, std::size_t bytes, ClientAddress& address) noexcept {
+  const detail::Lock lock(mutex_);
+  const bool has_room =
+      missing(part, bytes) == 0 && (part != MemoryPart::strangers || has_share(bytes, address));
+  if (has_room) {
+    add(part, bytes, address);
+  } else {
+    ++counts_[index(part)].refusals;
+  }
+  return has_room;
+}
+
+/// What has to go before so much more can be had without breaking a limit.
+std::size_t MemoryBudget::missing(MemoryPart part, std::size_t bytes) const noexcept {
+  const std::size_t own = beyond(limit(part), counts_[index(part)].held + bytes);
+  const std::size_t of_all = beyond(limit_, all() + bytes);
+  if (part == MemoryPart::connections) return std::max(own, of_all);
+  return std::max({own, of_all, beyond(most_of(limit_), requests() + bytes)});
+}
+
+bool MemoryBudget::has_share(std::size_t bytes, const ClientAddress& address) const noexcept {
+  const std::size_t whole = limit(MemoryPart::strangers);
+  if (counts_[index(MemoryPart::strangers)].held + bytes <= whole / 2) return true;
+  const std::size_t of_address = address.stranger_bytes.load();
+  return of_address == 0 || of_address + bytes <= whole / kAddressDivisor;
+}
+
+void MemoryBudget::add(MemoryPart part, std::size_t bytes, ClientAddress& address) noexcept {
+  counts_[index(part)].held += bytes;
+  if (part == MemoryPart::strangers) address.stranger_bytes += bytes;
+}
+
+void MemoryBudget::force(MemoryPart part, std::size_t bytes, ClientAddress& address) noexcept {
+  const detail::Lock lock(mutex_);
+  add(part, bytes, address);
+}
+
+void MemoryBudget::give_back(MemoryPart part, std::size_t bytes, ClientAddress& address) noexcept {
+  const detail::Lock lock(mutex_);
+  counts_[index(part)].held -= bytes;
+  if (part == MemoryPart::strangers) address.stranger_bytes -= bytes;
+}
+
+bool MemoryBudget::is_short(MemoryPart part) const noexcept {
+  const detail::Lock lock(mutex_);
+  const std::size_t held = counts_[index(part)].held;
+  return all() > most_of(limit_) || held > most_of(limit(part)) ||
+         (part != MemoryPart::connections && requests() > most_of(limit(MemoryPart::callers)));
+}
+
+std::size_t MemoryBudget::shortage(MemoryPart part, std::size_t bytes) const noexcept {
+  const detail::Lock lock(mutex_);
+  return missing(part, bytes);
+}
+
+std::size_t MemoryBudget::room(MemoryPart part) const noexcept {
+  const detail::Lock lock(mutex_);
+  const auto left = [](std::size_t limit, std::size_t held) { return beyond(held, limit); };
+  const std::size_t own =
+      std::min(left(limit_, all()), left(limit(part), counts_[index(part)].held));
+  if (part == MemoryPart::connections) return own;
+  return std::min(own, left(most_of(limit_), requests()));
+}
+
+MemoryHold& MemoryHold::operator=(MemoryHold&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  address_ = std::move(other.address_);
+  part_ = other.part_;
+  bytes_ = std::exchange(other.bytes_, 0);
+  return *this;
+}
+
+bool MemoryHold::resize(std::size_t bytes) noexcept {
+  if (bytes > bytes_ && address_ && !address_->memory->take(part_, bytes - bytes_, *address_)) {
+    return false;
+  }
+  if (bytes > bytes_) {
+    bytes_ = bytes;
+  } else {
+    force(bytes);
+  }
+  return true;
+}
+
+std::size_t MemoryHold::room() const noexcept {
+  return address_ ? address_->memory->room(part_) : std::numeric_limits<std::size_t>::max();
+}
+
+void MemoryHold::force(std::size_t bytes) noexcept {
+  if (address_ && bytes > bytes_) address_->memory->force(part_, bytes - bytes_, *address_);
+  if (address_ && bytes < bytes_) address_->memory->give_back(part_, bytes_ - bytes, *address_);
+  bytes_ = bytes;
+}
+
+}  // namespace oncebox::server
