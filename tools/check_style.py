@@ -24,6 +24,10 @@ MACHINE = re.compile(
     r"(?<![\w.])/(?:work|root|home/\w+)\b(?!-)"
     r"|\bregistry\.[a-z]+\.|\bdeb\.[a-z]+\.(?:org|com)\b|\bpypi\.org\b"
 )
+# A sender chooses these texts: `../x` as an id leaves the folder of whoever makes a path of it.
+CHOSEN_PATH = re.compile(
+    r"(?:/[^\s/]*|>\s*\\?[\"']?)\$\{?ONCEBOX_(?:MESSAGE_ID|SOURCE|TOPIC|PARTITION_KEY|HEADER_)"
+)
 
 
 def check_lines(path, text, is_code):
@@ -35,6 +39,8 @@ def check_lines(path, text, is_code):
             yield f"{where}: promises too much; see the delivery contract in README.md"
         if MACHINE.search(line):
             yield f"{where}: names a path or host of the build machine"
+        if CHOSEN_PATH.search(line):
+            yield f"{where}: a path of what a sender chose; use ONCEBOX_MESSAGE_FILE"
         if not is_code:
             continue
         if len(line) > COLUMNS_MAX:

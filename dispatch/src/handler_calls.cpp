@@ -29,9 +29,15 @@ struct HandlerCalls::Failure {
   bool delay_is_a_floor = false;       ///< the policy's holds where it is longer
 };
 
+namespace {
+
 using detail::current_exception_type;
 
-namespace {
+// Of the exception that is being handled.
+std::string kind_of(const std::exception& thrown) {
+  const auto* named = dynamic_cast<const NamesErrorKind*>(&thrown);
+  return named != nullptr ? named->error_kind() : current_exception_type();
+}
 
 // A store that fails at once would be asked at once again, and again: a release counts nothing, and
 // the message is the next to be claimed. So its worker rests; the lease is kept meanwhile.
@@ -64,17 +70,16 @@ HandlerCalls::Answer HandlerCalls::guarded(HandlerContext& context, Handle handl
     try {
       return handle();
     } catch (const PermanentFailure& permanent) {
-      failure = {Kind::permanent, current_exception_type(), permanent.what()};
+      failure = {Kind::permanent, kind_of(permanent), permanent.what()};
     } catch (const NotNow& not_now) {
-      failure = {Kind::not_now, current_exception_type(), not_now.what(), not_now.delay()};
+      failure = {Kind::not_now, kind_of(not_now), not_now.what(), not_now.delay()};
     } catch (const RetryNotBefore& retry) {
       failure = {Kind::transient, "oncebox::RetryAfter", retry.what(), retry.delay(), true};
     } catch (const RetryAfter& retry) {
-      failure = {Kind::transient, current_exception_type(), retry.what(), retry.delay()};
+      failure = {Kind::transient, kind_of(retry), retry.what(), retry.delay()};
     } catch (const std::exception& other) {
       const bool stopped = context.stop_token().stop_requested();
-      failure = {stopped ? Kind::interrupted : Kind::transient, current_exception_type(),
-                 other.what()};
+      failure = {stopped ? Kind::interrupted : Kind::transient, kind_of(other), other.what()};
     } catch (...) {
       const bool stopped = context.stop_token().stop_requested();
       failure = {stopped ? Kind::interrupted : Kind::transient, current_exception_type(),

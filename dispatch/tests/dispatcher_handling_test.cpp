@@ -222,6 +222,22 @@ TEST_F(DispatcherHandlingTest, NotNowComesAgainAfterItsDelayAndCountsNoAttempt) 
   EXPECT_EQ(record("m").history.attempt, 0);
 }
 
+TEST_F(DispatcherHandlingTest, AnExceptionMayNameItsKind) {
+  RecordProperty("requirement", "R-32");
+  class TimedOut final : public RetryAfter, public NamesErrorKind {
+   public:
+    TimedOut() : RetryAfter(seconds{90}, "the ledger is slow") {}
+    [[nodiscard]] std::string error_kind() const override { return "timeout"; }
+  };
+  handlers_.on("order.created", [](const ClaimedMessage&, HandlerContext&) { throw TimedOut(); });
+  enqueue(message("m"));
+  const auto ending = start();
+  ASSERT_TRUE(eventually([&] { return record("m").history.attempt == 1; }));
+  EXPECT_EQ(record("m").eligible_at, clock_.now() + seconds{90});
+  EXPECT_EQ(record("m").attempts.at(0).error_kind, "timeout");
+  EXPECT_TRUE(logger_.contains("type=timeout"));
+}
+
 TEST_F(DispatcherHandlingTest, WhatIsNoStdExceptionIsCaughtToo) {
   RecordProperty("requirement", "IBX-075");
   handlers_.on("order.created", [](const ClaimedMessage&, HandlerContext&) { throw 42; });

@@ -18,6 +18,8 @@ class CheckStyle(SampleTree):
             ("x = 1 ", "white space at the end"),
             ("# TO" + "DO: later", "unfinished work"),
             ("# handles it exactly " + "once", "promises too much"),
+            ('cat > "inbox/$ONCEBOX' + '_MESSAGE_ID"', "a path of what a sender chose"),
+            ("cat > '${ONCEBOX" + "_TOPIC}'", "a path of what a sender chose"),
             ("path = '/wo" + "rk/main'", "build machine"),
             ("url = 'https://registry." + "npmjs.org/x'", "build machine"),
         ]:

@@ -1,10 +1,9 @@
 #include "child.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,13 +13,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <utility>
 
-#include "oncebox/error.hpp"
 #include "oncebox/internal/descriptor.hpp"
+#include "pipe.hpp"
 
 namespace oncebox::app {
 namespace {
@@ -29,30 +27,6 @@ using detail::Descriptor;
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxLineBytes = 2'048;
-
-[[noreturn]] void refuse_start(std::string_view what, int error) {
-  throw Error(ErrorCode::unavailable, fmt::format("{}: {}", what, std::strerror(error)));
-}
-
-struct Pipe {
-  Descriptor reading;
-  Descriptor writing;
-};
-
-/// Above the three that a child has, so that none of them is overwritten while they are moved.
-Descriptor moved_up(int descriptor) {
-  if (descriptor > STDERR_FILENO) return Descriptor(descriptor);
-  const int higher = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  close(descriptor);
-  if (higher < 0) refuse_start("no more files can be opened", errno);
-  return Descriptor(higher);
-}
-
-Pipe make_pipe() {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) refuse_start("no pipe can be made", errno);
-  return {moved_up(ends[0]), moved_up(ends[1])};
-}
 
 void make_nonblocking(const Descriptor& descriptor) {
   fcntl(descriptor.get(), F_SETFL, fcntl(descriptor.get(), F_GETFL) | O_NONBLOCK);
@@ -66,45 +40,66 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-/// What posix_spawn wants to know, released with this object.
-class SpawnSettings {
- public:
-  SpawnSettings(const Descriptor& input, const Descriptor& errors) {
-    posix_spawn_file_actions_init(&files_);
-    posix_spawn_file_actions_adddup2(&files_, input.get(), STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&files_, errors.get(), STDERR_FILENO);
-    posix_spawn_file_actions_addclosefrom_np(&files_, STDERR_FILENO + 1);
-
-    posix_spawnattr_init(&attributes_);
-    sigset_t none;
-    sigset_t all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setsigmask(&attributes_, &none);
-    posix_spawnattr_setsigdefault(&attributes_, &all);
-    posix_spawnattr_setpgroup(&attributes_, 0);
-    posix_spawnattr_setflags(
-        &attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  }
-  ~SpawnSettings() {
-    posix_spawn_file_actions_destroy(&files_);
-    posix_spawnattr_destroy(&attributes_);
-  }
-  SpawnSettings(const SpawnSettings&) = delete;
-  SpawnSettings& operator=(const SpawnSettings&) = delete;
-
-  [[nodiscard]] const posix_spawn_file_actions_t* files() const noexcept { return &files_; }
-  [[nodiscard]] const posix_spawnattr_t* attributes() const noexcept { return &attributes_; }
-
- private:
-  posix_spawn_file_actions_t files_{};
-  posix_spawnattr_t attributes_{};
+/// What a new process needs on its way to its program.
+struct Birth {
+  const CommandGuard& guard;
+  pid_t parent;
+  int input;
+  int errors;
+  int reply;
+  int failure;  ///< takes the reason why the program cannot be executed
+  char* const* arguments;
+  char* const* environment;
 };
+
+/// The way of a new process. It shares our memory until exec, while the thread that made it waits:
+/// it may call nothing that takes memory or a lock.
+[[noreturn]] void become_program(const Birth& birth) noexcept {
+  constexpr int kReply = STDERR_FILENO + 1;  // as `kReplyPath` says
+  constexpr int kFailure = kReply + 1;
+  static_assert(kFailure == kHighestOfChild);
+  setpgid(0, 0);
+  birth.guard.watch_own_group();
+  std::signal(SIGPIPE, SIG_IGN);  // forgets the one that a dead guard causes, which is blocked
+  // In case the guard dies with us. The kernel sends it when the thread that made this process
+  // ends, and that thread waits for the program.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != birth.parent) _exit(EXIT_FAILURE);
+  for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
+  dup2(birth.input, STDIN_FILENO);
+  dup2(birth.errors, STDERR_FILENO);
+  dup2(birth.reply, kReply);
+  dup3(birth.failure, kFailure, O_CLOEXEC);
+  closefrom(kFailure + 1);
+  sigset_t none;
+  sigemptyset(&none);
+  pthread_sigmask(SIG_SETMASK, &none, nullptr);
+  execvpe(birth.arguments[0], birth.arguments, birth.environment);
+  const int error = errno;
+  (void)!write(kFailure, &error, sizeof(error));
+  _exit(EXIT_FAILURE);
+}
+
+/// The new process; negative when there is none. Like posix_spawn, which cannot tell the guard: a
+/// fork would copy the tables of our memory for every command.
+pid_t give_birth(const Birth& birth) noexcept {
+  // None of our handlers may run in the new process, where it would write to our memory.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  // NOLINTNEXTLINE(bugprone-unsafe-functions,clang-analyzer-security.insecureAPI.vfork): see above
+  const pid_t pid = vfork();
+  if (pid == 0) become_program(birth);  // NOLINT(clang-analyzer-unix.Vfork): it is made for that
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return pid;
+}
 
 /// Cuts a stream into lines.
 class Lines {
  public:
-  explicit Lines(const std::function<void(std::string_view)>& on_line) : on_line_(on_line) {}
+  Lines() = default;
+  explicit Lines(const std::function<void(std::string_view)>& on_line) : on_line_(&on_line) {}
 
   void add(std::string_view bytes) {
     for (const char byte : bytes) {
@@ -123,12 +118,12 @@ class Lines {
 
  private:
   void end_line() {
-    on_line_(line_);
+    if (on_line_ != nullptr) (*on_line_)(line_);
     if (line_.find_first_not_of(" \t\r") != std::string::npos) last_ = line_;
     line_.clear();
   }
 
-  const std::function<void(std::string_view)>& on_line_;
+  const std::function<void(std::string_view)>* on_line_ = nullptr;  // null: nobody wants them
   std::string line_;
   std::string last_;
 };
@@ -136,19 +131,17 @@ class Lines {
 /// One run of a program, from its start to its end.
 class Child {
  public:
-  Child(const ChildRequest& request, const std::function<void(std::string_view)>& on_error_line)
+  Child(const ChildRequest& request, CommandGuard& guard,
+        const std::function<void(std::string_view)>& on_error_line)
       : request_(request),
+        guard_(guard),
         wake_(moved_up(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
         rest_of_input_(request.input),
-        lines_(on_error_line) {
+        error_lines_(on_error_line) {
     Pipe input = make_pipe();
     Pipe errors = make_pipe();
-    const SpawnSettings settings(input.reading, errors.writing);
-    const std::vector<char*> arguments = pointers_to(request.command);
-    const std::vector<char*> environment = pointers_to(request.environment);
-    const int error = posix_spawnp(&pid_, arguments[0], settings.files(), settings.attributes(),
-                                   arguments.data(), environment.data());
-    if (error != 0) refuse_start("the command cannot be started", error);
+    Pipe reply = make_pipe();
+    start(input.reading, errors.writing, reply.writing);
     process_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
     if (!process_.is_open()) {
       const int reason = errno;
@@ -157,8 +150,10 @@ class Child {
     }
     input_ = std::move(input.writing);
     errors_ = std::move(errors.reading);
+    reply_ = std::move(reply.reading);
     make_nonblocking(input_);
     make_nonblocking(errors_);
+    make_nonblocking(reply_);
     if (rest_of_input_.empty()) input_.reset();
     if (request.timeout > Duration::zero()) act_at_ = SteadyClock::now() + request.timeout;
   }
@@ -175,15 +170,41 @@ class Child {
     // What it left behind in its group has nobody to answer to when it did not end by itself. The
     // group cannot be another's: the child is not reaped yet.
     if (asked_to_end_) kill(-pid_, SIGKILL);
-    read_errors();
+    read_lines(errors_, error_lines_);
+    read_lines(reply_, reply_lines_);
     return result();
   }
 
  private:
+  void start(const Descriptor& input, const Descriptor& errors, const Descriptor& reply) {
+    Pipe failure = make_pipe();
+    const std::vector<char*> arguments = pointers_to(request_.command);
+    const std::vector<char*> environment = pointers_to(request_.environment);
+    pid_ = give_birth({.guard = guard_,
+                       .parent = getpid(),
+                       .input = input.get(),
+                       .errors = errors.get(),
+                       .reply = reply.get(),
+                       .failure = failure.writing.get(),
+                       .arguments = arguments.data(),
+                       .environment = environment.data()});
+    if (pid_ < 0) refuse_start("no process can be made", errno);
+    failure.writing.reset();
+    int reason = 0;
+    ssize_t count = 0;
+    do {
+      count = read(failure.reading.get(), &reason, sizeof(reason));
+    } while (count < 0 && errno == EINTR);
+    if (count <= 0) return;  // executing the program has closed the pipe
+    end_now();
+    refuse_start("the command cannot be started", reason);
+  }
+
   /// Waits for something to happen and deals with it; true when the child has ended.
   bool step(const std::stop_token& stop) {
-    std::array<pollfd, 4> files{pollfd{process_.get(), POLLIN, 0}, pollfd{wake_.get(), POLLIN, 0},
-                                pollfd{errors_.get(), POLLIN, 0}, pollfd{input_.get(), POLLOUT, 0}};
+    std::array<pollfd, 5> files{pollfd{process_.get(), POLLIN, 0}, pollfd{wake_.get(), POLLIN, 0},
+                                pollfd{errors_.get(), POLLIN, 0}, pollfd{input_.get(), POLLOUT, 0},
+                                pollfd{reply_.get(), POLLIN, 0}};
     if (poll(files.data(), files.size(), poll_timeout_ms()) < 0 && errno != EINTR) {
       refuse_start("the command cannot be waited for", errno);
     }
@@ -191,8 +212,9 @@ class Child {
       eventfd_t ignored = 0;
       eventfd_read(wake_.get(), &ignored);
     }
-    if (files[2].revents != 0) read_errors();
+    if (files[2].revents != 0) read_lines(errors_, error_lines_);
     if (files[3].revents != 0) write_input();
+    if (files[4].revents != 0) read_lines(reply_, reply_lines_);
     if (files[0].revents != 0) return true;
     if (stop.stop_requested() && !asked_to_end_) {
       end_ = ChildResult::End::stopped;
@@ -240,28 +262,37 @@ class Child {
 
   /// Reads what is there now, and no more than a pipe holds: the child may write without end, and
   /// its own children may hold the pipe open after it has ended.
-  void read_errors() {
+  static void read_lines(Descriptor& pipe, Lines& lines) {
     constexpr std::size_t kPipeBytes = 64 << 10;
     std::array<char, 4'096> part{};
-    for (std::size_t bytes = 0; errors_.is_open() && bytes < kPipeBytes;) {
-      const ssize_t count = read(errors_.get(), part.data(), part.size());
+    for (std::size_t bytes = 0; pipe.is_open() && bytes < kPipeBytes;) {
+      const ssize_t count = read(pipe.get(), part.data(), part.size());
       if (count > 0) {
-        lines_.add({part.data(), static_cast<std::size_t>(count)});
+        lines.add({part.data(), static_cast<std::size_t>(count)});
         bytes += static_cast<std::size_t>(count);
       } else if (count == 0) {
-        errors_.reset();
+        pipe.reset();
       } else if (errno != EINTR) {
         return;
       }
     }
   }
 
-  ChildResult result() {
+  /// Waits for its end, and answers its status.
+  int reap() noexcept {
+    // In this order: the number is its own until it is reaped.
+    guard_.forget(pid_);
     int status = 0;
     while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
     }
     reaped_ = true;
-    ChildResult result{.end = end_, .last_error_line = lines_.finish()};
+    return status;
+  }
+
+  ChildResult result() {
+    const int status = reap();
+    ChildResult result{
+        .end = end_, .last_error_line = error_lines_.finish(), .reply = reply_lines_.finish()};
     if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
     if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
     if (end_ == ChildResult::End::exited && result.signal != 0) {
@@ -272,19 +303,20 @@ class Child {
 
   void end_now() noexcept {
     kill(-pid_, SIGKILL);
-    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-    }
-    reaped_ = true;
+    (void)reap();
   }
 
   const ChildRequest& request_;
+  CommandGuard& guard_;
   Descriptor wake_;
   std::string_view rest_of_input_;
-  Lines lines_;
+  Lines error_lines_;
+  Lines reply_lines_;
   pid_t pid_ = -1;
   Descriptor process_;
   Descriptor input_;
   Descriptor errors_;
+  Descriptor reply_;
   std::optional<SteadyClock::time_point> act_at_ = {};
   bool asked_to_end_ = false;
   bool reaped_ = false;
@@ -293,9 +325,9 @@ class Child {
 
 }  // namespace
 
-ChildResult run_child(const ChildRequest& request, const std::stop_token& stop,
+ChildResult run_child(const ChildRequest& request, CommandGuard& guard, const std::stop_token& stop,
                       const std::function<void(std::string_view)>& on_error_line) {
-  Child child(request, on_error_line);
+  Child child(request, guard, on_error_line);
   return child.run(stop);
 }
 

@@ -58,13 +58,22 @@ struct Argument {
   Completes completes = Completes::nothing;
 };
 
+/// What it means that another program ended so.
+struct ProgramEnd {
+  std::string how;
+  std::string meaning;
+};
+
 /// The rest of the command line, whatever it is: another program and its arguments.
 struct Rest {
   std::string value = {};
   std::string text = {};
   TakeValue take = {};
+  std::vector<ProgramEnd> ends = {};
 
   [[nodiscard]] bool wanted() const noexcept { return static_cast<bool>(take); }
+  /// "COMMAND" of "COMMAND [ARGUMENT...]".
+  [[nodiscard]] std::string program() const { return value.substr(0, value.find(' ')); }
 };
 
 struct Example {

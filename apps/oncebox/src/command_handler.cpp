@@ -1,14 +1,15 @@
 #include "command_handler.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
+#include <chrono>
 #include <iterator>
 #include <stdexcept>
 #include <utility>
 
+#include "config/config.hpp"
+#include "oncebox/error.hpp"
 #include "values.hpp"
 
 namespace oncebox::app {
@@ -18,102 +19,122 @@ namespace {
 constexpr int kAck = 0;
 constexpr int kPermanentFailure = 65;
 constexpr int kTryAgain = 75;
+constexpr int kNotNow = 79;  // the first that sysexits.h leaves free
 
-/// ONCEBOX_HEADER_CONTENTTYPE for contentType: what is no letter or digit becomes `_`.
-std::string header_variable(std::string_view name) {
-  std::string variable = "ONCEBOX_HEADER_";
-  for (const char character : name) {
-    const auto byte = static_cast<unsigned char>(character);
-    const bool is_plain = byte < 0x80 && std::isalnum(byte) != 0;
-    variable += is_plain ? static_cast<char>(std::toupper(byte)) : '_';
-  }
-  return variable;
+/// Until a message comes again that was not tried, when its command does not say.
+constexpr std::chrono::seconds kNotNowDelay{10};
+
+/// How a command failed: a word for it, and what is kept as its error.
+struct CommandFailure {
+  std::string kind;
+  std::string reason;
+};
+
+/// An exception of this type that says how the command ended.
+template <class Exception>
+class OfCommand final : public Exception, public NamesErrorKind {
+ public:
+  template <class... Arguments>
+  explicit OfCommand(std::string kind, const Arguments&... arguments)
+      : Exception(arguments...), kind_(std::move(kind)) {}
+
+  [[nodiscard]] std::string error_kind() const override { return kind_; }
+
+ private:
+  std::string kind_;
+};
+
+std::string with_last_line(const std::string& what, const ChildResult& result) {
+  return result.last_error_line.empty() ? what
+                                        : fmt::format("{}: {}", what, result.last_error_line);
 }
 
-constexpr std::string_view kMessageVariables[] = {
-    "ONCEBOX_STORE=",   "ONCEBOX_SOURCE=",   "ONCEBOX_MESSAGE_ID=",    "ONCEBOX_TOPIC=",
-    "ONCEBOX_ATTEMPT=", "ONCEBOX_DELIVERY=", "ONCEBOX_PARTITION_KEY=", "ONCEBOX_HEADER_"};
-
-/// Our own environment without what would be taken for a field of the message.
-std::vector<std::string> base_environment() {
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string_view text = *variable;
-    const bool is_field =
-        std::any_of(std::begin(kMessageVariables), std::end(kMessageVariables),
-                    [&](std::string_view name) { return text.starts_with(name); });
-    if (!is_field) variables.emplace_back(text);
+/// `timeout` is how long the command could have taken.
+CommandFailure failure_of(const ChildResult& result, Duration timeout) {
+  if (result.end == ChildResult::End::timed_out) {
+    const std::string what = fmt::format("timed out after {}", format_duration(timeout));
+    return {"timeout", with_last_line(what, result)};
   }
-  return variables;
+  if (result.end == ChildResult::End::killed) {
+    const std::string what = fmt::format("killed by signal {}", result.signal);
+    return {fmt::format("signal {}", result.signal), with_last_line(what, result)};
+  }
+  const int code = result.exit_code;
+  const bool is_known = code == kPermanentFailure || code == kTryAgain || code == kNotNow;
+  const std::string what = fmt::format("exit code {}", code);
+  const bool says_enough = is_known && !result.last_error_line.empty();
+  return {fmt::format("exit {}", code),
+          says_enough ? result.last_error_line : with_last_line(what, result)};
 }
 
 }  // namespace
 
-CommandHandler::CommandHandler(CommandHandlerOptions options)
-    : options_(std::move(options)), environment_(base_environment()) {}
+CommandHandler::CommandHandler(CommandHandlerOptions options, CommandGuard& guard, Logger& lines)
+    : options_(std::move(options)),
+      guard_(guard),
+      environment_(environment_for_commands(own_environment(), options_.database_password)),
+      lines_(lines) {}
 
 void CommandHandler::handle(const ClaimedMessage& claimed, HandlerContext& context) {
+  std::vector<std::string> environment = environment_;
+  std::ranges::move(
+      message_variables(claimed, options_.tells_store ? context.store() : std::string_view()),
+      std::back_inserter(environment));
+  environment.push_back(fmt::format("ONCEBOX_REPLY={}", kReplyPath));
   const ChildRequest request{.command = options_.command,
-                             .environment = environment_for(claimed, context.store()),
+                             .environment = std::move(environment),
                              .input = claimed.message.payload.bytes(),
                              .timeout = options_.timeout,
                              .grace = options_.grace};
-  const ChildResult result =
-      run_child(request, context.stop_token(), [this](std::string_view line) { pass_on(line); });
+  const ChildResult result = run_child(request, guard_, context.stop_token(),
+                                       [this](std::string_view line) { pass_on(line); });
+  if (!guard_.is_there() && !has_told_of_guard_.exchange(true)) {
+    pass_on(
+        "oncebox: the process oncebox-guard was killed, so what commands have started would "
+        "outlive this worker; restart this worker");
+  }
   judge(result);
 }
 
-std::vector<std::string> CommandHandler::environment_for(const ClaimedMessage& claimed,
-                                                         std::string_view store) const {
-  std::vector<std::string> variables = environment_;
-  const Message& message = claimed.message;
-  if (options_.tells_store) variables.push_back("ONCEBOX_STORE=" + std::string(store));
-  variables.push_back("ONCEBOX_SOURCE=" + message.key.source.str());
-  variables.push_back("ONCEBOX_MESSAGE_ID=" + message.key.message_id.str());
-  variables.push_back("ONCEBOX_TOPIC=" + message.topic.str());
-  variables.push_back(fmt::format("ONCEBOX_ATTEMPT={}", claimed.history.attempt + 1));
-  variables.push_back(
-      fmt::format("ONCEBOX_DELIVERY={}", static_cast<std::uint64_t>(claimed.delivery)));
-  if (message.partition_key) {
-    variables.push_back("ONCEBOX_PARTITION_KEY=" + message.partition_key->str());
-  }
-  for (const auto& [name, value] : message.headers) {
-    variables.push_back(header_variable(name) + "=" + value);
-  }
-  return variables;
+// Whole lines, so that those of several commands do not mix. A warning is written at once.
+void CommandHandler::pass_on(std::string_view line) noexcept {
+  lines_.log(LogLevel::warning, line, {});
 }
 
-// Whole lines, so that those of several commands do not mix.
-void CommandHandler::pass_on(std::string_view line) {
-  const std::string text = std::string(line) + "\n";
-  const detail::Lock lock(mutex_);
-  // Where it cannot be written nobody can be told so.
-  (void)!write(STDERR_FILENO, text.data(), text.size());
+// Nothing when it says nothing. A reply that means nothing is told to people; the exit code
+// decides.
+std::optional<CommandReply> CommandHandler::reply_of(const ChildResult& result) {
+  if (result.reply.empty()) return std::nullopt;
+  try {
+    return parse_reply(result.reply);
+  } catch (const Error& error) {
+    pass_on(fmt::format("oncebox: ONCEBOX_REPLY: {}", error.what()));
+    return std::nullopt;
+  }
 }
 
 // Throws what the dispatcher takes for this end; returns when the message is done.
-void CommandHandler::judge(const ChildResult& result) const {
-  const std::string& said = result.last_error_line;
-  const auto with_reason = [&](const std::string& what) {
-    return said.empty() ? what : fmt::format("{}: {}", what, said);
-  };
-  switch (result.end) {
-    case ChildResult::End::stopped:
-      throw std::runtime_error("stopped");
-    case ChildResult::End::timed_out:
-      throw std::runtime_error(
-          with_reason(fmt::format("timed out after {}", format_duration(options_.timeout))));
-    case ChildResult::End::killed:
-      throw std::runtime_error(with_reason(fmt::format("killed by signal {}", result.signal)));
-    case ChildResult::End::exited:
-      break;
+void CommandHandler::judge(const ChildResult& result) {
+  using End = ChildResult::End;
+  if (result.end == End::stopped) throw std::runtime_error("stopped");
+  const bool has_exited = result.end == End::exited;
+  if (has_exited && result.exit_code == kAck) return;
+  const CommandFailure failure = failure_of(result, options_.timeout);
+  if (has_exited && result.exit_code == kPermanentFailure) {
+    throw OfCommand<PermanentFailure>(failure.kind, failure.reason);
   }
-  if (result.exit_code == kAck) return;
-  if (result.exit_code == kPermanentFailure) {
-    throw PermanentFailure(said.empty() ? "exit code 65" : said);
+  const std::optional<CommandReply> reply = reply_of(result);
+  // One that was killed has tried, whatever it said before.
+  if (has_exited && reply && reply->word == CommandReply::Word::not_now) {
+    throw OfCommand<NotNow>(failure.kind, reply->delay, failure.reason);
   }
-  if (result.exit_code == kTryAgain && !said.empty()) throw std::runtime_error(said);
-  throw std::runtime_error(with_reason(fmt::format("exit code {}", result.exit_code)));
+  if (reply && reply->word == CommandReply::Word::retry_after) {
+    throw OfCommand<RetryAfter>(failure.kind, reply->delay, failure.reason);
+  }
+  if (has_exited && result.exit_code == kNotNow) {
+    throw OfCommand<NotNow>(failure.kind, kNotNowDelay, failure.reason);
+  }
+  throw OfCommand<std::runtime_error>(failure.kind, failure.reason);
 }
 
 }  // namespace oncebox::app

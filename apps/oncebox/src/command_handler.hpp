@@ -1,12 +1,17 @@
 #pragma once
 
+#include <atomic>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "child.hpp"
-#include "oncebox/detail/mutex.hpp"
+#include "command_guard.hpp"
+#include "command_reply.hpp"
+#include "message_variables.hpp"
 #include "oncebox/handler.hpp"
+#include "oncebox/log.hpp"
 
 namespace oncebox::app {
 
@@ -15,25 +20,30 @@ struct CommandHandlerOptions {
   Duration timeout{0};  ///< none
   Duration grace = std::chrono::seconds{5};
   bool tells_store = false;  ///< whether the command learns which store a message comes from
+  DatabasePassword database_password = DatabasePassword::of_the_command;
 };
 
 /// Runs a command for one message after the other, from several threads at once. The command has
-/// the payload on its standard input and the fields in its environment; its exit code decides.
+/// the payload on its standard input and the fields in its environment; its exit code decides, and
+/// its reply, if there is one.
 class CommandHandler final : public Handler {
  public:
-  explicit CommandHandler(CommandHandlerOptions options);
+  /// `lines` gets what commands write to standard error. It and the guard are borrowed and must
+  /// outlive the handler.
+  CommandHandler(CommandHandlerOptions options, CommandGuard& guard, Logger& lines);
 
   void handle(const ClaimedMessage& claimed, HandlerContext& context) override;
 
  private:
-  [[nodiscard]] std::vector<std::string> environment_for(const ClaimedMessage& claimed,
-                                                         std::string_view store) const;
-  void pass_on(std::string_view line);
-  void judge(const ChildResult& result) const;
+  void pass_on(std::string_view line) noexcept;
+  [[nodiscard]] std::optional<CommandReply> reply_of(const ChildResult& result);
+  void judge(const ChildResult& result);
 
   const CommandHandlerOptions options_;
-  const std::vector<std::string> environment_;  ///< our own, without what is a message's
-  detail::Mutex mutex_;                         ///< of standard error
+  CommandGuard& guard_;
+  const std::vector<std::string> environment_;  ///< what every command gets
+  Logger& lines_;
+  std::atomic<bool> has_told_of_guard_ = false;
 };
 
 }  // namespace oncebox::app

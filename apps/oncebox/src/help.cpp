@@ -117,6 +117,10 @@ std::string help_text(std::span<const std::string> path, const Command& command,
   }
   if (command.rest.wanted()) text += entry(command.rest.value, command.rest.text, columns);
   text += option_entries(command, columns);
+  if (!command.rest.ends.empty()) {
+    text += fmt::format("\nExit codes of {}:\n", command.rest.program());
+  }
+  for (const ProgramEnd& end : command.rest.ends) text += entry(end.how, end.meaning, columns);
 
   if (!command.examples.empty()) text += "\nExamples:\n";
   for (const Example& example : command.examples) {

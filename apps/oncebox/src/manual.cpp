@@ -77,6 +77,12 @@ std::string roff_command(std::span<const std::string> path, const Command& comma
     text +=
         fmt::format(".TP\n\\fI{}\\fR\n{}.\n", roff(command.rest.value), roff(command.rest.text));
   }
+  if (!command.rest.ends.empty()) {
+    text += fmt::format(".PP\nExit codes of \\fI{}\\fR:\n", roff(command.rest.program()));
+  }
+  for (const ProgramEnd& end : command.rest.ends) {
+    text += fmt::format(".TP\n{}\n{}.\n", roff(end.how), roff(end.meaning));
+  }
   for (const Option& option : command.options) text += roff_option(option);
   for (const Example& example : command.examples) {
     text += fmt::format(".PP\n{}:\n.PP\n.RS 4\n.nf\n{}\n.fi\n.RE\n", roff(example.text),
@@ -111,6 +117,12 @@ std::string markdown_command(std::span<const std::string> path, const Command& c
   }
   if (command.rest.wanted()) {
     text += fmt::format("| `{}` | {} |\n", command.rest.value, cell(command.rest.text));
+  }
+  if (!command.rest.ends.empty()) {
+    text += fmt::format("\n| exit code of {} | meaning |\n|---|---|\n", command.rest.program());
+  }
+  for (const ProgramEnd& end : command.rest.ends) {
+    text += fmt::format("| {} | {} |\n", end.how, cell(end.meaning));
   }
   if (!command.options.empty()) text += "\n| option | meaning |\n|---|---|\n";
   for (const Option& option : command.options) {

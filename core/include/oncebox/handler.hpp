@@ -47,6 +47,15 @@ class NotNow : public std::runtime_error {
   Duration delay_;
 };
 
+/// An exception of a handler that says itself what kind of failure it is derives from this as well.
+/// Its word is kept with the attempt and logged; of others it is the name of their type.
+class NamesErrorKind {
+ public:
+  virtual ~NamesErrorKind() = default;
+  /// A short word without payload or secret, such as "timeout".
+  [[nodiscard]] virtual std::string error_kind() const = 0;
+};
+
 /// What a handler can ask while it runs. Valid only during the call; safe to ask from any thread.
 class HandlerContext {
  public:

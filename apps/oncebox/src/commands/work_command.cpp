@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -24,6 +23,7 @@
 #include "oncebox/store_file.hpp"
 #include "output.hpp"
 #include "printable.hpp"
+#include "process_log.hpp"
 #include "record_view.hpp"
 #include "signals.hpp"
 #include "store_options.hpp"
@@ -107,7 +107,7 @@ class FailureWatch {
 /// Every command that runs needs some files of ours; without them messages would fail for nothing.
 /// So does every store.
 void require_files_for(std::size_t concurrency, std::size_t stores) {
-  constexpr rlim_t kEachCommand = 6;
+  constexpr rlim_t kEachCommand = 9;
   constexpr rlim_t kEachStore = 6;
   constexpr rlim_t kOthers = 64;
   const rlim_t needed = kEachCommand * concurrency + kEachStore * stores + kOthers;
@@ -155,16 +155,20 @@ StopResult stop_in_order(AnyDispatcher& dispatcher, Signals& signals, const Work
                           .interrupt_within = options.grace + std::chrono::seconds{2}});
 }
 
-void print_work_done(Console& console, const WorkOptions& options, const RunningStats& stats) {
+void print_work_done(Console& console, ProcessLog& log, const WorkOptions& options,
+                     const RunningStats& stats) {
   if (options.store.json) {
     console.out.line(json_object({{"done", stats.handled},
                                   {"retried", stats.retried},
                                   {"dead", stats.dead},
                                   {"released", stats.released}}));
   } else {
-    console.err.line(fmt::format("done {}, to be retried {}, dead {}, released {}",
-                                 grouped(stats.handled), grouped(stats.retried),
-                                 grouped(stats.dead), grouped(stats.released)));
+    // As the log: a reader that stalls must not keep the worker from ending.
+    log.lines().log(
+        LogLevel::warning,
+        fmt::format("done {}, to be retried {}, dead {}, released {}", grouped(stats.handled),
+                    grouped(stats.retried), grouped(stats.dead), grouped(stats.released)),
+        {});
   }
 }
 
@@ -196,12 +200,20 @@ DispatcherOptions dispatcher_options(const WorkOptions& options) {
           .no_handler = NoHandlerPolicy::ignore};
 }
 
-Handlers command_handlers(const WorkOptions& options) {
+/// A worker on PostgreSQL may have its password from PGPASSWORD.
+DatabasePassword database_password_of(const WorkOptions& options) {
+  const bool may_be_ours = !options.store_file.empty() || options.store.url.starts_with("postgres");
+  return may_be_ours ? DatabasePassword::of_the_worker : DatabasePassword::of_the_command;
+}
+
+Handlers command_handlers(const WorkOptions& options, CommandGuard& guard, ProcessLog& log) {
   const auto handler = std::make_shared<CommandHandler>(
       CommandHandlerOptions{.command = options.command,
                             .timeout = options.timeout,
                             .grace = options.grace,
-                            .tells_store = !options.store_file.empty()});
+                            .tells_store = !options.store_file.empty(),
+                            .database_password = database_password_of(options)},
+      guard, log.lines());
   Handlers handlers;
   if (options.topics.empty()) handlers.on(TopicPattern("*"), handler);
   for (const std::string& topic : options.topics) handlers.on(TopicPattern(topic), handler);
@@ -230,28 +242,30 @@ std::unique_ptr<server::MetricsEndpoint> serve_metrics(PrometheusMetrics& metric
 /// Until a signal comes, or there is nothing left to do.
 template <class AnyDispatcher>
 ExitCode run_to_the_end(AnyDispatcher& dispatcher, Signals& signals, Console& console,
-                        const WorkOptions& options) {
+                        ProcessLog& log, const WorkOptions& options) {
   dispatcher.start();
   wait_for_the_end(dispatcher, signals, options);
   const StopResult left = stop_in_order(dispatcher, signals, options);
-  print_work_done(console, options, dispatcher.stats());
+  print_work_done(console, log, options, dispatcher.stats());
   return left.complete() ? ExitCode::ok : ExitCode::failed;
 }
 
-ExitCode work_on_one(Console& console, Signals& signals, const WorkOptions& options) {
+ExitCode work_on_one(Console& console, Signals& signals, CommandGuard& guard,
+                     const WorkOptions& options) {
   require_files_for(options.concurrency, 1);
   const OpenStore store(options.store);
   // A store that cannot be used is told now; later the dispatcher would try for ever.
   (void)store.queue().next_due({});
   const SystemClock clock;
-  TextLogger logger(std::cerr, clock, options.log_level);
+  ProcessLog log({.level = options.log_level}, clock);
+  StreamLogger& logger = log.logger();
   PrometheusMetrics metrics;
   const std::string name(to_string(options.store.queue));  // as in the lines of the log
   Observer& observer = metrics.observer({name, options.store.queue});
-  Dispatcher dispatcher(store.queue(), command_handlers(options), dispatcher_options(options),
-                        logger, observer, clock);
+  Dispatcher dispatcher(store.queue(), command_handlers(options, guard, log),
+                        dispatcher_options(options), logger, observer, clock);
   const auto endpoint = serve_metrics(metrics, dispatcher, options, logger, clock);
-  return run_to_the_end(dispatcher, signals, console, options);
+  return run_to_the_end(dispatcher, signals, console, log, options);
 }
 
 std::unique_ptr<StoreSelection> selection_of(const std::optional<Strategy>& strategy) {
@@ -267,12 +281,14 @@ std::unique_ptr<StoreSelection> selection_of(const std::optional<Strategy>& stra
 }
 
 /// On every store of the file, for as long as it stands there.
-ExitCode work_on_many(Console& console, Signals& signals, const WorkOptions& options) {
+ExitCode work_on_many(Console& console, Signals& signals, CommandGuard& guard,
+                      const WorkOptions& options) {
   const StoreFile file(options.store_file);
   // What is wrong with it is told now.
   require_files_for(options.concurrency, file.read().size());
   const SystemClock clock;
-  TextLogger logger(std::cerr, clock, options.log_level);
+  ProcessLog log({.level = options.log_level}, clock);
+  StreamLogger& logger = log.logger();
   StoreOpener opener;
   StoreSet stores(
       [&] { return file.read(); },
@@ -280,11 +296,11 @@ ExitCode work_on_many(Console& console, Signals& signals, const WorkOptions& opt
       {}, logger);
   const StoreFileWatch watch(file, stores);
   PrometheusMetrics metrics;
-  SetDispatcher dispatcher(stores, command_handlers(options), selection_of(options.strategy),
-                           {.dispatcher = dispatcher_options(options)}, logger, metrics.observers(),
-                           clock);
+  SetDispatcher dispatcher(
+      stores, command_handlers(options, guard, log), selection_of(options.strategy),
+      {.dispatcher = dispatcher_options(options)}, logger, metrics.observers(), clock);
   const auto endpoint = serve_metrics(metrics, dispatcher, options, logger, clock);
-  return run_to_the_end(dispatcher, signals, console, options);
+  return run_to_the_end(dispatcher, signals, console, log, options);
 }
 
 /// With many stores some options of one make no sense.
@@ -309,12 +325,22 @@ ExitCode work(Console& console, const WorkOptions& options) {
     throw Failure(ExitCode::usage, "--max-retry-delay is for --retry-delay; name both");
   }
   Signals signals({SIGINT, SIGTERM, SIGHUP});
+  CommandGuard guard;  // before any thread
   if (options.store_file.empty()) {
     if (options.strategy) throw Failure(ExitCode::usage, "--strategy is for --stores");
-    return work_on_one(console, signals, options);
+    return work_on_one(console, signals, guard, options);
   }
   require_for_many(options);
-  return work_on_many(console, signals, options);
+  return work_on_many(console, signals, guard, options);
+}
+
+std::vector<ProgramEnd> ends_of_commands() {
+  return {
+      {"0", "the message is done"},
+      {"65", "it failed for good: the message is dead"},
+      {"79", "it was not tried: it comes again after 10s, and no try is counted"},
+      {"75, any other", "it failed, as after a signal or a timeout, and is tried again"},
+  };
 }
 
 std::vector<Option> work_options(WorkOptions& options) {
@@ -430,30 +456,59 @@ Command work_command() {
       .summary = "Handle messages by running a command for each of them",
       .text =
           "The command gets the payload on its standard input, and in its environment "
-          "ONCEBOX_SOURCE, ONCEBOX_MESSAGE_ID, ONCEBOX_TOPIC, ONCEBOX_ATTEMPT (1 at first), "
-          "ONCEBOX_DELIVERY, ONCEBOX_PARTITION_KEY, and each header as ONCEBOX_HEADER_NAME in "
-          "capitals, with _ for what is no letter or digit. With --stores it also gets "
-          "ONCEBOX_STORE, the name of the store.\n\n"
-          "Its exit code decides: 0 means that the message is done, 65 that it failed for good and "
-          "is dead, 75 and every other code, a signal or a timeout that it failed and is tried "
-          "again. The last line that it wrote to standard error is kept with the message as the "
-          "reason. A message can come twice when a machine fails: the command must bear that.\n\n"
+          "ONCEBOX_SOURCE, ONCEBOX_MESSAGE_ID, ONCEBOX_MESSAGE_FILE, ONCEBOX_TOPIC, "
+          "ONCEBOX_ATTEMPT (1 at first), ONCEBOX_DELIVERY, ONCEBOX_PARTITION_KEY (if there is "
+          "one), and each header as ONCEBOX_HEADER_NAME in capitals, with _ for every byte that "
+          "is no letter or digit. Headers that would share a variable (a-b, a_b, A b) are left "
+          "out; ONCEBOX_AMBIGUOUS_HEADERS names such variables, with blanks between. "
+          "ONCEBOX_HEADERS has all headers as a JSON object; it is not set when it would exceed "
+          "128 KiB, which is the most that one variable can have. With --stores the command also "
+          "gets ONCEBOX_STORE, the name of the store.\n\n"
+          "The sender chooses source, id, topic, partition key and headers. Quote them, and build "
+          "no path from them: an id can be ../../etc/passwd. ONCEBOX_MESSAGE_FILE is a safe name "
+          "for a file, always the same for the same message: the first 40 hex digits of the "
+          "SHA-256 of source, NUL and id (with --stores, of store, NUL, source, NUL and id).\n\n"
+          "Every other variable of this program that begins with ONCEBOX_ is kept from the "
+          "command, and so is PGPASSWORD if the store can be PostgreSQL: they hold tokens and "
+          "passwords. A command that calls oncebox itself needs its own --url and "
+          "--token-file.\n\n"
+          "Its exit code decides, see the table. The last line that it wrote to standard error is "
+          "kept with the message as the reason. A message can come twice when a machine fails: the "
+          "command must be idempotent.\n\n"
+          "A command can also say when the message comes again. It writes a line to the file that "
+          "ONCEBOX_REPLY names (/dev/fd/3, which is open already): retry-after 30s when it failed, "
+          "which counts as a try; not-now 30s when it did not try, because something that it needs "
+          "is busy or away, which does not count. The last line holds. It has no effect with the "
+          "exit codes 0 and 65. A command that is ended by a signal or a timeout has tried, "
+          "whatever it wrote.\n\n"
+          "The rule that the store keeps for a topic (oncebox topics set) says when and how often "
+          "its messages are tried again, unless --retry-delay or --max-attempts says otherwise."
+          "\n\n"
           "SIGTERM or SIGINT ends the work in order: no new messages, commands may finish within "
           "--finish-within, then their process groups get SIGTERM, and SIGKILL after --grace; "
           "their messages are released without counting a try. A second signal does the same at "
-          "once.",
+          "once.\n\n"
+          "When this program is killed or crashes, the process groups of its running commands are "
+          "killed at once (SIGKILL) by a small process beside it, oncebox-guard. A process that "
+          "leaves the group of its command, with setsid for example, or runs as another user, is "
+          "not reached.",
       .options = joined(work_options(*options), queue_options(options->store)),
       .rest = {.value = "COMMAND [ARGUMENT...]",
                .text = "the program to run, and its arguments",
-               .take = into(options->command)},
-      .examples = {{"oncebox work --topic 'mail.*' --concurrency 8 -- ./send-mail --verbose",
-                    "Eight mails at a time"},
-                   {"oncebox work --drain -- sh -c 'cat > \"inbox/$ONCEBOX_MESSAGE_ID\"'",
-                    "Store what is there in files, then end"},
-                   {"oncebox work --metrics-port 9090 -- ./handle",
-                    "With metrics for Prometheus, at http://127.0.0.1:9090/metrics"},
-                   {"oncebox work --stores tenants.toml -- ./handle",
-                    "For every tenant's database, none of which starves another"}},
+               .take = into(options->command),
+               .ends = ends_of_commands()},
+      .examples =
+          {{"oncebox work --topic 'mail.*' --concurrency 8 -- ./send-mail --verbose",
+            "Eight mails at a time"},
+           {"oncebox work --drain -- sh -c 'cat > \"inbox/$ONCEBOX_MESSAGE_FILE\"'",
+            "Store what is there in files, then end"},
+           {"oncebox work -- sh -c './deliver || { echo retry-after 5m > \"$ONCEBOX_REPLY\"; "
+            "exit 1; }'",
+            "Try again after five minutes, and not when the rule of the topic says so"},
+           {"oncebox work --metrics-port 9090 -- ./handle",
+            "With metrics for Prometheus, at http://127.0.0.1:9090/metrics"},
+           {"oncebox work --stores tenants.toml -- ./handle",
+            "For every tenant's database, none of which starves another"}},
       .run = [options](Console& console) { return work(console, *options); }};
 }
 
