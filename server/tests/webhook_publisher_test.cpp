@@ -35,7 +35,8 @@ class WebhookPublisherToServer : public ::testing::Test {
   [[nodiscard]] webhook::WebhookPublisherOptions options(const std::string& scheme) const {
     const std::string port = std::to_string(receiver_->port());
     return {.endpoints = {{.url = scheme + "://localhost:" + port + "/v1/webhooks/shop",
-                           .secrets = {kPublisherSecret}}}};
+                           .secrets = {kPublisherSecret},
+                           .allow_private = true}}};
   }
   static void publish(const webhook::WebhookPublisherOptions& options) {
     webhook::WebhookPublisher publisher(options);

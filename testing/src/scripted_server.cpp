@@ -1,5 +1,7 @@
 #include "oncebox/testing/scripted_server.hpp"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -13,6 +15,8 @@
 namespace oncebox::testing {
 
 namespace {
+
+constexpr std::chrono::seconds kSoon{60};  // only a failing test waits as long
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -53,6 +57,25 @@ std::optional<ReceivedRequest> receive(int fd, std::string& rest) {
   request.body = rest.substr(head_size, body_size);
   rest.erase(0, head_size + body_size);
   return request;
+}
+
+// Nothing that was sent may be read any more. The number stays taken, for whoever closes it.
+void reset(int fd) {
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
+  connect(fd, &nobody, sizeof nobody);
+}
+
+// False when the client has gone.
+bool drip(int fd, const Reaction& reaction) {
+  send_at_once(fd);
+  for (const char byte : reaction.body) {
+    pollfd end{.fd = fd, .events = POLLRDHUP, .revents = 0};
+    if (poll(&end, 1, static_cast<int>(reaction.pause.count())) != 0) return false;
+    if (!send_all(fd, std::string_view(&byte, 1))) return false;
+  }
+  return true;
 }
 
 std::string head_of(const Reaction& reaction, const std::string& length) {
@@ -100,9 +123,13 @@ class ScriptedServer::Impl {
   }
 
   [[nodiscard]] bool wait_for_requests(std::size_t count) const {
-    constexpr std::chrono::seconds kSoon{60};  // only a failing test waits as long
     std::unique_lock lock(mutex_);
     return received_.wait_for(lock, kSoon, [&] { return requests_.size() >= count; });
+  }
+
+  [[nodiscard]] bool wait_for_ends(std::size_t count) const {
+    std::unique_lock lock(mutex_);
+    return received_.wait_for(lock, kSoon, [&] { return ended_ >= count; });
   }
 
  private:
@@ -122,6 +149,13 @@ class ScriptedServer::Impl {
   }
 
   void serve(int fd, std::size_t number) {
+    answer_all(fd, number);
+    const std::lock_guard lock(mutex_);
+    ++ended_;
+    received_.notify_all();
+  }
+
+  void answer_all(int fd, std::size_t number) {
     std::string rest;
     while (std::optional<ReceivedRequest> request = receive(fd, rest)) {
       request->connection = number;
@@ -163,6 +197,13 @@ class ScriptedServer::Impl {
         return false;
       case Reaction::Kind::hang:
         return true;
+      case Reaction::Kind::reset:
+        reset(fd);
+        return false;
+      case Reaction::Kind::raw:
+        return send_all(fd, reaction.body);
+      case Reaction::Kind::drip:
+        return drip(fd, reaction);
     }
     return false;
   }
@@ -173,6 +214,7 @@ class ScriptedServer::Impl {
   mutable std::mutex mutex_;
   mutable std::condition_variable received_;
   std::vector<ReceivedRequest> requests_;
+  std::size_t ended_ = 0;
   std::list<Connection> connections_;
   std::thread acceptor_;  // last: it uses everything
 };
@@ -188,6 +230,7 @@ std::size_t ScriptedServer::connections() const { return impl_->connections(); }
 bool ScriptedServer::wait_for_requests(std::size_t count) const {
   return impl_->wait_for_requests(count);
 }
+bool ScriptedServer::wait_for_ends(std::size_t count) const { return impl_->wait_for_ends(count); }
 void ScriptedServer::cut_all() { impl_->cut_all(); }
 
 std::string dead_url() {

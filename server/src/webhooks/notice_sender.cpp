@@ -104,12 +104,15 @@ void NoticeSender::send(const Waiting& notice, const std::stop_token& stop) {
   using Acceptance = webhook::WebhookAcceptance;
   detail::Backoff pauses({.first = kFirstSendPause, .longest = kLongestSendPause});
   for (std::size_t attempt = 1; !stop.stop_requested(); ++attempt) {
+    // Whoever configures the server chose the address.
     const webhook::WebhookRequest request{
-        .url = options_.url, .id = notice.id, .body = notice.body};
-    const Acceptance acceptance =
-        receiver_->client.post(request, receiver_->signer, stop).acceptance();
+        .url = options_.url,
+        .body = notice.body,
+        .fields = receiver_->signer.fields(notice.id, clock_.now(), notice.body),
+        .allow_private = true};
+    const Acceptance acceptance = receiver_->client.post(request, stop).acceptance();
     if (acceptance == Acceptance::taken) return metrics_.on_notice(notice.store, "sent");
-    const bool is_refused = acceptance == Acceptance::refused;
+    const bool is_refused = acceptance == Acceptance::refused || acceptance == Acceptance::gone;
     if (is_refused || attempt == options_.attempts) {
       metrics_.on_notice(notice.store, "failed");
       logger_.log(LogLevel::error, "a notice of dead messages was not taken",

@@ -17,9 +17,6 @@ namespace {
 // A claim of 64 MiB of payloads may be several times as long in JSON; more than this is no answer
 // of ours.
 constexpr std::size_t kMaxAnswerBytes = std::size_t{512} << 20;
-// Servers and what stands before them close connections that were idle for long, ours after 75 s.
-// A request that meets that very moment would be lost.
-constexpr long kMaxIdleSeconds = 45;
 
 /// The body on its way out, and the answer on its way in.
 struct Transfer {
@@ -135,7 +132,6 @@ class CurlConnection::Impl {
     set(handle, CURLOPT_URL, request.url.c_str());
     set(handle, CURLOPT_HTTPHEADER, fields.get());
     set(handle, CURLOPT_ERRORBUFFER, error_text_.data());
-    set(handle, CURLOPT_MAXAGE_CONN, kMaxIdleSeconds);
     set(handle, CURLOPT_WRITEFUNCTION, &Transfer::write);
     set(handle, CURLOPT_WRITEDATA, &transfer);
     if (request.method == Method::get) {

@@ -2,12 +2,10 @@
 
 #include <boost/json.hpp>
 #include <chrono>
-#include <memory>
 #include <stop_token>
 
 #include "curl_setup.hpp"
 #include "event_parser.hpp"
-#include "oncebox/error.hpp"
 #include "oncebox/internal/backoff.hpp"
 
 namespace oncebox::http {
@@ -24,10 +22,6 @@ constexpr Duration kLongestPause = std::chrono::seconds{10};
 constexpr long kSilentSeconds = 40;
 constexpr int kPollMs = 1'000;
 
-struct MultiDeleter {
-  void operator()(CURLM* handle) const noexcept { curl_multi_cleanup(handle); }
-};
-
 }  // namespace
 
 /// One connection, from the request to its end.
@@ -38,9 +32,8 @@ class EventStream::Stream {
         store_(std::move(store)),
         on_work_(on_work),
         authorization_(client.authorization()),
-        multi_(curl_multi_init()),
+        multi_(make_multi_handle()),
         easy_(make_easy_handle()) {
-    if (!multi_) throw Error(ErrorCode::internal, "libcurl gave no handle");
     CURL* const handle = easy_.get();
     apply_options(handle, client.options());
     add_field(fields_, "Accept: text/event-stream");
@@ -113,7 +106,7 @@ class EventStream::Stream {
   const std::string store_;
   const OnWork& on_work_;
   const std::string authorization_;
-  const std::unique_ptr<CURLM, MultiDeleter> multi_;
+  const MultiHandle multi_;
   const EasyHandle easy_;
   FieldList fields_;
   EventParser parser_;

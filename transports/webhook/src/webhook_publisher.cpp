@@ -62,13 +62,12 @@ bool is_plain(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
 }
 
-std::vector<std::pair<std::string, std::string>> fields_of(const ClaimedMessage& claimed) {
+void add_fields_of(const ClaimedMessage& claimed, FieldLines& fields) {
   const Message& message = claimed.message;
-  std::vector<std::pair<std::string, std::string>> fields{
-      {"Oncebox-Topic", escaped(message.topic.str(), may_be_in_value)},
-      {"Oncebox-Source", escaped(message.key.source.str(), may_be_in_value)},
-      {"Oncebox-Message-Id", escaped(message.key.message_id.str(), may_be_in_value)},
-      {"Oncebox-Attempt", std::to_string(claimed.history.attempt + 1)}};
+  fields.emplace_back("Oncebox-Topic", escaped(message.topic.str(), may_be_in_value));
+  fields.emplace_back("Oncebox-Source", escaped(message.key.source.str(), may_be_in_value));
+  fields.emplace_back("Oncebox-Message-Id", escaped(message.key.message_id.str(), may_be_in_value));
+  fields.emplace_back("Oncebox-Attempt", std::to_string(claimed.history.attempt + 1));
   for (const FieldName& name : kEscapedFields) {
     if (const auto value = message.headers.get(name.header)) {
       fields.emplace_back(name.field, escaped(*value, may_be_in_value));
@@ -78,7 +77,6 @@ std::vector<std::pair<std::string, std::string>> fields_of(const ClaimedMessage&
     const auto value = message.headers.get(name.header);
     if (value && is_plain(*value)) fields.emplace_back(name.field, *value);
   }
-  return fields;
 }
 
 void require_taken(const WebhookAnswer& answer, Duration max_retry_after) {
@@ -88,7 +86,9 @@ void require_taken(const WebhookAnswer& answer, Duration max_retry_after) {
     throw Error(ErrorCode::unavailable, "the receiver did not answer: " + answer.failure);
   }
   const std::string reason = fmt::format("the receiver answered {}", answer.status);
-  if (acceptance == WebhookAcceptance::refused) throw PermanentFailure(reason);
+  const bool is_final =
+      acceptance == WebhookAcceptance::refused || acceptance == WebhookAcceptance::gone;
+  if (is_final) throw PermanentFailure(reason);
   if (answer.retry_after) throw RetryAfter(std::min(*answer.retry_after, max_retry_after), reason);
   throw Error(ErrorCode::unavailable, reason);
 }
@@ -114,29 +114,33 @@ class WebhookPublisher::Impl {
   Impl(const WebhookPublisherOptions& options, const Clock& clock)
       : content_type_(options.content_type),
         max_retry_after_(options.max_retry_after),
+        clock_(clock),
         client_(options.client, clock) {
     options.validate();
     for (const WebhookEndpoint& endpoint : options.endpoints) {
       patterns_.push_back(endpoint.topics);
-      targets_.push_back({endpoint.url, WebhookSigner(endpoint.secrets)});
+      targets_.push_back({endpoint.url, WebhookSigner(endpoint.secrets), endpoint.allow_private});
     }
   }
 
   void publish(const ClaimedMessage& claimed, const std::stop_token& stop) {
     const Message& message = claimed.message;
     const Target& target = target_of(message.topic);
-    const WebhookRequest request{.url = target.url,
-                                 .id = webhook_id(message.key),
-                                 .body = message.payload.bytes(),
-                                 .content_type = content_type_of(message),
-                                 .fields = fields_of(claimed)};
-    require_taken(client_.post(request, target.signer, stop), max_retry_after_);
+    WebhookRequest request{.url = target.url,
+                           .body = message.payload.bytes(),
+                           .content_type = content_type_of(message),
+                           .fields = target.signer.fields(webhook_id(message.key), clock_.now(),
+                                                          message.payload.bytes()),
+                           .allow_private = target.allow_private};
+    add_fields_of(claimed, request.fields);
+    require_taken(client_.post(request, stop), max_retry_after_);
   }
 
  private:
   struct Target {
     std::string url;
     WebhookSigner signer;
+    bool allow_private;
   };
 
   [[nodiscard]] const Target& target_of(const Topic& topic) const {
@@ -154,6 +158,7 @@ class WebhookPublisher::Impl {
 
   const std::string content_type_;
   const Duration max_retry_after_;
+  const Clock& clock_;
   std::vector<TopicPattern> patterns_;
   std::vector<Target> targets_;  // one for each pattern
   WebhookClient client_;

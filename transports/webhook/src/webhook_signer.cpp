@@ -1,5 +1,11 @@
 #include "oncebox/webhook/webhook_signer.hpp"
 
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
 #include "oncebox/error.hpp"
 #include "oncebox/wire/encoding.hpp"
 
@@ -33,6 +39,14 @@ std::string WebhookSigner::sign(std::string_view id, std::string_view timestamp,
     signatures += "v1," + wire::to_base64(key.sign({id, ".", timestamp, ".", body}));
   }
   return signatures;
+}
+
+FieldLines WebhookSigner::fields(std::string_view id, TimePoint now, std::string_view body) const {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(now).time_since_epoch().count();
+  const std::string timestamp = std::to_string(seconds);
+  return {{"webhook-id", std::string(id)},
+          {"webhook-timestamp", timestamp},
+          {"webhook-signature", sign(id, timestamp, body)}};
 }
 
 }  // namespace oncebox::webhook

@@ -27,7 +27,7 @@ class WebhookClientTest : public ::testing::Test {
                                    const WebhookClientOptions& options = patient(),
                                    const std::stop_token& stop = {}) {
     WebhookClient client(options, clock_);
-    return client.post({.url = url, .id = "a", .body = "{}"}, signer_, stop);
+    return client.post({.url = url, .body = "{}", .allow_private = true}, stop);
   }
   [[nodiscard]] WebhookAnswer answered(const Reaction& reaction,
                                        const WebhookClientOptions& options = patient()) {
@@ -38,7 +38,6 @@ class WebhookClientTest : public ::testing::Test {
   }
 
   testing::FakeClock clock_;
-  const WebhookSigner signer_{{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}};
   std::vector<ReceivedRequest> requests_;
 };
 
@@ -47,7 +46,7 @@ TEST_F(WebhookClientTest, TellsTheStatusAndWhatItMeans) {
   const std::pair<int, WebhookAcceptance> meanings[] = {
       {200, taken},    {202, taken},    {204, taken},    {302, may_pass}, {307, may_pass},
       {400, refused},  {401, refused},  {403, refused},  {404, may_pass}, {405, may_pass},
-      {408, may_pass}, {409, may_pass}, {410, refused},  {413, refused},  {422, refused},
+      {408, may_pass}, {409, may_pass}, {410, gone},     {413, refused},  {422, refused},
       {425, may_pass}, {429, may_pass}, {500, may_pass}, {502, may_pass}, {503, may_pass},
   };
   for (const auto& [status, meaning] : meanings) {
@@ -107,7 +106,7 @@ TEST_F(WebhookClientTest, ConnectionIsKeptBetweenRequests) {
   ScriptedServer server([](const ReceivedRequest&) { return Reaction{}; });
   WebhookClient client(patient(), clock_);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(client.post({.url = server.url(), .id = "a", .body = "{}"}, signer_).status, 200);
+    EXPECT_EQ(client.post({.url = server.url(), .body = "{}", .allow_private = true}).status, 200);
   }
   EXPECT_EQ(server.connections(), 1U);
 }
@@ -115,19 +114,22 @@ TEST_F(WebhookClientTest, ConnectionIsKeptBetweenRequests) {
 TEST_F(WebhookClientTest, BodyMayBeEmpty) {
   ScriptedServer server([](const ReceivedRequest&) { return Reaction{}; });
   WebhookClient client(patient(), clock_);
-  EXPECT_EQ(client.post({.url = server.url(), .id = "a", .body = {}}, signer_).status, 200);
+  EXPECT_EQ(client.post({.url = server.url(), .allow_private = true}).status, 200);
   EXPECT_EQ(server.requests().at(0).method, "POST");
   EXPECT_EQ(server.requests().at(0).body, "");
+  EXPECT_EQ(client.post({.url = server.url(), .content_type = "", .allow_private = true}).status,
+            200);
+  EXPECT_FALSE(server.requests().at(1).fields.contains("content-type"));
 }
 
 TEST_F(WebhookClientTest, FieldCannotForgeAnother) {
   ScriptedServer server([](const ReceivedRequest&) { return Reaction{}; });
   WebhookClient client(patient(), clock_);
   const WebhookRequest request{.url = server.url(),
-                               .id = "a",
                                .body = "{}",
-                               .fields = {{"X-One", "1\r\nX-Two: 2"}, {"X-Three", "3"}}};
-  EXPECT_EQ(client.post(request, signer_).status, 200);
+                               .fields = {{"X-One", "1\r\nX-Two: 2"}, {"X-Three", "3"}},
+                               .allow_private = true};
+  EXPECT_EQ(client.post(request).status, 200);
   const auto fields = server.requests().at(0).fields;
   EXPECT_FALSE(fields.contains("x-one"));
   EXPECT_FALSE(fields.contains("x-two"));

@@ -51,7 +51,9 @@ class WebhookPublisherTest : public ::testing::Test {
             .owner = OwnerToken::generate()};
   }
   [[nodiscard]] WebhookPublisherOptions options() const {
-    return {.endpoints = {{.url = server_.url() + "/hook", .secrets = {kPublisherSecret}}},
+    return {.endpoints = {{.url = server_.url() + "/hook",
+                           .secrets = {kPublisherSecret},
+                           .allow_private = true}},
             .client = {.connect_timeout = 60s, .timeout = 60s}};
   }
   void publish(const ClaimedMessage& message, const WebhookPublisherOptions& options) {
@@ -137,8 +139,10 @@ TEST_F(WebhookPublisherTest, HeaderCannotForgeAField) {
 
 TEST_F(WebhookPublisherTest, TopicsHaveAddressesOfTheirOwn) {
   WebhookPublisherOptions two = options();
-  two.endpoints.push_back(
-      {.url = server_.url() + "/mail", .secrets = {kPublisherSecret}, .topics = "mail.*"});
+  two.endpoints.push_back({.url = server_.url() + "/mail",
+                           .secrets = {kPublisherSecret},
+                           .topics = "mail.*",
+                           .allow_private = true});
   publish(message("mail.send"), two);
   publish(message("order.paid"), two);
   EXPECT_EQ(server_.requests().at(0).target, "/mail");
@@ -281,8 +285,12 @@ TEST_F(WebhookPublisherTest, EndpointThatHangsDoesNotKeepOthersFromGettingTheirs
   ScriptedServer slow([&](const ReceivedRequest&) { return slow_reaction.get(); });
   WebhookPublisherOptions two = options();
   two.client.timeout = 1h;
-  two.endpoints = {{.url = slow.url(), .secrets = {kPublisherSecret}, .topics = "slow.*"},
-                   {.url = server_.url(), .secrets = {kPublisherSecret}, .topics = "quick.*"}};
+  two.endpoints = {
+      {.url = slow.url(), .secrets = {kPublisherSecret}, .topics = "slow.*", .allow_private = true},
+      {.url = server_.url(),
+       .secrets = {kPublisherSecret},
+       .topics = "quick.*",
+       .allow_private = true}};
   memory::MemoryStore store(clock_);
   NullLogger logger;
   Observer observer;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -27,12 +28,16 @@ struct Reaction {
     hang,              ///< neither answers nor closes
     stream,            ///< sends the body without an end, and hangs
     cut_off,           ///< promises a longer answer than it sends, and closes
+    reset,             ///< closes the connection by a reset
+    raw,               ///< sends the body as it is, without a head of its own, and goes on
+    drip,              ///< the same, one byte after the other, with `pause` between them
   };
 
   Kind kind = Kind::answer;
   int status = 200;
   std::string body = "{}";
   std::map<std::string, std::string> fields = {};  ///< beside those that it needs
+  std::chrono::milliseconds pause{1'000};          ///< of a drip
 };
 
 /// An HTTP server of a few lines that does to its clients what the test wants, also what no good
@@ -52,6 +57,8 @@ class ScriptedServer {
   [[nodiscard]] std::size_t connections() const;
   /// Waits until so many requests have come; false when they do not.
   [[nodiscard]] bool wait_for_requests(std::size_t count) const;
+  /// Waits until so many connections have ended, whoever ended them; false when they do not.
+  [[nodiscard]] bool wait_for_ends(std::size_t count) const;
   /// Closes every connection; returns when the clients could know. New ones are taken.
   void cut_all();
 

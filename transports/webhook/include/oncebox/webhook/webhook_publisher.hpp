@@ -24,6 +24,9 @@ struct WebhookEndpoint {
   /// What `webhook_publishers` lets a dispatcher do at once for this endpoint. One that hangs keeps
   /// so many workers, for as long as the client's timeout, and the others are for the rest.
   TopicLimits limits = {.max_concurrency = 2};
+  /// Whether its address may be of this machine or of a private network
+  /// (`WebhookRequest::allow_private`). A request to one that may not is tried again.
+  bool allow_private = false;
 };
 
 struct WebhookPublisherOptions {

@@ -2,14 +2,19 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "oncebox/clock.hpp"
 #include "oncebox/hmac.hpp"
 
 namespace oncebox::webhook {
 
-/// The key of a secret as Standard Webhooks has them, `whsec_` and base64. Throws
-/// `invalid_argument`, without quoting it.
+/// Names and values of field lines, in their order.
+using FieldLines = std::vector<std::pair<std::string, std::string>>;
+
+/// The key of a symmetric secret as Standard Webhooks has them, `whsec_` and base64; the prefix may
+/// be missing. Throws `invalid_argument`, without quoting it.
 [[nodiscard]] std::string decode_standard_secret(std::string_view secret);
 
 /// Signs as Standard Webhooks says (standardwebhooks.com): HMAC-SHA256 of id, timestamp and body.
@@ -24,6 +29,9 @@ class WebhookSigner {
   /// `webhook-timestamp`, Unix seconds; an id with a dot in it could be taken for another.
   [[nodiscard]] std::string sign(std::string_view id, std::string_view timestamp,
                                  std::string_view body) const;
+
+  /// `webhook-id`, `webhook-timestamp` and `webhook-signature` for a request that is sent now.
+  [[nodiscard]] FieldLines fields(std::string_view id, TimePoint now, std::string_view body) const;
 
  private:
   std::vector<HmacKey> keys_;

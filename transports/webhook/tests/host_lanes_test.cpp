@@ -1,0 +1,99 @@
+#include "host_lanes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <vector>
+
+namespace oncebox::webhook {
+namespace {
+
+using namespace std::chrono_literals;
+using Id = HostLanes::RequestId;
+
+constexpr SteadyTime kNever = SteadyTime::max();
+
+std::vector<Id> begin_all(HostLanes& lanes) {
+  std::vector<Id> begun;
+  while (const auto id = lanes.begin_next()) begun.push_back(*id);
+  return begun;
+}
+
+TEST(HostLanes, RequestsOfALaneBeginInTheirOrder) {
+  HostLanes lanes(2, 100);
+  for (Id id = 1; id <= 4; ++id) lanes.add(id, "a", kNever);
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{1, 2}));
+  lanes.end(2);
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{3}));
+  lanes.end(1);
+  lanes.end(3);
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{4}));
+  lanes.end(4);
+  EXPECT_TRUE(lanes.empty());
+}
+
+TEST(HostLanes, LaneThatIsFullHoldsUpNoOther) {
+  HostLanes lanes(1, 100);
+  for (Id id = 1; id <= 3; ++id) lanes.add(id, "full", kNever);
+  lanes.add(4, "other", kNever);
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{1, 4}));
+}
+
+TEST(HostLanes, LaneWithTheFewestGoesFirst) {
+  HostLanes lanes(3, 100);
+  for (Id id = 1; id <= 3; ++id) lanes.add(id, "a", kNever);
+  for (Id id = 11; id <= 13; ++id) lanes.add(id, "b", kNever);
+  const std::vector<Id> begun = begin_all(lanes);
+  EXPECT_EQ(begun, (std::vector<Id>{1, 11, 2, 12, 3, 13}));
+}
+
+TEST(HostLanes, LanesThatHangLeaveRoomForOthers) {
+  HostLanes lanes(8, 10);
+  for (Id id = 0; id < 24; ++id) lanes.add(id, "hangs" + std::to_string(id / 8), kNever);
+  EXPECT_EQ(begin_all(lanes).size(), 5U);  // half of them
+  for (Id id = 100; id < 105; ++id) lanes.add(id, "other" + std::to_string(id), kNever);
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{100, 101, 102, 103, 104}));
+  lanes.add(200, "one more", kNever);
+  EXPECT_TRUE(begin_all(lanes).empty());  // all places are taken
+  lanes.end(100);
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{200}));
+}
+
+TEST(HostLanes, OnePlaceIsEnoughForAll) {
+  HostLanes lanes(8, 1);
+  lanes.add(1, "a", kNever);
+  lanes.add(2, "a", kNever);
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{1}));
+  lanes.end(1);
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{2}));
+}
+
+TEST(HostLanes, OneThatWaitsCanBeTakenOut) {
+  HostLanes lanes(1, 100);
+  for (Id id = 1; id <= 3; ++id) lanes.add(id, "a", kNever);
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{1}));
+  lanes.end(2);
+  lanes.end(2);  // of one that is not there
+  lanes.end(1);
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{3}));
+  EXPECT_EQ(lanes.under_way(), 1U);
+}
+
+TEST(HostLanes, OnlyThoseThatWaitExpire) {
+  const SteadyTime begin{1h};
+  HostLanes lanes(1, 100);
+  lanes.add(1, "a", begin + 1s);
+  lanes.add(2, "a", begin + 3s);
+  lanes.add(3, "a", begin + 2s);
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{1}));
+  EXPECT_EQ(lanes.next_expiry(), begin + 2s);
+  EXPECT_EQ(lanes.take_expired(begin + 1s), std::nullopt);
+  EXPECT_EQ(lanes.take_expired(begin + 9s), 3U);
+  EXPECT_EQ(lanes.take_expired(begin + 9s), 2U);
+  EXPECT_EQ(lanes.take_expired(begin + 9s), std::nullopt);
+  EXPECT_EQ(lanes.next_expiry(), std::nullopt);
+  EXPECT_EQ(lanes.under_way(), 1U);
+}
+
+}  // namespace
+}  // namespace oncebox::webhook
