@@ -157,6 +157,100 @@ TEST(StandardWebhooksSignature, EveryHeaderIsNeeded) {
             SignatureCheck::missing);
 }
 
+// Svix's: the signature stands as an example in the specification.
+const std::string kStandardPublicKey = "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4=";
+const std::string kStandardSecretKey =
+    "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg==";
+const std::string kStandardEd25519 =
+    "v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg==";
+
+TEST(StandardWebhooksSignature, APublicKeyChecksEd25519) {
+  const StandardCall good{.signature = kStandardEd25519, .secrets = {kStandardPublicKey}};
+  EXPECT_EQ(check_standard(good), SignatureCheck::good);
+  StandardCall bad = good;
+  bad.body = "{}";
+  EXPECT_EQ(check_standard(bad), SignatureCheck::wrong);
+  bad = good;
+  bad.id = "msg_other";
+  EXPECT_EQ(check_standard(bad), SignatureCheck::wrong);
+  bad = good;
+  bad.now += 301;
+  EXPECT_EQ(check_standard(bad), SignatureCheck::untimely);
+  bad = good;
+  bad.signature = "v1a,AAAA v1a,!";
+  EXPECT_EQ(check_standard(bad), SignatureCheck::wrong);
+  bad.signature = "v1a,!";
+  EXPECT_EQ(check_standard(bad), SignatureCheck::malformed);
+}
+
+TEST(StandardWebhooksSignature, KeysOfBothKindsAreValidBesideEachOther) {
+  const std::vector<std::string> both = {kStandardPublicKey, kStandardSecret};
+  for (const std::string& signature :
+       {kStandardSignature, kStandardEd25519, kStandardEd25519 + " " + kStandardSignature}) {
+    EXPECT_EQ(check_standard({.signature = signature, .secrets = both}), SignatureCheck::good);
+  }
+}
+
+TEST(StandardWebhooksSignature, OneKindDoesNotStandForTheOther) {
+  EXPECT_EQ(check_standard({.signature = kStandardEd25519}), SignatureCheck::wrong);
+  EXPECT_EQ(check_standard({.secrets = {kStandardPublicKey}}), SignatureCheck::wrong);
+  // A public key is known to all: it must not be the key of an HMAC.
+  EXPECT_EQ(check_standard(
+                {.signature = "v1," + kStandardEd25519.substr(4), .secrets = {kStandardPublicKey}}),
+            SignatureCheck::wrong);
+}
+
+TEST(StandardWebhooksSignature, ManySignaturesAreNotAllChecked) {
+  const std::string other = "v1a," + std::string(86, 'A') + "== ";
+  std::string many;
+  for (int i = 0; i < 8; ++i) many += other;
+  EXPECT_EQ(check_standard({.signature = many.substr(other.size()) + kStandardEd25519,
+                            .secrets = {kStandardPublicKey}}),
+            SignatureCheck::good);
+  EXPECT_EQ(check_standard({.signature = many + kStandardEd25519, .secrets = {kStandardPublicKey}}),
+            SignatureCheck::wrong);
+}
+
+TEST(StandardWebhooksSignature, ASecretKeyIsRefusedWithoutShowingIt) {
+  const std::string text = refusal(options(WebhookScheme::standard_webhooks, {kStandardSecretKey}));
+  EXPECT_NE(text.find("whpk_"), std::string::npos) << text;
+  EXPECT_EQ(text.find("6Xb"), std::string::npos) << text;
+  EXPECT_NE(refusal(options(WebhookScheme::standard_webhooks, {"whpk_c2hvcnQ="})), "");
+}
+
+SignatureCheck check_fields(std::initializer_list<Fields::Entry> fields) {
+  return WebhookSignature(options(WebhookScheme::standard_webhooks, {kStandardSecret}))
+      .check(request(kStandardBody, fields), at(kStandardTime));
+}
+
+TEST(StandardWebhooksSignature, TheNamesOfSvixAreKnown) {
+  const std::string time = std::to_string(kStandardTime);
+  EXPECT_EQ(check_fields({{"svix-id", kStandardId},
+                          {"svix-timestamp", time},
+                          {"svix-signature", kStandardSignature}}),
+            SignatureCheck::good);
+  EXPECT_EQ(check_fields({{"svix-id", kStandardId}, {"svix-signature", kStandardSignature}}),
+            SignatureCheck::missing);
+}
+
+TEST(StandardWebhooksSignature, NamesOfSvixAndOthersAreNotMixed) {
+  const std::string time = std::to_string(kStandardTime);
+  // What is not signed could otherwise stand for what is.
+  for (const char* const name : {"webhook-id", "webhook-timestamp", "webhook-signature"}) {
+    EXPECT_EQ(check_fields({{"svix-id", kStandardId},
+                            {"svix-timestamp", time},
+                            {"svix-signature", kStandardSignature},
+                            {name, "another"}}),
+              SignatureCheck::missing)
+        << name;
+  }
+  EXPECT_EQ(check_fields({{"webhook-id", kStandardId},
+                          {"webhook-timestamp", time},
+                          {"webhook-signature", kStandardSignature},
+                          {"svix-id", "another"}}),
+            SignatureCheck::good);
+}
+
 TEST(StandardWebhooksSignature, ASecretThatIsNoBase64IsRefusedWithoutShowingIt) {
   const std::string text = refusal(options(WebhookScheme::standard_webhooks, {"whsec_hidden!"}));
   EXPECT_NE(text.find("base64"), std::string::npos) << text;

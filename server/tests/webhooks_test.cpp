@@ -365,6 +365,21 @@ TEST_F(WebhooksTest, TheTimeOfAStandardWebhookIsItsTimestamp) {
   EXPECT_EQ(only_message().headers.timestamp(), parse_rfc3339("2026-01-31T08:15:30.000Z"));
 }
 
+TEST_F(WebhooksTest, AWebhookOfSvixHasItsIdAndTime) {
+  configure({{.name = "hook",
+              .scheme = WebhookScheme::standard_webhooks,
+              .secrets = {"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}}});
+  clock_.set(TimePoint{std::chrono::seconds{1'614'265'330}});
+  const Sent svix{R"({"test": 2432232314})",
+                  {{"svix-id", "msg_p5jXN8AQM9LWM0D4loKWxJek"},
+                   {"svix-timestamp", "1614265330"},
+                   {"svix-signature", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="}}};
+  EXPECT_EQ(send(svix).status, 200);
+  const Message message = only_message();
+  EXPECT_EQ(message.key, (MessageKey{"hook", "msg_p5jXN8AQM9LWM0D4loKWxJek"}));
+  EXPECT_EQ(message.headers.timestamp(), parse_rfc3339("2021-02-25T15:02:10.000Z"));
+}
+
 TEST_F(WebhooksTest, WhatCannotBeAHeaderIsLeftOutAndTheMessageTaken) {
   configure_unchecked({});
   const Response response = send({kHello,

@@ -3,6 +3,7 @@
 
   run_clients.py install FOLDER                                  fetches their packages by npm
   run_clients.py test FOLDER PROGRAM SCRIPT [CONFIGURATION]      runs a script with the server's URL
+  run_clients.py receive FOLDER PUBLISHER SCRIPT                 runs a script with the sender
   run_clients.py describe FOLDER PROGRAM CONFIGURATION DOCUMENT VALIDATOR
                      calls every operation, and holds the answers against the description
 
@@ -48,6 +49,10 @@ def run_test(folder, program, script, configuration=None):
             ["node", copy_of(script, folder), server.url], check=False).returncode
 
 
+def receive(folder, publisher, script):
+    return subprocess.run(["node", copy_of(script, folder), publisher], check=False).returncode
+
+
 def describe(folder, program, configuration, document, validator):
     with tempfile.TemporaryDirectory() as work:
         exchanges = pathlib.Path(work) / "exchanges"
@@ -63,7 +68,7 @@ def describe(folder, program, configuration, document, validator):
 def main():
     command, folder, *rest = sys.argv[1:]
     folder = pathlib.Path(folder)
-    actions = {"install": install, "test": run_test, "describe": describe}
+    actions = {"install": install, "test": run_test, "receive": receive, "describe": describe}
     sys.exit(actions[command](folder, *rest))
 
 

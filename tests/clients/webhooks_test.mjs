@@ -4,11 +4,13 @@
 //   node webhooks_test.mjs URL
 
 import assert from 'node:assert/strict';
-import { createHash, createHmac } from 'node:crypto';
+import { createHash, createHmac, createPrivateKey, sign } from 'node:crypto';
 import test from 'node:test';
+import { gzipSync } from 'node:zlib';
 import { sign as signForGithub } from '@octokit/webhooks-methods';
 import { Webhook as StandardWebhook } from 'standardwebhooks';
 import Stripe from 'stripe';
+import { Webhook as SvixWebhook } from 'svix';
 
 const server = process.argv[2];
 const stripe = new Stripe('sk_test_of_nobody');
@@ -124,6 +126,45 @@ for (const [name, provider] of Object.entries(providers)) {
     assert.equal(await countOf(name), before);
   });
 }
+
+test('standard: the names of the fields may be those of Svix', async () => {
+  const body = providers.standard.body();
+  const signature = new SvixWebhook(providers.standard.secrets[0]).sign('msg_svix', new Date(), body);
+  const fields = { 'svix-id': 'msg_svix', 'svix-timestamp': String(now()), 'svix-signature': signature };
+  assert.equal((await send('standard', body, fields)).status, 200);
+  assert.ok(await stored('standard', 'msg_svix'));
+  const mixed = await send('standard', body, { ...fields, 'webhook-id': 'msg_of_somebody_else' });
+  assert.equal(mixed.status, 401);
+});
+
+test('standard: signatures of Ed25519 are checked with the public key', async () => {
+  const beginOfPkcs8 = Buffer.from('302e020100300506032b657004220420', 'hex');
+  const key = createPrivateKey({
+    key: Buffer.concat([beginOfPkcs8, Buffer.from('TESTSIGNINGKEYDONOTUSETHISFORANY')]),
+    format: 'der', type: 'pkcs8' });
+  const body = providers.standard.body();
+  const time = String(now());
+  const signature = sign(null, Buffer.from(`msg_ed25519.${time}.${body}`), key).toString('base64');
+  const fields = {
+    'webhook-id': 'msg_ed25519', 'webhook-timestamp': time, 'webhook-signature': `v1a,${signature}`,
+  };
+  assert.equal((await send('ed25519', `${body} `, fields)).status, 401);
+  assert.equal((await send('ed25519', body, fields)).status, 200);
+  assert.ok(await stored('ed25519', 'msg_ed25519'));
+});
+
+test('a compressed body is refused, whichever of its forms is signed', async () => {
+  const plain = providers.standard.body();
+  const body = gzipSync(plain);
+  for (const signed of [plain, body]) {
+    const signature = createHmac('sha256', providers.github.secrets[0]).update(signed).digest('hex');
+    const answer = await send('github', body, {
+      'Content-Encoding': 'gzip', 'X-Hub-Signature-256': `sha256=${signature}`,
+    });
+    assert.equal(answer.status, 415);
+    assert.equal(answer.body.code, 'unsupported_media_type');
+  }
+});
 
 test('github: without an id the body is its own', async () => {
   const body = '{"zen":"Keep it logically awesome."}';

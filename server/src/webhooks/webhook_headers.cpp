@@ -50,7 +50,8 @@ std::optional<TimePoint> time_of_unix_seconds(std::string_view text) {
 
 std::optional<TimePoint> sent_at(const Request& request) {
   if (const auto value = field_of(request, "Oncebox-Timestamp")) return time_of(*value);
-  const auto seconds = field_of(request, "webhook-timestamp");
+  auto seconds = field_of(request, "webhook-timestamp");
+  if (!seconds) seconds = field_of(request, "svix-timestamp");
   return seconds ? time_of_unix_seconds(*seconds) : std::nullopt;
 }
 

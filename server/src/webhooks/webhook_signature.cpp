@@ -1,5 +1,6 @@
 #include "webhooks/webhook_signature.hpp"
 
+#include <fmt/format.h>
 #include <openssl/crypto.h>
 
 #include <algorithm>
@@ -7,8 +8,10 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "oncebox/ed25519.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/hmac.hpp"
 #include "oncebox/webhook/webhook_signer.hpp"
@@ -59,6 +62,43 @@ std::optional<std::int64_t> read_seconds(std::string_view text) {
   const char* end = text.data() + text.size();
   const auto read = std::from_chars(text.data(), end, seconds);
   return read.ptr == end && text.front() != '-' ? std::optional(seconds) : std::nullopt;
+}
+
+struct StandardNames {
+  std::string_view id;
+  std::string_view timestamp;
+  std::string_view signature;
+};
+constexpr StandardNames kStandardNames{"webhook-id", "webhook-timestamp", "webhook-signature"};
+constexpr StandardNames kSvixNames{"svix-id", "svix-timestamp", "svix-signature"};
+
+/// Svix's own, where there is none of the others: the two are never mixed, so that nobody can put
+/// an id that is not signed before one that is.
+const StandardNames& standard_names(const Request& request) {
+  const auto has = [&](std::string_view name) { return request.fields.get(name).has_value(); };
+  const bool has_any =
+      has(kStandardNames.id) || has(kStandardNames.timestamp) || has(kStandardNames.signature);
+  return has_any || !has(kSvixNames.id) ? kStandardNames : kSvixNames;
+}
+
+struct StandardSignatures {
+  std::vector<std::string> symmetric;   // v1
+  std::vector<std::string> asymmetric;  // v1a
+};
+
+StandardSignatures read_standard_signatures(std::string_view header) {
+  // Each takes a while to check, and strangers can send many.
+  constexpr std::size_t kMostAsymmetric = 8;
+  StandardSignatures signatures;
+  const auto read = [](std::string_view part, std::vector<std::string>& into) {
+    if (auto signature = wire::from_base64(part)) into.push_back(std::move(*signature));
+  };
+  for_each_part(header, ' ', [&](std::string_view part) {
+    if (part.starts_with("v1,")) read(part.substr(3), signatures.symmetric);
+    const bool has_room = signatures.asymmetric.size() < kMostAsymmetric;
+    if (part.starts_with("v1a,") && has_room) read(part.substr(4), signatures.asymmetric);
+  });
+  return signatures;
 }
 
 HmacAlgorithm algorithm_of(const WebhookOptions& options) {
@@ -112,7 +152,7 @@ class WebhookSignature::Impl {
     validate_scheme(options);
     for (const std::string& secret : options.secrets) {
       if (scheme_ == WebhookScheme::standard_webhooks) {
-        keys_.emplace_back(webhook::decode_standard_secret(secret), HmacAlgorithm::sha256);
+        add_standard_secret(secret);
       } else {
         keys_.emplace_back(secret, algorithm_of(options));
       }
@@ -136,6 +176,19 @@ class WebhookSignature::Impl {
   }
 
  private:
+  void add_standard_secret(std::string_view secret) {
+    if (secret.starts_with("whpk_")) {
+      public_keys_.emplace_back(webhook::decode_public_key(secret));
+      return;
+    }
+    if (secret.starts_with("whsk_")) {
+      throw Error(ErrorCode::invalid_argument,
+                  "secrets: one of them is the secret key of a sender, \"whsk_\"; a receiver has "
+                  "its public key, \"whpk_\"");
+    }
+    keys_.emplace_back(webhook::decode_standard_secret(secret), HmacAlgorithm::sha256);
+  }
+
   /// Whether one of the secrets makes one of the signatures. Tries them all.
   bool is_signed(std::initializer_list<std::string_view> pieces,
                  const std::vector<std::string>& signatures) const {
@@ -173,26 +226,38 @@ class WebhookSignature::Impl {
     return judge_time(*seconds, now);
   }
 
-  /// `v1,K5oZfz…= v1,…`; what else there is belongs to other versions.
-  SignatureCheck check_standard_webhooks(const Request& request, TimePoint now) const {
-    const auto id = request.fields.get("webhook-id");
-    const auto time = request.fields.get("webhook-timestamp");
-    const auto header = request.fields.get("webhook-signature");
-    if (!id || !time || !header) return SignatureCheck::missing;
-    std::vector<std::string> signatures;
-    for_each_part(*header, ' ', [&](std::string_view part) {
-      if (!part.starts_with("v1,")) return;
-      if (auto signature = wire::from_base64(part.substr(3))) {
-        signatures.push_back(std::move(*signature));
+  /// Whether one of the signatures was made with the secret key of one of the public ones.
+  bool is_signed_with_ed25519(std::string_view message,
+                              const std::vector<std::string>& signatures) const {
+    bool found = false;
+    for (const Ed25519PublicKey& key : public_keys_) {
+      for (const std::string& signature : signatures) {
+        const bool is_good = key.verifies(message, signature);
+        found = found || is_good;
       }
-    });
+    }
+    return found;
+  }
+
+  /// `v1,K5oZfz…= v1a,…`; what else there is belongs to other versions.
+  SignatureCheck check_standard_webhooks(const Request& request, TimePoint now) const {
+    const StandardNames names = standard_names(request);
+    const auto id = request.fields.get(names.id);
+    const auto time = request.fields.get(names.timestamp);
+    const auto header = request.fields.get(names.signature);
+    if (!id || !time || !header) return SignatureCheck::missing;
+    const StandardSignatures signatures = read_standard_signatures(*header);
     const auto seconds = read_seconds(*time);
     // A dot in the id could move the border between what is signed: msg.1 and 2 sign as msg and
     // 1.2 would.
     const bool has_dot = id->find('.') != std::string_view::npos;
-    if (!seconds || signatures.empty() || id->empty() || has_dot) return SignatureCheck::malformed;
-    if (!is_signed({*id, ".", *time, ".", request.body}, signatures)) return SignatureCheck::wrong;
-    return judge_time(*seconds, now);
+    const bool has_none = signatures.symmetric.empty() && signatures.asymmetric.empty();
+    if (!seconds || has_none || id->empty() || has_dot) return SignatureCheck::malformed;
+    const bool is_good = is_signed({*id, ".", *time, ".", request.body}, signatures.symmetric) ||
+                         (!public_keys_.empty() && !signatures.asymmetric.empty() &&
+                          is_signed_with_ed25519(fmt::format("{}.{}.{}", *id, *time, request.body),
+                                                 signatures.asymmetric));
+    return is_good ? judge_time(*seconds, now) : SignatureCheck::wrong;
   }
 
   SignatureCheck check_header(const Request& request, const HmacOptions& form) const {
@@ -211,6 +276,7 @@ class WebhookSignature::Impl {
   const HmacOptions hmac_;
   const Duration tolerance_;
   std::vector<HmacKey> keys_;
+  std::vector<Ed25519PublicKey> public_keys_;
 };
 
 WebhookSignature::WebhookSignature(const WebhookOptions& options)

@@ -102,6 +102,10 @@ class Webhook {
         source_(read_template(options, "source", options.source)),
         message_id_(read_template(options, "message_id", options.message_id,
                                   usual_message_id(options.scheme))),
+        // Only where the other is missing are these what is signed.
+        svix_message_id_(options.scheme == WebhookScheme::standard_webhooks && !options.message_id
+                             ? std::optional(WebhookTemplate("{header:svix-id}"))
+                             : std::nullopt),
         topic_(read_template(options, "topic", options.topic, usual_topic(options.scheme))),
         partition_key_(
             read_template(options, "partition_key", options.partition_key, std::nullopt)) {}
@@ -116,6 +120,7 @@ class Webhook {
       return render(form, view).value_or(name_);
     };
     auto id = render(message_id_, view);
+    if (!id) id = render(svix_message_id_, view);
     if (!id) id = to_hex(view.sha256());
     Message message{.key = {text_or_name(source_), std::move(*id)},
                     .topic = text_or_name(topic_),
@@ -174,6 +179,7 @@ class Webhook {
   const bool has_store_by_request_;
   const std::optional<WebhookTemplate> source_;
   const std::optional<WebhookTemplate> message_id_;
+  const std::optional<WebhookTemplate> svix_message_id_;
   const std::optional<WebhookTemplate> topic_;
   const std::optional<WebhookTemplate> partition_key_;
 };

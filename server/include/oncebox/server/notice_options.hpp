@@ -13,7 +13,7 @@ namespace oncebox::server {
 struct NoticeOptions {
   /// Gets a POST for each, signed as Standard Webhooks has it; empty: nobody.
   std::string url = {};
-  std::string secret = {};  ///< `whsec_` and base64
+  std::string secret = {};  ///< `whsec_…`, or `whsk_…` for Ed25519
   DeadNoticesOptions when = {};
   Duration timeout = std::chrono::seconds{10};  ///< of one attempt
   /// When nobody answers, or with a status that may pass (a redirection, 408, 409, 425, 429,

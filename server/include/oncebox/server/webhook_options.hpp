@@ -14,7 +14,7 @@ namespace oncebox::server {
 enum class WebhookScheme {
   stripe,             ///< Stripe-Signature: t=…,v1=…
   github,             ///< X-Hub-Signature-256: sha256=…
-  standard_webhooks,  ///< webhook-id, webhook-timestamp, webhook-signature (standardwebhooks.com)
+  standard_webhooks,  ///< webhook-id and so on (standardwebhooks.com), or svix-id and so on
   hmac,               ///< any header, by `HmacOptions`
   none,               ///< nothing is checked
 };
@@ -39,7 +39,8 @@ struct WebhookOptions {
   std::string name;
   std::string store = {};  ///< a template, too; empty: the default one
   WebhookScheme scheme = WebhookScheme::hmac;
-  /// Several are valid at once, so that one can be replaced without a gap.
+  /// Several are valid at once, so that one can be replaced without a gap. Those of Standard
+  /// Webhooks are `whsec_` and base64, or public keys of Ed25519, `whpk_` and base64.
   std::vector<std::string> secrets = {};
   HmacOptions hmac = {};
   /// How far the sender's time may be from ours, where the scheme signs one.

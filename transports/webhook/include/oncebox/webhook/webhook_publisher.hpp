@@ -17,8 +17,8 @@ namespace oncebox::webhook {
 /// Where the messages of some topics go.
 struct WebhookEndpoint {
   std::string url;
-  /// `whsec_` and base64. Each request is signed with all of them, so that the receiver can change
-  /// from one to the next.
+  /// Those of `WebhookSigner`, `whsec_…` or `whsk_…`. Each request is signed with all of them, so
+  /// that the receiver can change from one to the next.
   std::vector<std::string> secrets;
   TopicPattern topics = "*";
   /// What `webhook_publishers` lets a dispatcher do at once for this endpoint. One that hangs keeps
