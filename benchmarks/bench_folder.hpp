@@ -13,6 +13,7 @@ namespace oncebox::bench {
 class BenchFolder {
  public:
   BenchFolder() {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
     const char* const chosen = std::getenv("ONCEBOX_BENCH_DIR");
     const std::filesystem::path parent =
         chosen != nullptr ? std::filesystem::path(chosen) : std::filesystem::temp_directory_path();

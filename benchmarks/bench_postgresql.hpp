@@ -45,6 +45,7 @@ class BenchPostgresql {
  private:
   static testing::PostgresqlServerOptions options(
       std::vector<testing::PostgresqlSetting> more_settings) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
     const char* const folder = std::getenv("ONCEBOX_BENCH_DIR");
     testing::PostgresqlServerOptions options{.durable = true,
                                              .settings = {{"shared_buffers", "1GB"},

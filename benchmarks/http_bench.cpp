@@ -36,9 +36,7 @@ namespace {
 constexpr int kConnections = 64;
 constexpr int kIdleConnections = 1'000;
 
-std::string script(const std::string& name) {
-  return ONCEBOX_BENCH_SCRIPTS "/" + name;
-}
+std::string script(const std::string& name) { return ONCEBOX_BENCH_SCRIPTS "/" + name; }
 
 /// What every turn of one kind measured.
 struct Series {
@@ -54,6 +52,7 @@ struct Series {
 class HttpBench {
  public:
   HttpBench(int rounds, int seconds) : rounds_(rounds), seconds_(seconds) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
     const char* const peers = std::getenv("ONCEBOX_BENCH_PEERS");
     if (peers != nullptr) peers_ = peers;
   }
@@ -135,6 +134,7 @@ class HttpBench {
   double idle_memory() {
     const ServedProcess served = oncebox("sqlite:" + folder_.new_file());
     std::vector<int> sockets;
+    sockets.reserve(kIdleConnections);
     for (int i = 0; i < kIdleConnections; ++i) sockets.push_back(connect_and_ask(served.port()));
     const double mebibytes = served.resident_mib();
     for (const int socket : sockets) close(socket);

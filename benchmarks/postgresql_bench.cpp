@@ -160,6 +160,7 @@ const std::vector<Peer>& node_peers() {
 }
 
 std::string environment(const char* name) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
   const char* const value = std::getenv(name);
   return value != nullptr ? value : "";
 }

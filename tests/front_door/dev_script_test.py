@@ -79,7 +79,8 @@ class DevScript(unittest.TestCase):
     def test_help_names_every_command(self):
         result = self.dev("help")
         self.assertEqual(result.returncode, 0)
-        for command in "run example build test bench fuzz simulate lint format clean help".split():
+        commands = "run example build test bench fuzz attack simulate lint format clean help"
+        for command in commands.split():
             self.assertIn(f"./dev {command}", result.stdout)
 
     def built(self, path):

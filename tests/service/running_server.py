@@ -28,19 +28,23 @@ def running_server(program, *arguments):
             [program, "serve", "--port", "0", "--port-file", str(port_file), *arguments],
             cwd=folder, stderr=log)
         try:
-            yield RunningServer(wait_for_port(server, port_file, log), server.pid)
+            yield RunningServer(wait_for_port(server, port_file, lambda: read(log)), server.pid)
             server.terminate()
             code = server.wait(timeout=240)
             if code != 0:
-                log.seek(0)
-                raise AssertionError(f"the server ended with {code}:\n{log.read()}")
+                raise AssertionError(f"the server ended with {code}:\n{read(log)}")
         finally:
             server.kill()
             server.wait()
             log.close()
 
 
-def wait_for_port(server, port_file, log):
+def read(log):
+    log.seek(0)
+    return log.read()
+
+
+def wait_for_port(server, port_file, read_log):
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline and server.returncode is None:
         text = port_file.read_text() if port_file.exists() else ""
@@ -48,5 +52,4 @@ def wait_for_port(server, port_file, log):
             return int(text)
         with contextlib.suppress(subprocess.TimeoutExpired):
             server.wait(timeout=0.02)
-    log.seek(0)
-    raise AssertionError(f"the server does not listen:\n{log.read()}")
+    raise AssertionError(f"the server does not listen:\n{read_log()}")

@@ -16,28 +16,12 @@ import sys
 
 from running_server import running_server
 
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "attack"))
+from bad_requests import BAD_REQUESTS  # noqa: E402
+
 IDLE_CONNECTIONS = 1_000
 BUSY_CONNECTIONS = 64
 RESIDENT_KIB_MAX = 160 * 1024
-
-# Each is sent whole on a connection of its own; the server answers 4xx or closes, never 2xx or 5xx.
-MALICIOUS = {
-    "both lengths": b"POST /v1/messages HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n"
-    b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /v1/stats HTTP/1.1\r\nHost: a\r\n\r\n",
-    "two lengths": b"POST /v1/messages HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n"
-    b"Content-Length: 6\r\n\r\nhello!",
-    "bad chunk": b"POST /v1/messages HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
-    b"Content-Type: application/json\r\n\r\nzz\r\nhello\r\n0\r\n\r\n",
-    "huge header": b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
-    "huge length": b"POST /v1/messages HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
-    b"Content-Length: 99999999999999\r\n\r\n{",
-    "negative length": b"POST /v1/messages HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
-    "no HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 not a request at all\r\n\r\n",
-    "a lone line feed in a name": b"GET /v1/stats HTTP/1.1\r\nHost\n: a\r\n\r\n",
-    "deep nesting": b"POST /v1/messages HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
-    b"Content-Length: 20000\r\n\r\n" + b"[" * 20_000,
-    "a broken escape": b"GET /v1/inbox/%zz HTTP/1.1\r\nHost: a\r\n\r\n",
-}
 
 
 class Soak:
@@ -134,7 +118,7 @@ class Soak:
         company = [asyncio.create_task(self.slow()) for _ in range(8)]
         company += [asyncio.create_task(self.broken()) for _ in range(4)]
         company += [asyncio.create_task(self.malicious(name, request))
-                    for name, request in MALICIOUS.items()]
+                    for name, request in BAD_REQUESTS.items()]
         await asyncio.gather(*(self.busy(number) for number in range(BUSY_CONNECTIONS)))
         self.busy_done.set()
         await asyncio.gather(*company)
