@@ -97,7 +97,8 @@ TEST_F(BudgetTest, ItTellsHowMuchIsMissing) {
   EXPECT_EQ(budget->shortage(MemoryPart::connections, 15), 5U);
   MemoryHold caller(address, MemoryPart::callers);
   caller.force(kBytes);
-  EXPECT_EQ(budget->shortage(MemoryPart::connections, 1), kBytes / 2 - 10 + 1);
+  EXPECT_EQ(budget->shortage(MemoryPart::connections, 1), kBytes / 4 - 10 + 1)
+      << "a quarter is theirs in any case";
 }
 
 TEST_F(BudgetTest, ALargeRefusalDoesNotMakeSmallOnesFail) {

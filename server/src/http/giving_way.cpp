@@ -1,6 +1,7 @@
 #include "http/giving_way.hpp"
 
 #include <chrono>
+#include <tuple>
 
 namespace oncebox::server {
 
@@ -27,17 +28,20 @@ bool may_replace(const ClientAddress& newcomer, const Connection& connection, st
 
 Connection* choose_to_give_way(const EventLoop& loop, const ClientAddress& newcomer,
                                std::size_t places, SteadyTime now) {
+  // Less goes first.
+  const auto rank = [&newcomer](const Connection& connection) {
+    return std::tuple(connection.address() == &newcomer, connection.waits(),
+                      connection.waits_since());
+  };
   Connection* chosen = nullptr;
-  Connection::Waits waits = Connection::Waits::for_nothing;
   for (Connection* const connection : loop.connections()) {
-    const Connection::Waits candidate = connection->waits();
-    if (candidate == Connection::Waits::for_nothing || candidate > waits) continue;
-    if (candidate == waits && connection->waits_since() >= chosen->waits_since()) continue;
+    if (chosen != nullptr && rank(*chosen) <= rank(*connection)) continue;
     if (!may_replace(newcomer, *connection, places, now)) continue;
     chosen = connection;
-    waits = candidate;
     // They came in this order, so no other one has been without a request for longer.
-    if (waits == Connection::Waits::for_head) break;
+    if (connection->address() != &newcomer && connection->waits() == Connection::Waits::for_head) {
+      break;
+    }
   }
   return chosen;
 }

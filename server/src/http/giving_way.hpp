@@ -11,8 +11,9 @@ namespace oncebox::server {
 /// Which connection of the loop gives its place to a new one of this address, when there are
 /// `places` and all are taken; null: none does. To be called in the loop's thread.
 ///
-/// First go those whose client has not finished the head of a request, then those that are idle,
-/// then those whose client has not finished a body, and of each the one that has waited longest. A
+/// First go those of other addresses that have more places, then the newcomer's own. Of these,
+/// first those whose client has not finished the head of a request, then those that are idle, then
+/// those whose client has not finished a body, and of each the one that has waited longest. A
 /// connection under a second old, or with an answer under way, stays. No address loses a place to
 /// one that has as many, so an address that wants them all gets what the others leave. One that has
 /// more than a quarter of all places loses also those that are new.
