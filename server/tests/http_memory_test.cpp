@@ -90,6 +90,17 @@ TEST_F(BudgetTest, RequestsLeaveAQuarterForConnections) {
   EXPECT_TRUE(connections.resize(kBytes / 4));
 }
 
+TEST_F(BudgetTest, WhatWasForcedLeavesAQuarterForConnections) {
+  RecordProperty("requirement", "R-38");
+  MemoryHold caller(address, MemoryPart::callers);
+  caller.force(2 * kBytes);
+  EXPECT_EQ(budget->room(MemoryPart::connections), kBytes / 4);
+  EXPECT_EQ(budget->shortage(MemoryPart::connections, kBytes / 4), 0U);
+  MemoryHold connections(address, MemoryPart::connections);
+  EXPECT_TRUE(connections.resize(kBytes / 4));
+  EXPECT_FALSE(connections.resize(kBytes / 4 + 1));
+}
+
 TEST_F(BudgetTest, ItTellsHowMuchIsMissing) {
   MemoryHold connections(address, MemoryPart::connections);
   EXPECT_TRUE(connections.resize(kBytes / 2 - 10));
@@ -567,6 +578,24 @@ TEST_F(HttpPlaces, AnAddressThatHasMostPlacesGivesThemToOthers) {
   EXPECT_EQ(connect().ask(get_text("/hello")).status, 503) << "none has waited for long";
   EXPECT_EQ(RawClient(server_->port(), "127.0.0.2").ask(get_text("/hello")).status, 200)
       << "who has more than a quarter has to give at once";
+}
+
+TEST_F(HttpPlaces, AnAddressThatHasFewPlacesKeepsThemWhenItWantsOneMore) {
+  RecordProperty("requirement", "R-38");
+  options.limits.max_connections = 8;
+  options.io_threads = 1;
+  start();
+  RawClient idle(server_->port(), "127.0.0.2");
+  EXPECT_EQ(idle.ask(get_text("/hello")).status, 200);
+  std::vector<RawClient> greedy;
+  for (int i = 0; i < 7; ++i) {
+    greedy.push_back(connect());
+    EXPECT_EQ(greedy.back().ask(get_text("/hello")).status, 200);
+  }
+  clock.advance(std::chrono::seconds{10});
+  EXPECT_EQ(RawClient(server_->port(), "127.0.0.2").ask(get_text("/hello")).status, 200);
+  EXPECT_EQ(greedy.front().receive_rest(), "") << "it is idle for a shorter time, but has others";
+  EXPECT_EQ(idle.ask(get_text("/hello")).status, 200);
 }
 
 TEST_F(HttpPlaces, AnAddressDoesNotLoseItsPlaceToOneThatHasMore) {

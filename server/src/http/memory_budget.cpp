@@ -12,8 +12,11 @@ constexpr std::size_t kStrangersDivisor = 4;
 /// Of the strangers' part.
 constexpr std::size_t kAddressDivisor = 8;
 
-/// All but a quarter: what strangers and callers have together, and what is plenty of any part.
-std::size_t most_of(std::size_t limit) { return limit - limit / 4; }
+/// What is kept for connections, whatever requests hold.
+std::size_t quarter_of(std::size_t limit) { return limit / 4; }
+
+/// What strangers and callers have together, and what is plenty of any part.
+std::size_t most_of(std::size_t limit) { return limit - quarter_of(limit); }
 
 std::size_t beyond(std::size_t limit, std::size_t bytes) {
   return bytes > limit ? bytes - limit : 0;
@@ -84,9 +87,12 @@ bool MemoryBudget::take(MemoryPart part, std::size_t bytes, ClientAddress& addre
 
 /// What has to go before so much more can be had without breaking a limit.
 std::size_t MemoryBudget::missing(MemoryPart part, std::size_t bytes) const noexcept {
-  const std::size_t own = beyond(limit(part), counts_[index(part)].held + bytes);
+  const std::size_t held = counts_[index(part)].held + bytes;
+  const std::size_t own = beyond(limit(part), held);
   const std::size_t of_all = beyond(limit_, all() + bytes);
-  if (part == MemoryPart::connections) return std::max(own, of_all);
+  if (part == MemoryPart::connections) {
+    return std::max(own, std::min(of_all, beyond(quarter_of(limit_), held)));
+  }
   return std::max({own, of_all, beyond(most_of(limit_), requests() + bytes)});
 }
 
@@ -128,10 +134,13 @@ std::size_t MemoryBudget::shortage(MemoryPart part, std::size_t bytes) const noe
 std::size_t MemoryBudget::room(MemoryPart part) const noexcept {
   const detail::Lock lock(mutex_);
   const auto left = [](std::size_t limit, std::size_t held) { return beyond(held, limit); };
-  const std::size_t own =
-      std::min(left(limit_, all()), left(limit(part), counts_[index(part)].held));
-  if (part == MemoryPart::connections) return own;
-  return std::min(own, left(most_of(limit_), requests()));
+  const std::size_t held = counts_[index(part)].held;
+  const std::size_t own = left(limit(part), held);
+  const std::size_t of_all = left(limit_, all());
+  if (part == MemoryPart::connections) {
+    return std::min(own, std::max(of_all, left(quarter_of(limit_), held)));
+  }
+  return std::min({own, of_all, left(most_of(limit_), requests())});
 }
 
 MemoryHold& MemoryHold::operator=(MemoryHold&& other) noexcept {

@@ -41,8 +41,9 @@ struct ClientAddress {
 ///
 /// Every part has a limit of its own, so that none takes what the others need: connections have
 /// half of the budget and strangers a quarter, which leaves a quarter for callers with a token.
-/// Strangers and callers together have three quarters, which leaves a quarter for connections. Once
-/// half of the strangers' part is taken, an address that has an eighth of that part gets no more.
+/// Strangers and callers together have three quarters; the other quarter is for connections, also
+/// when what was forced has taken more than there is. Once half of the strangers' part is taken, an
+/// address that has an eighth of that part gets no more.
 class MemoryBudget {
  public:
   explicit MemoryBudget(std::size_t bytes) noexcept;
