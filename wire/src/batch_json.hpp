@@ -19,15 +19,23 @@ namespace oncebox::wire {
 inline constexpr std::array<std::string_view, 1> kItemsField = {"items"};
 inline constexpr std::array<std::string_view, 1> kResultsField = {"results"};
 
-/// `write(writer, item)` writes the value of one item.
+/// `write(writer, item)` writes the value of one item. All of them take about so many bytes: more
+/// than that would be copied as it grows.
+template <class Item, class Write>
+[[nodiscard]] std::string write_batch(std::string_view name, std::span<const Item> items,
+                                      std::size_t bytes, Write write) {
+  JsonWriter writer(bytes);
+  writer.begin_object().key(name).begin_array();
+  for (const Item& item : items) write(writer, item);
+  return std::move(writer.end_array().end_object()).take();
+}
+
+/// The same for items that are small.
 template <class Item, class Write>
 [[nodiscard]] std::string write_batch(std::string_view name, std::span<const Item> items,
                                       Write write) {
   constexpr std::size_t kItemBytes = 64;
-  JsonWriter writer(items.size() * kItemBytes + kItemBytes);
-  writer.begin_object().key(name).begin_array();
-  for (const Item& item : items) write(writer, item);
-  return std::move(writer.end_array().end_object()).take();
+  return write_batch(name, items, items.size() * kItemBytes + kItemBytes, std::move(write));
 }
 
 /// `read(value)` answers one item.

@@ -79,7 +79,7 @@ std::size_t json_size(std::span<const PastContent> contents) noexcept {
 }
 
 std::string write_past_contents(std::span<const PastContent> contents) {
-  return write_batch("contents", contents, [](JsonWriter& writer, const PastContent& past) {
+  const auto write = [](JsonWriter& writer, const PastContent& past) {
     writer.begin_object().field("contentVersion", past.content_version);
     write_payload(writer, past.payload, Headers());
     write_hash(writer, past.hash);
@@ -87,7 +87,8 @@ std::string write_past_contents(std::span<const PastContent> contents) {
     if (!past.replaced_by.empty()) writer.field("replacedBy", past.replaced_by);
     if (!past.reason.empty()) writer.field("reason", past.reason);
     writer.end_object();
-  });
+  };
+  return write_batch("contents", contents, json_size(contents), write);
 }
 
 std::vector<PastContent> read_past_contents(std::string_view json) {

@@ -35,7 +35,7 @@ const unsigned char* bytes_of(std::string_view text) noexcept {
 }  // namespace
 
 std::string to_base64(std::string_view bytes) {
-  std::string text((bytes.size() + 2) / 3 * 4, '=');
+  std::string text(base64_size(bytes.size()), '=');
   EVP_EncodeBlock(bytes_of(text), bytes_of(bytes), static_cast<int>(bytes.size()));
   return text;
 }

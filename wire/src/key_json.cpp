@@ -74,6 +74,12 @@ Duration read_key_lease(const ObjectReader& fields) {
   return lease;
 }
 
+/// What the JSON of a key takes, in which the result is the only thing that can be large.
+std::size_t key_size(const std::optional<std::string>& result) noexcept {
+  constexpr std::size_t kKeyBytes = 256;
+  return kKeyBytes + (result ? base64_size(result->size()) : 0);
+}
+
 void write_result(JsonWriter& writer, const std::optional<std::string>& result) {
   if (result) writer.field("resultBase64", to_base64(*result));
 }
@@ -205,16 +211,19 @@ std::string write_begins(std::span<const BeginRequest> requests) {
 }
 
 std::string write_begun(std::span<const BeginOutcome> outcomes) {
-  return write_batch("results", outcomes, [](JsonWriter& writer, const BeginOutcome& outcome) {
-    writer.begin_object()
-        .field("status", word_of(outcome.status))
-        .field("leaseId", outcome.lease_id)
-        .field("leaseUntil", outcome.lease_until)
-        .field("attempts", outcome.attempts);
-    write_result(writer, outcome.result);
-    if (outcome.result_left_out) writer.field("resultLeftOut", true);
-    writer.field("error", outcome.error).end_object();
-  });
+  std::size_t bytes = key_size({});
+  for (const BeginOutcome& outcome : outcomes) bytes += key_size(outcome.result);
+  return write_batch("results", outcomes, bytes,
+                     [](JsonWriter& writer, const BeginOutcome& outcome) {
+                       writer.begin_object()
+                           .field("status", word_of(outcome.status))
+                           .field("leaseId", outcome.lease_id)
+                           .field("leaseUntil", outcome.lease_until)
+                           .field("attempts", outcome.attempts);
+                       write_result(writer, outcome.result);
+                       if (outcome.result_left_out) writer.field("resultLeftOut", true);
+                       writer.field("error", outcome.error).end_object();
+                     });
 }
 
 std::vector<BeginOutcome> read_begun(std::string_view json) {
@@ -352,7 +361,11 @@ std::string write_key_names(std::span<const IdempotencyKey> keys) {
 }
 
 std::string write_key_records(const FoundKeys& found) {
-  JsonWriter writer;
+  std::size_t bytes = key_size({});
+  for (const std::optional<KeyRecord>& record : found.records) {
+    bytes += key_size(record ? record->result : std::nullopt);
+  }
+  JsonWriter writer(bytes);
   writer.begin_object().key("results").begin_array();
   for (const std::optional<KeyRecord>& record : found.records) {
     if (record) {

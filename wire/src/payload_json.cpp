@@ -49,7 +49,7 @@ void write_payload(JsonWriter& writer, const Payload& payload, const Headers& he
 
 std::size_t payload_size(const Payload& payload) noexcept {
   const std::string& bytes = payload.bytes();
-  const std::size_t as_base64 = (bytes.size() + 2) / 3 * 4 + 2;
+  const std::size_t as_base64 = base64_size(bytes.size()) + 2;
   return std::max(as_base64, quoted_size(bytes));
 }
 

@@ -40,6 +40,12 @@ AnswerHold AnswerHold::for_claim(const Exchange& exchange, std::size_t asked) {
   return answer;
 }
 
+AnswerHold AnswerHold::for_change(const Exchange& exchange, std::size_t json_bytes) {
+  AnswerHold answer(exchange, json_bytes, {.part = 1, .least = json_bytes});
+  answer.count(json_bytes);
+  return answer;
+}
+
 void AnswerHold::count(std::size_t json_bytes) {
   // JSON takes no less than what it is made of.
   if (!hold_->resize(kCopies * json_bytes)) refuse();

@@ -27,6 +27,10 @@ class AnswerHold {
   /// for small messages, because whoever claims ends what is held.
   [[nodiscard]] static AnswerHold for_claim(const Exchange& exchange, std::size_t asked);
 
+  /// For a call that changes something, and may answer so many bytes of JSON. It cannot be refused
+  /// afterwards, so this throws `overloaded` when all of that is not free.
+  [[nodiscard]] static AnswerHold for_change(const Exchange& exchange, std::size_t json_bytes);
+
   /// How much to ask the store for; the first message may be larger. What no store allows is left
   /// for the store to refuse.
   [[nodiscard]] std::size_t max_bytes() const noexcept { return max_bytes_; }

@@ -14,6 +14,8 @@
 #include "observe/metrics.hpp"
 #include "oncebox/audit_trail.hpp"
 #include "oncebox/driver/answer_room.hpp"
+#include "oncebox/limits.hpp"
+#include "oncebox/wire/encoding.hpp"
 #include "oncebox/wire/key_json.hpp"
 #include "oncebox/wire/operator_json.hpp"
 
@@ -45,6 +47,16 @@ std::string_view outcome_word(ReleaseOutcome outcome) {
       return "unknown";
   }
   return "unknown";
+}
+
+template <class Outcome>
+void count(ServedStore& store, std::string_view name, const Outcome& outcome) {
+  store.metrics().on_keys(name, outcome_word(outcome));
+}
+
+template <class Outcome>
+void count_all(ServedStore& store, std::string_view name, const std::vector<Outcome>& outcomes) {
+  for (const Outcome& outcome : outcomes) count(store, name, outcome);
 }
 
 /// In steps, because each key may have a result of a mebibyte.
@@ -123,40 +135,42 @@ class KeyRoutes {
 
   /// A batch: `read` makes items of the body, `apply` outcomes of them, `write` the answer.
   template <class Read, class Apply, class Write>
-  auto batch(std::string_view name, Read read, Apply apply, Write write,
-             CallLane ServedStore::* lane = &ServedStore::calls) const {
-    return [this, name, read, apply, write, lane](const StoreCall& call) {
-      answer_later(
-          call,
-          [=](ServedStore& store, const Request& request) {
-            const auto outcomes = apply(store.keys(), read(request.body));
-            for (const auto& outcome : outcomes) count(store, name, outcome);
-            return write(outcomes);
-          },
-          lane);
+  auto batch(std::string_view name, Read read, Apply apply, Write write) const {
+    return [this, name, read, apply, write](const StoreCall& call) {
+      answer_later(call, [=](ServedStore& store, const Request& request) {
+        const auto outcomes = apply(store.keys(), read(request.body));
+        count_all(store, name, outcomes);
+        return write(outcomes);
+      });
     };
   }
 
   /// `make(ServedStore&, const Request&)` runs on a thread that may wait.
   template <class Make>
-  void answer_later(const StoreCall& call, Make make,
-                    CallLane ServedStore::* lane = &ServedStore::calls) const {
-    ((*call.store).*lane)
-        .answer(call.exchange,
-                [store = call.store, make = std::move(make)](const Request& request) {
-                  return json_response(make(*store, request));
-                });
+  void answer_later(const StoreCall& call, Make make) const {
+    call.store->calls.answer(call.exchange,
+                             [store = call.store, make = std::move(make)](const Request& request) {
+                               return json_response(make(*store, request));
+                             });
   }
 
  private:
-  template <class Outcome>
-  static void count(ServedStore& store, std::string_view name, const Outcome& outcome) {
-    store.metrics().on_keys(name, outcome_word(outcome));
-  }
-
   const ApiParts& parts_;
   const wire::LeaseRule rule_;
 };
+
+/// Its answer has the results of keys that are done.
+void begin_keys(const StoreCall& call, Duration retention) {
+  call.store->looks.answer(call.exchange, [exchange = call.exchange, store = call.store,
+                                           retention](const Request& request) {
+    const auto items = wire::read_begins(request.body, retention);
+    const std::size_t results = std::min(items.size() * limits::kMaxResultBytes, kMaxAnswerBytes);
+    AnswerHold hold = AnswerHold::for_change(*exchange, wire::base64_size(results));
+    const auto outcomes = store->keys().begin(items);
+    count_all(*store, "begin", outcomes);
+    return std::move(hold).answer(wire::write_begun(outcomes));
+  });
+}
 
 void add_inbox_contract(Router& router, const ApiContext& context,
                         const std::shared_ptr<const KeyRoutes>& routes) {
@@ -184,12 +198,7 @@ void add_key_batches(Router& router, const ApiContext& context,
   };
   const Duration retention = context.parts.options.retention.keys;
   add("/keys/begin", Scope::consume,
-      routes->batch(
-          "begin",
-          [retention](std::string_view json) { return wire::read_begins(json, retention); },
-          [](IdempotencyStore& keys, const auto& items) { return keys.begin(items); },
-          [](const auto& outcomes) { return wire::write_begun(outcomes); },
-          &ServedStore::looks));  // its results may be large
+      [retention](const StoreCall& call) { begin_keys(call, retention); });
   add("/keys/complete", Scope::consume,
       routes->batch(
           "complete",

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -7,6 +8,10 @@
 namespace oncebox::wire {
 
 [[nodiscard]] std::string to_base64(std::string_view bytes);
+/// How long that is.
+[[nodiscard]] constexpr std::size_t base64_size(std::size_t bytes) noexcept {
+  return (bytes + 2) / 3 * 4;
+}
 /// Standard alphabet, padding required, no white space; nothing when it is not that.
 [[nodiscard]] std::optional<std::string> from_base64(std::string_view text);
 
