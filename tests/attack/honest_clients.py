@@ -71,6 +71,10 @@ class HonestClient:
         finally:
             self.writer.transport.abort()
 
+    async def connect_again(self):
+        self.writer.transport.abort()
+        self.reader, self.writer = await self.target.connect(ADDRESS)
+
     async def ask(self, method, path, body=None, token=TOKEN):
         async def ask_until_taken():
             while True:
@@ -79,6 +83,7 @@ class HonestClient:
                     return status, answer
                 self.ledger.refused += 1
                 await asyncio.sleep(REFUSED_SECONDS)
+                await self.connect_again()  # The refusal of a body ends the connection.
 
         status, answer = await self.in_time(f"{method} {path}", ask_until_taken())
         if status != 200:
