@@ -4,8 +4,18 @@
 #include "memory_keys.hpp"
 #include "memory_policies.hpp"
 #include "memory_queue.hpp"
+#include "oncebox/limits.hpp"
 
 namespace oncebox::memory {
+
+namespace {
+
+const Options& validated(const Options& options) {
+  require_in_range("kept_attempts", options.kept_attempts, 1, limits::kMaxKeptAttempts);
+  return options;
+}
+
+}  // namespace
 
 struct MemoryStore::Impl {
   Impl(const Clock& clock, const Options& store_options)
@@ -25,7 +35,7 @@ struct MemoryStore::Impl {
 };
 
 MemoryStore::MemoryStore(const Clock& clock, const Options& options)
-    : impl_(std::make_unique<Impl>(clock, options)) {}
+    : impl_(std::make_unique<Impl>(clock, validated(options))) {}
 
 MemoryStore::MemoryStore(const Options& options) : MemoryStore(SystemClock::shared(), options) {}
 

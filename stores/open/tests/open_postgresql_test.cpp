@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "kept_attempts.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/open_store.hpp"
 #include "oncebox/testing/postgresql_server.hpp"
@@ -59,11 +60,12 @@ TEST(OpenPostgresql, ParametersOfTheUrlAreTheOptionsOfTheStore) {
   const auto store =
       open_store(server.url() + "?schema=Shop&table_prefix=X_&schema_deployment=on&" +
                  "pooling=transaction&max_connections=1&call_timeout_ms=5000&flush_claims=off&" +
-                 "max_payload_bytes=3");
+                 "max_payload_bytes=3&kept_attempts=2");
   EXPECT_EQ(store->capabilities().max_payload_bytes, 3U);
   EXPECT_FALSE(store->capabilities().notifies);
   store->inbox().enqueue({.key = {"shop", "1"}, .topic = "order.created", .payload = "123"});
   EXPECT_EQ(store->inbox().claim({.owner = OwnerToken::generate()}).size(), 1U);
+  EXPECT_EQ(numbers_of_kept_attempts(*store), (std::vector<int>{3, 4}));
   const auto same = open_store(server.url() + "?table_prefix=X_&schema=Shop");
   EXPECT_TRUE(same->inbox().find({"shop", "1"}));
 }

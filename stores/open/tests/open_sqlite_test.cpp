@@ -5,7 +5,9 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
+#include "kept_attempts.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/open_store.hpp"
 #include "oncebox/sqlite/transaction.hpp"
@@ -36,6 +38,14 @@ TEST(OpenSqlite, ForeignKeysAreEnforcedInHandlersWhenTheUrlSaysSo) {
   EXPECT_EQ(foreign_keys_in_a_handler("sqlite:" + folder.file("1.db")), "0");
   EXPECT_EQ(foreign_keys_in_a_handler("sqlite:" + folder.file("2.db?foreign_keys=off")), "0");
   EXPECT_EQ(foreign_keys_in_a_handler("sqlite:" + folder.file("3.db?foreign_keys=on")), "1");
+}
+
+TEST(OpenSqlite, AsManyAttemptsAreKeptAsTheUrlSays) {
+  RecordProperty("requirement", "R-32");
+  const testing::TemporaryFolder folder;
+  const std::string url = "sqlite:" + folder.file("1.db") + "?kept_attempts=";
+  EXPECT_EQ(numbers_of_kept_attempts(*open_store(url + "2")), (std::vector<int>{3, 4}));
+  EXPECT_THROW((void)open_store(url + "0"), Error);
 }
 
 TEST(OpenSqlite, TheModeOfTheFileIsOctal) {

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "kept_attempts.hpp"
 #include "oncebox/error.hpp"
 
 namespace oncebox {
@@ -35,6 +36,13 @@ TEST(OpenStore, ParametersOfAMemoryUrlSetItsBounds) {
   EXPECT_EQ(store->capabilities().max_payload_bytes, 3U);
   store->inbox().enqueue({.key = {"shop", "1"}, .topic = "order.created"});
   EXPECT_THROW(store->inbox().enqueue({.key = {"shop", "2"}, .topic = "order.created"}), Error);
+}
+
+TEST(OpenStore, AMemoryStoreKeepsAsManyAttemptsAsItsUrlSays) {
+  RecordProperty("requirement", "R-32");
+  EXPECT_EQ(numbers_of_kept_attempts(*open_store("memory:?kept_attempts=2")),
+            (std::vector<int>{3, 4}));
+  EXPECT_EQ(error_code_of("memory:?kept_attempts=0"), ErrorCode::out_of_range);
 }
 
 TEST(OpenStore, AnUnknownSchemeIsUnsupportedAndTheErrorNamesWhatThereIs) {

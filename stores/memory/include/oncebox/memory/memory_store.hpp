@@ -26,7 +26,8 @@ struct Options {
 /// nothing grows with what is done but memory.
 class MemoryStore final : public Store {
  public:
-  /// The clock is borrowed and must outlive the store.
+  /// The clock is borrowed and must outlive the store. Throws `out_of_range` unless `kept_attempts`
+  /// is from 1 to `limits::kMaxKeptAttempts`.
   explicit MemoryStore(const Clock& clock, const Options& options = {});
   /// Runs on the machine's clock.
   explicit MemoryStore(const Options& options = {});
