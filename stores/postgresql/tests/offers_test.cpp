@@ -258,6 +258,36 @@ TEST_F(OffersTest, WhatTheOfferDoesNotAcceptIsReadyForOthers) {
   EXPECT_EQ(queue().claim(request()).size(), 3U);
 }
 
+TEST_F(OffersTest, WhatARuleRestrictsIsLeftToClaims) {
+  RecordProperty("requirement", "R-31");
+  PostgresqlStore elsewhere(space_.options(), clock_);
+  const auto set_rule = [&](const TopicPolicyChange& change) {
+    elsewhere.policies().update(QueueKind::inbox, "order.*", change);
+  };
+  const auto made = offer();
+  set_rule({.paused = true});
+  queue().enqueue(message("a"));
+  EXPECT_EQ(find("a").waiting_for, WaitingFor::pause);
+  EXPECT_TRUE(queue().claim(request()).empty());
+  set_rule({.limits = {.max_concurrency = 1}, .paused = false});
+  queue().enqueue(message("b"));
+  EXPECT_EQ(queue().claim(request()).size(), 1U);
+  queue().enqueue(message("c"));
+  EXPECT_FALSE(made->is_answered());
+  EXPECT_EQ(find("c").state, State::ready);
+
+  elsewhere.policies().remove(QueueKind::inbox, "order.*");
+  EXPECT_EQ(queue().claim(request()).size(), 2U) << "now it knows";
+  queue().enqueue(message("d"));
+  EXPECT_EQ(made->handed_over.size(), 1U);
+
+  const auto late = offer();
+  set_rule({.paused = true});
+  queue().enqueue(message("e"));
+  EXPECT_FALSE(late->is_answered()) << "it does not know yet, but the database does";
+  EXPECT_EQ(find("e").waiting_for, WaitingFor::pause);
+}
+
 TEST_F(OffersTest, WithdrawnOfferGetsNothing) {
   const auto made = offer();
   ASSERT_TRUE(made->withdraw());
