@@ -72,7 +72,7 @@ Command cleanup_command() {
               "A server does this by itself ([retention] in its configuration); this is for stores "
               "that none serves, and for removing more, now. Idempotency keys that are past their "
               "retention go, too. What is done and removed is forgotten: "
-              "when it is sent again, it is handled again. Messages that wait or are being handled "
+              "when it is sent again, it is handled again. Unfinished messages "
               "are never touched.",
           .options = joined({{.names = "--done-after",
                               .value = "DURATION",
