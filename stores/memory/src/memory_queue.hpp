@@ -101,7 +101,10 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   [[nodiscard]] std::map<WorkerName, std::size_t> leases_by_worker(TimePoint now)
       ONCEBOX_REQUIRES(mutex_);
   void note_worker(const WorkerName& name, TimePoint now) ONCEBOX_REQUIRES(mutex_);
-  void forget_workers(TimePoint now) ONCEBOX_REQUIRES(mutex_);
+  /// Forgets those that hold nothing and were not seen after that time.
+  void forget_workers(TimePoint now, TimePoint last_seen_until) ONCEBOX_REQUIRES(mutex_);
+  /// There must be a worker.
+  [[nodiscard]] TimePoint median_sighting() const ONCEBOX_REQUIRES(mutex_);
 
   /// For calls that write. Mends what the queue holds when the clock has gone back.
   [[nodiscard]] TimePoint read_clock() ONCEBOX_REQUIRES(mutex_);

@@ -86,21 +86,35 @@ std::map<WorkerName, std::size_t> MemoryQueue::leases_by_worker(TimePoint now) {
   return leases;
 }
 
+// Whoever claims under ever new names must not fill the memory.
 void MemoryQueue::note_worker(const WorkerName& name, TimePoint now) {
+  constexpr std::size_t kMaxWorkers = 10'000;
+  if (workers_.size() >= kMaxWorkers && !workers_.contains(name)) {
+    forget_workers(now, median_sighting());
+  }
   workers_.try_emplace(name, WorkerTimes{.since = now}).first->second.last_seen_at = now;
 }
 
-void MemoryQueue::forget_workers(TimePoint now) {
+TimePoint MemoryQueue::median_sighting() const {
+  std::vector<TimePoint> sightings;
+  sightings.reserve(workers_.size());
+  for (const auto& [name, times] : workers_) sightings.push_back(times.last_seen_at);
+  const auto middle = sightings.begin() + static_cast<std::ptrdiff_t>(sightings.size() / 2);
+  std::ranges::nth_element(sightings, middle);
+  return *middle;
+}
+
+void MemoryQueue::forget_workers(TimePoint now, TimePoint last_seen_until) {
   const std::map<WorkerName, std::size_t> leases = leases_by_worker(now);
   std::erase_if(workers_, [&](const auto& worker) {
-    return worker.second.last_seen_at <= now - kWorkerRetention && !leases.contains(worker.first);
+    return worker.second.last_seen_at <= last_seen_until && !leases.contains(worker.first);
   });
 }
 
 std::vector<WorkerRecord> MemoryQueue::do_workers() {
   const detail::Lock lock(mutex_);
   const TimePoint now = clock_.now();
-  forget_workers(now);
+  forget_workers(now, now - kWorkerRetention);
   const std::map<WorkerName, std::size_t> leases = leases_by_worker(now);
   std::vector<WorkerRecord> workers;
   workers.reserve(workers_.size());
@@ -305,7 +319,7 @@ CleanupResult MemoryQueue::do_cleanup(const CleanupRequest& request) {
     for (auto& [topic, lane] : rows_.index.lanes()) gather(lane.dead, *request.dead_retention);
     result.dead_removed = rows.size() - result.done_removed;
   }
-  forget_workers(now);  // before anything is removed: it needs memory
+  forget_workers(now, now - kWorkerRetention);  // before anything is removed: it needs memory
   for (Row* row : rows) rows_.remove(*row);
   return result;
 }

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
 #include "failing_allocations.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/testing/fake_clock.hpp"
@@ -78,6 +83,32 @@ TEST(MemoryBounds, APayloadAboveTheLimitIsInvalid) {
   EXPECT_EQ(error_code_of([&] { store.inbox().enqueue(message("2", std::string(11, 'x'))); }),
             ErrorCode::invalid_argument);
   EXPECT_FALSE(store.inbox().find({"shop", "2"}));
+}
+
+TEST(MemoryBounds, OfTooManyWorkersThoseThatHoldNothingAreForgotten) {
+  testing::FakeClock clock;
+  MemoryStore store(clock);
+  const auto claim_as = [&](const std::string& worker) {
+    (void)store.inbox().claim(
+        {.owner = OwnerToken::generate(), .lease = std::chrono::hours{1}, .worker = worker});
+  };
+  const auto since = [&](const WorkerName& worker) {
+    claim_as(worker.str());
+    const std::vector<WorkerRecord> workers = store.inbox_operator().workers();
+    return std::ranges::find(workers, worker, &WorkerRecord::name)->since;
+  };
+  store.inbox().enqueue(message("1"));
+  const TimePoint begun = clock.now();
+  claim_as("holder");
+  claim_as("idle");
+  for (int i = 0; i < 10'000; ++i) {
+    clock.advance(Duration{1});
+    claim_as("worker " + std::to_string(i));
+  }
+  EXPECT_EQ(since("holder"), begun);
+  EXPECT_EQ(since("worker 9999"), clock.now());
+  clock.advance(Duration{1});
+  EXPECT_EQ(since("idle"), clock.now()) << "it is a new one";
 }
 
 TEST(MemoryBounds, TheKeyAfterTheLastIsRefusedUntilOneIsForgotten) {
