@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "oncebox/error.hpp"
+#include "oncebox/sql/attempt_code.hpp"
 #include "queue_table.hpp"
 
 namespace oncebox::sqlite {
@@ -21,6 +22,20 @@ namespace {
 // A process that never settles what it claims must not fill the memory; what is forgotten here is
 // found by its key.
 constexpr std::size_t kMaxHandouts = 100'000;
+
+/// The deliveries by the ids of their messages, as JSON, of those handouts that are wanted; empty
+/// when none is.
+template <class Wanted>
+std::string deliveries_of(std::span<const QueueTable::Handout> handouts, Wanted is_wanted) {
+  std::string list;
+  for (const QueueTable::Handout& handout : handouts) {
+    if (!is_wanted(handout)) continue;
+    fmt::format_to(std::back_inserter(list), "{}\"{}\":{}", list.empty() ? '{' : ',', handout.id,
+                   handout.delivery);
+  }
+  if (!list.empty()) list += '}';
+  return list;
+}
 
 }  // namespace
 
@@ -214,11 +229,12 @@ void QueueTable::forget_workers(TimePoint now) {
 void QueueTable::remember(const QueueRow& row) {
   if (handouts_.size() >= kMaxHandouts) handouts_.clear();
   const auto delivery = static_cast<std::uint64_t>(row.state.lease->delivery);
-  handouts_.insert_or_assign(delivery,
-                             Remembered{.handout = {.id = row.id,
-                                                    .topic = topics_.number_of(row.content->topic),
-                                                    .delivery = delivery},
-                                        .key_hash = std::hash<MessageKey>{}(row.key)});
+  handouts_.insert_or_assign(
+      delivery, Remembered{.handout = {.id = row.id,
+                                       .topic = topics_.number_of(row.content->topic),
+                                       .delivery = delivery,
+                                       .may_have_attempts = may_have_attempts(row.state)},
+                           .key_hash = std::hash<MessageKey>{}(row.key)});
 }
 
 // The index of all keys is large and its pages are cold; the id of a message that this process was
@@ -259,27 +275,39 @@ WHERE stage = {} AND leased_at > ?1)sql",
 
 std::unordered_set<std::int64_t> QueueTable::acknowledge(std::span<const Handout> handouts,
                                                          const OwnerToken& owner, TimePoint now) {
+  const auto may_have = [](const Handout& handout) { return handout.may_have_attempts; };
   std::unordered_set<std::int64_t> acknowledged;
-  if (handouts.empty()) return acknowledged;
-  std::string deliveries = "{";
-  for (const Handout& handout : handouts) {
-    fmt::format_to(std::back_inserter(deliveries), "{}\"{}\":{}", deliveries.size() > 1 ? "," : "",
-                   handout.id, handout.delivery);
-    handouts_.erase(handout.delivery);
-  }
-  deliveries += "}";
-  {
-    const ResetLater reset(sql_.acknowledge);
-    sql_.acknowledge.bind(1, std::string_view(deliveries))
+  acknowledged.reserve(handouts.size());
+  const auto acknowledge_by = [&](Statement& statement, const std::string& deliveries) {
+    if (deliveries.empty()) return;
+    const ResetLater reset(statement);
+    statement.bind(1, std::string_view(deliveries))
         .bind_blob(2, bytes_of(owner.uuid()))
         .bind(3, now);
-    acknowledged.reserve(handouts.size());
-    while (sql_.acknowledge.step()) acknowledged.insert(sql_.acknowledge.int64(0));
-  }
+    while (statement.step()) acknowledged.insert(statement.int64(0));
+  };
+  acknowledge_by(sql_.acknowledge_untried, deliveries_of(handouts, std::not_fn(may_have)));
+  acknowledge_by(sql_.acknowledge_tried, deliveries_of(handouts, may_have));
+
+  std::vector<std::int64_t> done_after_others;
   for (const Handout& handout : handouts) {
-    if (acknowledged.contains(handout.id)) ++done_added_[handout.topic];
+    handouts_.erase(handout.delivery);
+    if (!acknowledged.contains(handout.id)) continue;
+    ++done_added_[handout.topic];
+    if (handout.may_have_attempts) done_after_others.push_back(handout.id);
   }
+  add_successes(done_after_others);
   return acknowledged;
+}
+
+void QueueTable::add_successes(std::span<const std::int64_t> done) {
+  if (done.empty()) return;
+  const std::string list = fmt::format("[{}]", fmt::join(done, ","));
+  Statement& add = sql_.add_successes;
+  const ResetLater reset(add);
+  add.bind(1, std::string_view(list)).bind(2, sql::attempt_code(AttemptOutcome::succeeded));
+  // The first step has added all of them.
+  while (add.step()) drop_old_attempts(add.int64(0), add.int64(1));
 }
 
 }  // namespace oncebox::sqlite

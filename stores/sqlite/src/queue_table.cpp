@@ -18,6 +18,19 @@ std::string for_queue(std::string_view queue, std::string_view sql) {
   return fmt::format(fmt::runtime(sql), fmt::arg("queue", queue));
 }
 
+/// Of the messages that these deliveries still hold those that fulfil the condition, too.
+std::string acknowledge_sql(std::string_view queue, std::string_view condition) {
+  return fmt::format(R"sql(
+UPDATE oncebox_{queue}_state
+   SET stage = 4, owner = NULL, delivery = NULL, locked_until = NULL, finished_at = ?3
+  FROM json_each(?1) listed
+ WHERE oncebox_{queue}_state.id = CAST(listed.key AS INTEGER) AND stage = 3 AND owner = ?2
+   AND delivery = listed.value AND claimed_version = content_version AND partition_key IS NULL
+   {condition}
+RETURNING oncebox_{queue}_state.id)sql",
+                     fmt::arg("queue", queue), fmt::arg("condition", condition));
+}
+
 }  // namespace
 
 QueueTable::Statements::Statements(Connection& connection, std::string_view queue)
@@ -69,15 +82,20 @@ UPDATE oncebox_{queue}_state
  WHERE oncebox_{queue}_state.id = listed.value)sql"))),
       leased_topics(connection.prepare(for_queue(
           queue, "SELECT topic, count(*) FROM oncebox_{queue}_state WHERE stage = 3 GROUP BY 1"))),
-      // Not those that may have attempts, see `may_have_attempts`: theirs is added.
-      acknowledge(connection.prepare(for_queue(queue, R"sql(
-UPDATE oncebox_{queue}_state
-   SET stage = 4, owner = NULL, delivery = NULL, locked_until = NULL, finished_at = ?3
-  FROM json_each(?1) listed
- WHERE oncebox_{queue}_state.id = CAST(listed.key AS INTEGER) AND stage = 3 AND owner = ?2
-   AND delivery = listed.value AND claimed_version = content_version AND partition_key IS NULL
-   AND attempt + lapses + revivals = 0 AND content_version = 1
-RETURNING oncebox_{queue}_state.id)sql"))),
+      // Looking for attempts of the others would cost these, too.
+      acknowledge_untried(connection.prepare(
+          acknowledge_sql(queue, "AND attempt + lapses + revivals = 0 AND content_version = 1"))),
+      acknowledge_tried(connection.prepare(acknowledge_sql(queue, ""))),
+      // A success is added only to other attempts.
+      add_successes(connection.prepare(for_queue(queue, R"sql(
+INSERT INTO oncebox_{queue}_attempt (
+  id, number, worker, begun_at, ended_at, outcome, error_kind, error)
+SELECT s.id, (SELECT max(number) FROM oncebox_{queue}_attempt WHERE id = s.id) + 1,
+       (SELECT name FROM oncebox_{queue}_worker WHERE id = s.worker),
+       s.leased_at, s.finished_at, ?2, '', ''
+  FROM json_each(?1) listed CROSS JOIN oncebox_{queue}_state s ON s.id = listed.value
+ WHERE EXISTS (SELECT 1 FROM oncebox_{queue}_attempt WHERE id = s.id)
+RETURNING id, number)sql"))),
       lapsed(connection.prepare(for_queue(queue, R"sql(
 SELECT id FROM oncebox_{queue}_state
  WHERE stage = 3 AND locked_until <= ?1
@@ -391,8 +409,12 @@ void QueueTable::keep(const QueueRow& row, const Attempt& attempt) {
     insert.bind_null(3);
   }
   insert.run();
-  const std::int64_t last_dropped = number - static_cast<std::int64_t>(kept_attempts_);
-  if (last_dropped > 0) sql_.delete_attempts.bind(1, row.id).bind(2, last_dropped).run();
+  drop_old_attempts(row.id, number);
+}
+
+void QueueTable::drop_old_attempts(std::int64_t id, std::int64_t last_number) {
+  const std::int64_t last_dropped = last_number - static_cast<std::int64_t>(kept_attempts_);
+  if (last_dropped > 0) sql_.delete_attempts.bind(1, id).bind(2, last_dropped).run();
 }
 
 std::uint64_t QueueTable::next_enqueue_order() {

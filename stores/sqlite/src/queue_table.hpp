@@ -103,12 +103,13 @@ class QueueTable {
     std::int64_t id = 0;
     std::int64_t topic = 0;
     std::uint64_t delivery = 0;
+    bool may_have_attempts = false;
   };
   /// Finds a delivery that this process was given without looking for its key.
   [[nodiscard]] std::optional<Handout> handout_of(const Delivery& delivery) const;
-  /// Acknowledges deliveries of different messages to one owner, all in one statement. Answers the
-  /// ids of those that still held their message, and about which nothing else is to be done; the
-  /// others are as before.
+  /// Acknowledges deliveries of different messages to one owner, with one statement for those that
+  /// may have attempts and one for the others. Answers the ids of those that still held their
+  /// message, and about which nothing else is to be done; the others are as before.
   [[nodiscard]] std::unordered_set<std::int64_t> acknowledge(std::span<const Handout> handouts,
                                                              const OwnerToken& owner,
                                                              TimePoint now);
@@ -143,9 +144,10 @@ class QueueTable {
 
     Statement find_id, insert_message, insert_state, insert_accepted, update_state, update_content,
         touch, delete_message, delete_state, load_counters, save_counters, add_done, lane_rows,
-        listed_rows, lease, leased_topics, acknowledge, lapsed, expired, done_until, dead_until,
-        partition_first, partition_exposed, set_stage, past_totals, insert_past, delete_past,
-        see_worker, add_worker, forget_workers, last_attempt, insert_attempt, delete_attempts;
+        listed_rows, lease, leased_topics, acknowledge_untried, acknowledge_tried, add_successes,
+        lapsed, expired, done_until, dead_until, partition_first, partition_exposed, set_stage,
+        past_totals, insert_past, delete_past, see_worker, add_worker, forget_workers, last_attempt,
+        insert_attempt, delete_attempts;
   };
 
   class LaneMerge;
@@ -162,6 +164,9 @@ class QueueTable {
   [[nodiscard]] std::optional<std::int64_t> first_in_partition(const std::string& key, Stage stage);
   [[nodiscard]] static std::vector<std::int64_t> ids(Statement& statement);
   void remember(const QueueRow& row);
+  /// Adds a success to the attempts of each message that has some.
+  void add_successes(std::span<const std::int64_t> done);
+  void drop_old_attempts(std::int64_t id, std::int64_t last_number);
   /// The number of the worker's row, which says, now and then, when the worker was last seen.
   std::int64_t worker_number(const WorkerName& name, TimePoint now);
   [[nodiscard]] std::int64_t topic_number(const QueueRow& row);
