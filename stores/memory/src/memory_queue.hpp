@@ -72,6 +72,9 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
                               std::size_t limit, const ActOptions& options) override;
   CleanupResult do_cleanup(const CleanupRequest& request) override;
 
+  /// An attempt in a list of its own, so that keeping it cannot fail; empty: none is to be kept.
+  using PreparedAttempt = std::list<Attempt>;
+
   /// The rows and how many bytes they have.
   struct Rows {
     explicit Rows(const Options& queue_options) : options(queue_options) {}
@@ -80,16 +83,14 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
     void require_room(std::size_t new_rows, std::size_t new_bytes,
                       std::size_t freed_bytes = 0) const;
     void remove(Row& row) noexcept;
+    /// May pass `max_bytes`: then there is room for nothing else.
+    void keep(Row& row, PreparedAttempt attempt) noexcept;
 
     const Options& options;
     QueueIndex index;
-    std::size_t bytes = 0;  ///< of all keys and contents
+    std::size_t bytes = 0;  ///< of all keys, contents and attempts
   };
   struct PreparedEdit;
-
-  /// An attempt in a list of its own, so that keeping it cannot fail; empty: none is to be kept.
-  using PreparedAttempt = std::list<Attempt>;
-  static void keep(Row& row, PreparedAttempt attempt, std::size_t kept_attempts) noexcept;
 
   /// A worker without its leases, which the rows tell.
   struct WorkerTimes {
@@ -170,5 +171,6 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
 [[nodiscard]] std::size_t bytes_of(const MessageKey& key) noexcept;
 [[nodiscard]] std::size_t bytes_of(const Content& content) noexcept;
 [[nodiscard]] std::size_t bytes_of(const ReplacedContent& replaced) noexcept;
+[[nodiscard]] std::size_t bytes_of(const Attempt& attempt) noexcept;
 
 }  // namespace oncebox::memory

@@ -231,6 +231,7 @@ void MemoryQueue::Rows::remove(Row& row) noexcept {
   if (row.replaced != nullptr) {
     for (const ReplacedContent& replaced : *row.replaced) bytes -= bytes_of(replaced);
   }
+  for (const Attempt& attempt : row.attempts) bytes -= bytes_of(attempt);
   index.destroy(row);
 }
 
@@ -295,7 +296,7 @@ ActOutcome MemoryQueue::act_on(PreparedEnd prepared, const OperatorAction& actio
     if (effect == ActEffect::removed) finish(row.state, Status::dead, now);
   });
   if (effect == ActEffect::changed) {
-    keep(row, std::move(prepared.attempt), options_.kept_attempts);
+    rows_.keep(row, std::move(prepared.attempt));
   } else if (effect == ActEffect::removed) {
     rows_.remove(row);
   }

@@ -115,7 +115,7 @@ MarkOutcome MemoryQueue::mark_one(PreparedEnd prepared, MarkAs as, TimePoint now
   rows_.index.edit(*row, now, [&]() noexcept {
     outcome = apply_mark(row->state, as, std::move(prepared.error), now);
   });
-  if (ends_delivery) keep(*row, std::move(prepared.attempt), options_.kept_attempts);
+  if (ends_delivery) rows_.keep(*row, std::move(prepared.attempt));
   return outcome;
 }
 
@@ -123,9 +123,8 @@ MarkOutcome MemoryQueue::mark_one(PreparedEnd prepared, MarkAs as, TimePoint now
 /// `commit`, because something failed meanwhile, everything is as it was before.
 class MemoryQueue::ReapBatch {
  public:
-  ReapBatch(QueueIndex& index, const TopicPolicies& policies, std::size_t kept_attempts,
-            TimePoint now)
-      : index_(index), policies_(policies), kept_attempts_(kept_attempts), now_(now) {}
+  ReapBatch(Rows& rows, const TopicPolicies& policies, TimePoint now)
+      : rows_(rows), index_(rows.index), policies_(policies), now_(now) {}
   ReapBatch(const ReapBatch&) = delete;
   ReapBatch& operator=(const ReapBatch&) = delete;
 
@@ -143,7 +142,7 @@ class MemoryQueue::ReapBatch {
   void commit() noexcept {
     for (UndoStep& step : undo_) {
       unpin(step);
-      keep(*step.row, std::move(step.attempt), kept_attempts_);
+      rows_.keep(*step.row, std::move(step.attempt));
     }
     undo_.clear();
   }
@@ -196,9 +195,9 @@ class MemoryQueue::ReapBatch {
     index_.drop_if_unused(*step.partition);
   }
 
+  Rows& rows_;
   QueueIndex& index_;
   const TopicPolicies& policies_;
-  const std::size_t kept_attempts_;
   const TimePoint now_;
   std::vector<UndoStep> undo_;
 };
@@ -223,7 +222,7 @@ bool MemoryQueue::claim_step(const ClaimRequest& request, const WorkerName& work
   const detail::Lock lock(mutex_);
   const TimePoint now = read_clock();
   note_worker(worker, now);
-  ReapBatch batch(rows_.index, policies_, options_.kept_attempts, now);
+  ReapBatch batch(rows_, policies_, now);
   ReapResult reaped = batch.reap(kReapStep);
   const bool is_backlog = reaped.total() == kReapStep;
   ReapResult reaped_so_far = answer.reaped;
@@ -296,11 +295,19 @@ Row* MemoryQueue::find_delivery(const Delivery& delivery) noexcept {
   return row != nullptr && is_held_by(row->state, delivery) ? row : nullptr;
 }
 
-void MemoryQueue::keep(Row& row, PreparedAttempt attempt, std::size_t kept_attempts) noexcept {
+std::size_t bytes_of(const Attempt& attempt) noexcept {
+  const std::size_t worker = attempt.worker ? attempt.worker->str().size() : 0;
+  return worker + attempt.error_kind.size() + attempt.error.size();
+}
+
+void MemoryQueue::Rows::keep(Row& row, PreparedAttempt attempt) noexcept {
   if (attempt.empty()) return;
   attempt.front().number = row.attempts.empty() ? 1 : row.attempts.back().number + 1;
+  bytes += bytes_of(attempt.front());
   row.attempts.splice(row.attempts.end(), attempt);
-  if (row.attempts.size() > kept_attempts) row.attempts.pop_front();
+  if (row.attempts.size() <= options.kept_attempts) return;
+  bytes -= bytes_of(row.attempts.front());
+  row.attempts.pop_front();
 }
 
 MemoryQueue::PreparedEnd MemoryQueue::prepare(const Settlement& settlement, TimePoint now) {
@@ -355,7 +362,7 @@ SettleOutcome MemoryQueue::settle_one(PreparedEnd prepared, const Settlement& se
   rows_.index.edit(*row, now, [&]() noexcept {
     outcome = apply_verdict(row->state, settlement.verdict, std::move(prepared.error), policy, now);
   });
-  keep(*row, std::move(prepared.attempt), options_.kept_attempts);
+  rows_.keep(*row, std::move(prepared.attempt));
   return outcome;
 }
 
@@ -381,7 +388,7 @@ ReapResult MemoryQueue::do_reap(const ReapRequest& request) {
   {
     const detail::Lock lock(mutex_);
     const TimePoint now = read_clock();
-    ReapBatch batch(rows_.index, policies_, options_.kept_attempts, now);
+    ReapBatch batch(rows_, policies_, now);
     result = batch.reap(request.limit);
     batch.commit();
   }

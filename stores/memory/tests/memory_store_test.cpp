@@ -66,6 +66,28 @@ TEST(MemoryBounds, BytesAreBoundedAndGivenBackWhenMessagesAreRemoved) {
   }
 }
 
+TEST(MemoryBounds, AttemptsCountAsBytesUntilTheyAreDroppedOrTheirMessageIsRemoved) {
+  testing::FakeClock clock;
+  MemoryStore store(clock, {.max_bytes = 5'000, .kept_attempts = 2});
+  const auto fail = [&] {
+    const auto claimed = store.inbox().claim({.owner = OwnerToken::generate()});
+    ASSERT_EQ(claimed.size(), 1U);
+    const Abandon abandon{.error = std::string(2'000, 'x'), .delay = seconds{1}};
+    store.inbox().settle({delivery_of(claimed.at(0)), abandon});
+    clock.advance(seconds{1});
+  };
+  const auto try_to_enqueue = [&](std::size_t bytes) {
+    store.inbox().enqueue(message("other", std::string(bytes, 'x')));
+  };
+  store.inbox().enqueue(message("1"));
+  for (int i = 0; i < 3; ++i) fail();
+  EXPECT_EQ(error_code_of([&] { try_to_enqueue(1'000); }), ErrorCode::overloaded);
+  EXPECT_NO_THROW(try_to_enqueue(500)) << "only two of the three attempts count";
+  const std::vector<MessageKey> keys{{"shop", "1"}, {"shop", "other"}};
+  store.inbox_operator().act(keys, Delete{}, {});
+  EXPECT_NO_THROW(try_to_enqueue(4'900)) << "everything was given back";
+}
+
 TEST(MemoryBounds, ContentOfTheSameSizeCanReplaceAnotherInAFullStore) {
   const testing::FakeClock clock;
   MemoryStore store(clock, {.max_bytes = 1'000});

@@ -10,10 +10,10 @@
 namespace oncebox::memory {
 
 /// The bounds of a memory store. A call that would pass one throws `overloaded` and changes
-/// nothing.
+/// nothing; but how an attempt ended is always recorded.
 struct Options {
   std::size_t max_messages = 10'000'000;         ///< in each queue, whatever their state
-  std::size_t max_bytes = std::size_t{4} << 30;  ///< of payloads, headers and names, in each queue
+  std::size_t max_bytes = std::size_t{4} << 30;  ///< names, contents, attempts of a queue
   std::size_t max_keys = 10'000'000;
   std::size_t max_key_bytes = std::size_t{1} << 30;  ///< of idempotency keys and their results
   std::size_t max_payload_bytes = std::size_t{256} << 20;
