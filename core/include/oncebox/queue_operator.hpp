@@ -202,7 +202,7 @@ class QueueOperator {
   [[nodiscard]] QueueStats stats();
 
   /// Who claims from this queue, by name: those that hold messages or were seen within
-  /// `kWorkerRetention`; of very many those that were seen last.
+  /// `kWorkerRetention`; of very many those that hold some, then those that were seen last.
   [[nodiscard]] std::vector<WorkerRecord> workers();
 
   /// Brings dead messages back: attempts, deliveries and lapses begin at 0 again, an expiry that

@@ -1,6 +1,11 @@
 // Workers have names, and a queue tells who holds how much: R-32.
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "oncebox/conformance/fixture.hpp"
+#include "oncebox/limits.hpp"
 #include "oncebox/worker.hpp"
 
 namespace oncebox::conformance {
@@ -118,6 +123,28 @@ TEST_P(WorkerConformance, AWorkerIsForgottenWhenItHoldsNothingAndClaimsNoMore) {
   const auto claimed = claim_as("holder");
   EXPECT_EQ(workers().at(0),
             (WorkerRecord{.name = "holder", .leases = 1, .since = now(), .last_seen_at = now()}));
+}
+
+class ManyWorkersConformance : public WorkerConformance {};
+
+INSTANTIATE_TEST_SUITE_P(Stores, ManyWorkersConformance, testing::ValuesIn(on_inbox()), case_name);
+
+TEST_P(ManyWorkersConformance, OfVeryManyThoseThatHoldMessagesAreListedFirst) {
+  proves("R-32");
+  enqueue_ids({"a"});
+  (void)claim({.owner = alice, .lease = 2h, .worker = "holder"});
+  for (std::size_t i = 0; i < limits::kMaxListItems; ++i) {
+    advance(1ms);
+    EXPECT_TRUE(claim_as("idle-" + std::to_string(i)).empty());
+  }
+  const std::vector<WorkerRecord> listed = workers();
+  EXPECT_EQ(listed.size(), limits::kMaxListItems);
+  const auto is_listed = [&](const WorkerName& name) {
+    return std::ranges::find(listed, name, &WorkerRecord::name) != listed.end();
+  };
+  EXPECT_TRUE(is_listed("holder"));
+  EXPECT_FALSE(is_listed("idle-0")) << "it was seen before the others";
+  EXPECT_TRUE(is_listed("idle-1"));
 }
 
 }  // namespace oncebox::conformance

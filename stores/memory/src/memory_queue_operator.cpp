@@ -125,7 +125,9 @@ std::vector<WorkerRecord> MemoryQueue::do_workers() {
                        .since = times.since,
                        .last_seen_at = times.last_seen_at});
   }
-  std::ranges::sort(workers, std::ranges::greater(), &WorkerRecord::last_seen_at);
+  std::ranges::sort(workers, std::ranges::greater(), [](const WorkerRecord& worker) {
+    return std::pair(worker.leases > 0, worker.last_seen_at);
+  });
   if (workers.size() > limits::kMaxListItems) {
     workers.erase(workers.begin() + limits::kMaxListItems, workers.end());
   }

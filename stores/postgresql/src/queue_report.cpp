@@ -105,7 +105,7 @@ SELECT w.name, coalesce(l.messages, 0)::bigint, w.since, w.last_seen_at
   FROM {worker} w LEFT JOIN lease l ON l.worker = w.id
  WHERE l.worker IS NOT NULL
     OR w.last_seen_at > (SELECT now FROM moment) - $2::bigint * interval '1 millisecond'
- ORDER BY w.last_seen_at DESC LIMIT $3::integer)sql";
+ ORDER BY l.worker IS NULL, w.last_seen_at DESC LIMIT $3::integer)sql";
 
 }  // namespace
 

@@ -138,7 +138,7 @@ SELECT w.name, coalesce(l.leases, 0), w.since, w.last_seen_at
   LEFT JOIN (SELECT worker, count(*) AS leases FROM oncebox_{queue}_state
               WHERE stage = 3 AND locked_until > ?1 GROUP BY worker) l ON l.worker = w.id
  WHERE l.leases IS NOT NULL OR w.last_seen_at > ?2
- ORDER BY w.last_seen_at DESC LIMIT ?3)sql");
+ ORDER BY l.leases IS NULL, w.last_seen_at DESC LIMIT ?3)sql");
   rows.bind(1, now).bind(2, now - kWorkerRetention).bind(3, limits::kMaxListItems);
   std::vector<WorkerRecord> workers;
   while (rows.step()) workers.push_back(sql::read_worker(rows));
