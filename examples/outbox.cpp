@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <iostream>
-#include <semaphore>
 #include <stdexcept>
 
 #include "example_store.hpp"
@@ -19,22 +18,6 @@ using namespace std::chrono_literals;
 namespace {
 
 using namespace oncebox;
-
-/// Lets the program wait until messages are done or dead, as it is recorded in the store.
-class FinishedMessages final : public Observer {
- public:
-  void on_settle(const Settlement&, const SettleOutcome& outcome) noexcept override {
-    if (outcome == SettleStatus::settled && !outcome.again_at) finished_.release();
-  }
-  void wait_for(int messages) {
-    for (; messages > 0; --messages) {
-      if (!finished_.try_acquire_for(30s)) throw std::runtime_error("nothing happens");
-    }
-  }
-
- private:
-  std::counting_semaphore<> finished_{0};
-};
 
 void print(Outbox& outbox, const MessageId& id) {
   const OutboxRecord record = outbox.find(id).value();
@@ -66,12 +49,9 @@ int main(int argc, char** argv) {
                      context);
     }
   });
-  NullLogger logger;
-  const SystemClock clock;
-  FinishedMessages handled;
-  Dispatcher dispatcher(store->inbox(), handlers, {}, logger, handled, clock);
+  Dispatcher dispatcher(store->inbox(), handlers);
   dispatcher.start();
-  handled.wait_for(1);
+  const bool handled = dispatcher.wait_until_idle({.timeout = 30s});
   dispatcher.stop();
 
   // What returns has accepted the message: only then is it marked as dispatched.
@@ -88,15 +68,14 @@ int main(int argc, char** argv) {
   publishers.on("fax.*", [](const ClaimedMessage&, HandlerContext&) {
     throw PermanentFailure("nobody has a fax any more");
   });
-  FinishedMessages published;
   // What cannot be published now is tried again for a week, instead of three days.
   RetryPolicy a_week = outbox_retry_policy();
   a_week.give_up_after = std::chrono::days{7};
-  OutboxDispatcher sending(*store, publishers, {.retries = RetryPolicies(a_week)}, logger,
-                           published, clock);
+  OutboxDispatcher sending(*store, publishers, {.retries = RetryPolicies(a_week)});
   sending.start();
-  published.wait_for(3);
+  const bool sent = sending.wait_until_idle({.timeout = 30s, .due_within = 1min});
   sending.stop();
+  if (!handled || !sent) throw std::runtime_error("this takes too long");
 
   const MessageKey order{"web", "order-1"};
   for (const char* topic : {"stock.take", "receipt.send", "fax.send"}) {

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <iostream>
-#include <semaphore>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -47,23 +46,6 @@ void book(const ExampleDatabase& database, const Payment& payment) {
       {payment.account, payment.cents});
 }
 
-/// Lets the program wait until payments are committed.
-class CommittedPayments final : public Observer {
- public:
-  void on_handler_end(const ClaimedMessage&, const Verdict& verdict,
-                      std::chrono::nanoseconds) noexcept override {
-    if (std::holds_alternative<Ack>(verdict)) committed_.release();
-  }
-  void wait_for(int payments) {
-    for (; payments > 0; --payments) {
-      if (!committed_.try_acquire_for(30s)) throw std::runtime_error("nothing happens");
-    }
-  }
-
- private:
-  std::counting_semaphore<> committed_{0};
-};
-
 }  // namespace
 
 int main() {
@@ -99,13 +81,11 @@ int main() {
     if (payment.account == "bob" && first_time) throw RetryAfter(20ms, "the ledger is closed");
   });
 
-  NullLogger logger;
-  const SystemClock clock;
-  CommittedPayments payments;
-  Dispatcher dispatcher(store->inbox(), handlers, {.workers = 1}, logger, payments, clock);
+  Dispatcher dispatcher(store->inbox(), handlers, {.workers = 1});
   dispatcher.start();
-  payments.wait_for(3);
+  const bool all_booked = dispatcher.wait_until_idle({.timeout = 30s, .due_within = 1min});
   dispatcher.stop();
+  if (!all_booked) throw std::runtime_error("this takes too long");
 
   std::cout << "ann has " << balance(*bank, "ann") << ", bob has " << balance(*bank, "bob") << '\n'
             << "receipts to send: " << store->outbox_operator().count({}) << '\n';

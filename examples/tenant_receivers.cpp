@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <iostream>
-#include <semaphore>
 #include <stdexcept>
 #include <string>
 
@@ -20,23 +19,6 @@ using namespace oncebox;
 
 struct OrderPaid {
   std::string order_id;
-};
-
-/// Lets the program wait until messages are done, as it is recorded in their stores.
-class FinishedMessages final : public Observer {
- public:
-  void on_settle(const Settlement& /*settlement*/,
-                 const SettleOutcome& /*outcome*/) noexcept override {
-    finished_.release();
-  }
-  void wait_for(int messages) {
-    for (; messages > 0; --messages) {
-      if (!finished_.try_acquire_for(30s)) throw std::runtime_error("nothing happens");
-    }
-  }
-
- private:
-  std::counting_semaphore<> finished_{0};
 };
 
 }  // namespace
@@ -82,12 +64,12 @@ int main() {
   }
   Handlers handlers;
   handlers.on("order.paid", router.handler());
-  FinishedMessages finished;
+  Observer observer;
   SetDispatcher dispatcher(
       stores, handlers, round_robin(), {}, logger,
-      [&](const std::string&) -> Observer& { return finished; }, clock);
+      [&](const std::string&) -> Observer& { return observer; }, clock);
   dispatcher.start();
-  finished.wait_for(2);
+  if (!dispatcher.wait_until_idle({.timeout = 30s})) throw std::runtime_error("too slow");
   dispatcher.stop();
   std::cout << "booked in all: " << booked << '\n';
 }

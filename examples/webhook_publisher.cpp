@@ -2,9 +2,6 @@
 
 #include <chrono>
 #include <iostream>
-#include <semaphore>
-#include <stdexcept>
-#include <variant>
 
 #include "oncebox/dispatch/outbox_dispatcher.hpp"
 #include "oncebox/memory/memory_store.hpp"
@@ -13,30 +10,10 @@
 #include "oncebox/testing/scripted_server.hpp"
 #include "oncebox/webhook/webhook_publisher.hpp"
 
-using namespace std::chrono_literals;
-
-namespace {
-
-using namespace oncebox;
-
-/// Tells when the store has recorded what became of an attempt.
-class SettledAttempts final : public Observer {
- public:
-  void on_settle(const Settlement& settlement, const SettleOutcome&) noexcept override {
-    // A dispatcher gives back a message that it claims while it still records the last attempt.
-    if (!std::holds_alternative<Release>(settlement.verdict)) settled_.release();
-  }
-  void wait_for_one() {
-    if (!settled_.try_acquire_for(30s)) throw std::runtime_error("nothing happens");
-  }
-
- private:
-  std::counting_semaphore<> settled_{0};
-};
-
-}  // namespace
-
 int main() {
+  using namespace oncebox;
+  using namespace std::chrono_literals;
+
   testing::FakeClock clock;  // so that time, and with it the signature, is the same in every run
   bool is_busy = true;
   const testing::ScriptedServer receiver([&](const testing::ReceivedRequest& request) {
@@ -52,9 +29,9 @@ int main() {
   });
 
   NullLogger logger;
-  SettledAttempts settled;
+  Observer observer;
   memory::MemoryStore store(clock);
-  Outbox outbox(store, {.source = "shop"}, logger, settled, clock);
+  Outbox outbox(store, {.source = "shop"}, logger, observer, clock);
   outbox.enqueue({.topic = "order.paid", .payload = R"({"order":1})", .id = "paid-1"});
 
   const webhook::WebhookPublisherOptions options{
@@ -63,14 +40,13 @@ int main() {
                      .topics = "order.*",
                      .allow_private = true}}};  // it is on this machine
   OutboxDispatcher dispatcher(store, webhook::webhook_publishers(options, clock), {}, logger,
-                              settled, clock);
+                              observer, clock);
   dispatcher.start();
-  settled.wait_for_one();
+  if (!dispatcher.wait_until_idle()) return 1;
   std::cout << "last error: " << outbox.find("paid-1")->last_error.value_or("-") << '\n';
 
   clock.advance(30s);
-  dispatcher.wake();
-  settled.wait_for_one();
+  if (!dispatcher.wait_until_idle()) return 1;
   dispatcher.stop();
   const OutboxRecord record = outbox.find("paid-1").value();
   std::cout << to_string(record.status) << " after " << record.attempts << " attempts, "

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <iostream>
-#include <semaphore>
 #include <sstream>
 
 #include "example_store.hpp"
@@ -33,22 +32,6 @@ struct oncebox::PayloadCodec<Invoice> {
 namespace {
 
 using namespace oncebox;
-
-/// Lets the program wait until messages are done or dead, as it is recorded in the store.
-class FinishedMessages final : public Observer {
- public:
-  void on_settle(const Settlement&, const SettleOutcome& outcome) noexcept override {
-    if (outcome == SettleStatus::settled && !outcome.again_at) finished_.release();
-  }
-  void wait_for(int messages) {
-    for (; messages > 0; --messages) {
-      if (!finished_.try_acquire_for(30s)) throw std::runtime_error("nothing happens");
-    }
-  }
-
- private:
-  std::counting_semaphore<> finished_{0};
-};
 
 void print_all(QueueOperator& queue) {
   for (const MessageRecord& record : queue.list({}).records) {
@@ -84,11 +67,13 @@ int main(int argc, char** argv) {
 
   const SystemClock clock;
   TextLogger logger(std::cerr, clock);
-  FinishedMessages finished;
+  Observer observer;
   Dispatcher dispatcher(store->inbox(), handlers, {.workers = 2, .retries = retries}, logger,
-                        finished, clock);
+                        observer, clock);
   dispatcher.start();
-  finished.wait_for(5);
+  // Until all of them are handled or given up, retries included.
+  const IdleOptions all_done{.timeout = 30s, .due_within = 1min};
+  if (!dispatcher.wait_until_idle(all_done)) throw std::runtime_error("this takes too long");
   std::cout << "handled or given up:\n";
   print_all(store->inbox_operator());
 
@@ -96,7 +81,7 @@ int main(int argc, char** argv) {
   cyd_has_an_address = true;
   const MessageFilter without_address{.error_contains = "no address"};
   store->inbox_operator().revive_matching(without_address, {.reason = "address added"}, 100);
-  finished.wait_for(1);
+  if (!dispatcher.wait_until_idle(all_done)) throw std::runtime_error("this takes too long");
   dispatcher.stop();
   const auto cyd = store->inbox().find({"shop", "cyd"});
   std::cout << cyd->key << " is " << to_string(cyd->status) << '\n';

@@ -5,10 +5,11 @@
 namespace oncebox::dispatcher {
 
 ClaimGate::ClaimGate(const Bounds& bounds, const ReadyQueue& ready, const InFlightTable& table,
-                     const Clock& clock)
+                     IdleWatch& idle, const Clock& clock)
     : bounds_(bounds),
       ready_(ready),
       table_(table),
+      idle_(idle),
       listener_(std::make_shared<ClaimSignal>(clock)) {}
 
 ClaimGate::Room ClaimGate::room() const noexcept {
@@ -51,6 +52,7 @@ void ClaimGate::expect(const Room& expected) noexcept {
 }
 
 void ClaimGate::on_room() noexcept {
+  if (table_.size() == 0) idle_.on_change();
   if (!wants_room_.load() || room().messages == 0) return;
   signal().raise(ClaimReasons::kRoom);
 }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "claim_hints.hpp"
+#include "idle_watch.hpp"
 #include "in_flight.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/driver/work_listener.hpp"
@@ -41,8 +42,8 @@ class ClaimSignal final : public WorkListener {
   WakeSignal signal;
 };
 
-/// Tells when the claim loop may claim how much, and wakes it when that changes. Safe from any
-/// thread.
+/// Tells when the claim loop may claim how much, and wakes it when that changes; tells also those
+/// who wait for the end of all work. Safe from any thread.
 class ClaimGate final : public RoomHints, public WorkHints {
  public:
   struct Bounds {
@@ -58,7 +59,7 @@ class ClaimGate final : public RoomHints, public WorkHints {
   };
 
   ClaimGate(const Bounds& bounds, const ReadyQueue& ready, const InFlightTable& table,
-            const Clock& clock);
+            IdleWatch& idle, const Clock& clock);
 
   [[nodiscard]] WakeSignal& signal() noexcept { return listener_->signal; }
   [[nodiscard]] const std::shared_ptr<ClaimSignal>& listener() const noexcept { return listener_; }
@@ -75,7 +76,13 @@ class ClaimGate final : public RoomHints, public WorkHints {
   /// `on_idle` tells.
   [[nodiscard]] std::size_t idle_workers();
 
-  void on_admitted(std::size_t bytes) noexcept override { bytes_held_.fetch_add(bytes); }
+  /// How many messages were admitted so far.
+  [[nodiscard]] std::uint64_t admitted() const noexcept { return admitted_.load(); }
+
+  void on_admitted(std::size_t bytes) noexcept override {
+    admitted_.fetch_add(1);
+    bytes_held_.fetch_add(bytes);
+  }
   void on_payload_freed(std::size_t bytes) noexcept override { bytes_held_.fetch_sub(bytes); }
   void on_room() noexcept override;
   void on_idle() noexcept override;
@@ -90,7 +97,9 @@ class ClaimGate final : public RoomHints, public WorkHints {
   const Bounds bounds_;
   const ReadyQueue& ready_;
   const InFlightTable& table_;
+  IdleWatch& idle_;
   std::shared_ptr<ClaimSignal> listener_;
+  std::atomic<std::uint64_t> admitted_ = 0;
   std::atomic<std::size_t> bytes_held_ = 0;
   std::atomic<std::size_t> messages_expected_ = 0;
   std::atomic<std::size_t> bytes_expected_ = 0;

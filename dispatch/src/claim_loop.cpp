@@ -4,6 +4,8 @@
 #include <atomic>
 #include <utility>
 
+#include "oncebox/limits.hpp"
+
 namespace oncebox::dispatcher {
 
 /// The enqueuing thread that answers it also takes the messages in, so that they need not wait for
@@ -81,13 +83,39 @@ void ClaimLoop::look(ClaimCycle::Do what) {
   if (room == 0) return;
   const auto now = ClaimCycle::Now::of(parts_.clock);
   works_ = parts_.gate.listener()->works.load();
+  const std::uint64_t look = looks_asked_.load();
   cycle_.begin(what, now);
   try {
     const ClaimCycle::Found found = claim(what, room, now.wall);
     cycle_.found(found, ClaimCycle::Now::of(parts_.clock));
+    report(what, look, found);
   } catch (const std::exception& failure) {
     on_failure(failure);
   }
+}
+
+// Only a claim that asked before when something is due has looked everywhere.
+void ClaimLoop::report(ClaimCycle::Do what, std::uint64_t look, const ClaimCycle::Found& found) {
+  if (what != ClaimCycle::Do::ask_due_and_claim || found.lacks_room) return;
+  if (found.claimed != ClaimCycle::Claimed::nothing) return;
+  {
+    const detail::Lock lock(report_mutex_);
+    found_nothing_ = {look, found.due.value_or(kMaxTime)};
+  }
+  parts_.idle.on_change();
+}
+
+std::uint64_t ClaimLoop::ask_to_look() {
+  const std::uint64_t look = ++looks_asked_;
+  parts_.gate.signal().raise(ClaimReasons::kLook);
+  return look;
+}
+
+bool ClaimLoop::has_found_nothing(std::uint64_t look, Duration due_within) const {
+  const detail::Lock lock(report_mutex_);
+  if (found_nothing_.look < look || is_being_offered_) return false;
+  if (due_within <= Duration::zero()) return true;
+  return found_nothing_.due > parts_.clock.now() + std::min(due_within, limits::kMaxDelay);
 }
 
 ClaimLoop::ClaimCycle::Found ClaimLoop::claim(ClaimCycle::Do what, std::size_t room,
@@ -140,8 +168,9 @@ ClaimLoop::ClaimCycle::Claimed ClaimLoop::claim(const std::optional<ClaimPlan>& 
 
   ++parts_.counters.claims;
   if (claimed.empty()) {
-    // Else there may be more than what it had to clear away first.
-    if (claimed.reaped.total() == 0) ++parts_.counters.empty_claims;
+    // There may be more than what it had to clear away first.
+    if (claimed.reaped.total() > 0) return ClaimCycle::Claimed::some;
+    ++parts_.counters.empty_claims;
     return ClaimCycle::Claimed::nothing;
   }
   parts_.counters.claim_batch.record(claimed.size());
@@ -178,6 +207,7 @@ void ClaimLoop::make_offer() noexcept try {
 void ClaimLoop::recall_offer() {
   if (!offer_) return;
   const bool is_over = offer_->withdraw() || offer_->is_answered();
+  is_being_offered_ = !is_over;
   if (!is_over) {
     return parts_.gate.expect({offer_->request().limit, offer_->request().max_bytes});
   }
@@ -187,6 +217,7 @@ void ClaimLoop::recall_offer() {
   }
   offer_.reset();
   parts_.gate.expect({});
+  parts_.idle.on_change();
 }
 
 void ClaimLoop::take_offered(std::vector<ClaimedMessage>&& claimed, TimePoint lease_until) noexcept

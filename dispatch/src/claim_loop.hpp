@@ -12,8 +12,10 @@
 #include "admission.hpp"
 #include "claim_gate.hpp"
 #include "counters.hpp"
+#include "idle_watch.hpp"
 #include "in_flight.hpp"
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/mutex.hpp"
 #include "oncebox/engine/claim_cycle.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/queue_store.hpp"
@@ -23,7 +25,7 @@ namespace oncebox::dispatcher {
 
 /// Claims ahead of the workers, for those topics that have room, and hands what it gets to them.
 /// Its cycle says when; while it waits, it offers to take what is enqueued.
-class ClaimLoop {
+class ClaimLoop final : public WorkReport {
  public:
   struct Parts {
     QueueStore& store;
@@ -32,6 +34,7 @@ class ClaimLoop {
     InFlightTable& table;
     Origin& origin;
     Admission& admission;
+    IdleWatch& idle;
     Counters& counters;
     Logger& logger;
     const Clock& clock;
@@ -51,11 +54,24 @@ class ClaimLoop {
   /// The work of its thread, until a stop is requested.
   void run(const std::stop_token& stop);
 
+  // For threads that wait until there is nothing to do.
+
+  [[nodiscard]] std::size_t in_flight() const override { return parts_.table.size(); }
+  [[nodiscard]] std::uint64_t admitted() const override { return parts_.gate.admitted(); }
+  std::uint64_t ask_to_look() override;
+  [[nodiscard]] bool has_found_nothing(std::uint64_t look, Duration due_within) const override;
+
  private:
   class Offer;
+  /// The last look that found nothing at all.
+  struct FoundNothing {
+    std::uint64_t look = 0;
+    TimePoint due = kMaxTime;  ///< when there will be something
+  };
   using ClaimCycle = engine::ClaimCycle;
 
   void look(ClaimCycle::Do what);
+  void report(ClaimCycle::Do what, std::uint64_t look, const ClaimCycle::Found& found);
   ClaimCycle::Found claim(ClaimCycle::Do what, std::size_t room, TimePoint now);
   ClaimCycle::Claimed claim(const std::optional<ClaimPlan>& plan);
   [[nodiscard]] ClaimRequest request_for(const ClaimPlan& plan, const ClaimGate::Room& room) const;
@@ -75,6 +91,11 @@ class ClaimLoop {
   std::optional<ClaimPlan> unlimited_;  // of the last claim: what may be offered while it waits
   std::shared_ptr<Offer> offer_;        // not answered, as far as this thread knows
   std::uint64_t works_ = 0;             // what the listener had heard before the last claim
+
+  std::atomic<std::uint64_t> looks_asked_ = 0;
+  std::atomic<bool> is_being_offered_ = false;  // a thread that enqueues brings messages
+  mutable detail::Mutex report_mutex_;
+  FoundNothing found_nothing_ ONCEBOX_GUARDED_BY(report_mutex_);
 };
 
 }  // namespace oncebox::dispatcher

@@ -10,6 +10,7 @@
 #include "counters.hpp"
 #include "effective_options.hpp"
 #include "handler_calls.hpp"
+#include "idle_watch.hpp"
 #include "in_flight.hpp"
 #include "lease_keeper.hpp"
 #include "oncebox/detail/intake.hpp"
@@ -25,20 +26,6 @@
 
 namespace oncebox {
 
-namespace {
-
-// Better now than with the first message.
-void refuse_transactional(const Handlers& handlers) {
-  for (const Handlers::Registration& registration : handlers.registrations()) {
-    if (registration.transactional == nullptr) continue;
-    throw Error(ErrorCode::unsupported,
-                "the handler of " + registration.pattern.str() +
-                    " wants a transaction, but this store has none; use SQLite or PostgreSQL");
-  }
-}
-
-}  // namespace
-
 class Dispatcher::Impl {
  public:
   Impl(QueueStore& store, const Handlers& handlers, const DispatcherOptions& options,
@@ -46,6 +33,7 @@ class Dispatcher::Impl {
 
   void start();
   StopResult stop(const StopOptions& options);
+  bool wait_until_idle(const IdleOptions& options);
   void stop_and_join();
 
   template <class Change>
@@ -85,6 +73,7 @@ class Dispatcher::Impl {
   dispatcher::Routes routes_;
   dispatcher::InFlightTable table_;
   dispatcher::ReadyQueue ready_;
+  dispatcher::IdleWatch idle_;
   dispatcher::ClaimGate gate_;
   dispatcher::WakeSignal settle_signal_;
   dispatcher::WakeSignal keep_signal_;
@@ -116,8 +105,9 @@ Dispatcher::Impl::Impl(QueueStore& store, const Handlers& handlers,
       routes_(handlers, options_.no_handler, clock_.now()),
       table_(dispatcher::in_flight_capacity(options_), clock_),
       ready_(dispatcher::in_flight_capacity(options_)),
+      idle_(clock_),
       gate_({options_.batch_size, *options_.max_buffered, options_.buffer_bytes}, ready_, table_,
-            clock_),
+            idle_, clock_),
       settle_signal_(clock_),
       keep_signal_(clock_),
       settler_({store_, table_, gate_, gate_, counters_, logger_, observer_, clock_, options_.name},
@@ -129,11 +119,11 @@ Dispatcher::Impl::Impl(QueueStore& store, const Handlers& handlers,
           {store_, table_, ready_, workers_, counters_, logger_, observer_, clock_, options_.name},
           {options_.lease, options_.reap_interval}),
       admission_({routes_, gate_, ready_, workers_, calls_, clock_}),
-      claim_loop_({store_, routes_, gate_, table_, origin_, admission_, counters_, logger_, clock_,
-                   options_.name},
+      claim_loop_({store_, routes_, gate_, table_, origin_, admission_, idle_, counters_, logger_,
+                   clock_, options_.name},
                   {*options_.owner, *options_.worker_name, options_.lease, options_.poll_interval,
                    options_.max_poll_interval}) {
-  if (origin_.transactions == nullptr) refuse_transactional(handlers);
+  if (origin_.transactions == nullptr) dispatcher::refuse_transactional(handlers);
 }
 
 void Dispatcher::Impl::start() {
@@ -208,6 +198,7 @@ void Dispatcher::Impl::begin_to_stop() {
   if (std::exchange(state_, State::stopped) != State::running) return;
   claim_thread_.request_stop();
   keeper_.stop_reaping();
+  idle_.end();
   for (dispatcher::InFlight* message : ready_.close()) workers_.give_back(*message);
 }
 
@@ -233,6 +224,19 @@ StopResult Dispatcher::Impl::stop(const StopOptions& options) {
                  {"unsettled", result.unsettled}});
   }
   return result;
+}
+
+bool Dispatcher::Impl::wait_until_idle(const IdleOptions& options) {
+  if (is_own_thread()) {
+    throw Error(ErrorCode::conflict, "a handler cannot wait until its dispatcher is idle");
+  }
+  {
+    const detail::Lock lock(lifecycle_mutex_);
+    if (state_ == State::created) {
+      throw Error(ErrorCode::conflict, "start the dispatcher before waiting until it is idle");
+    }
+  }
+  return idle_.wait(claim_loop_, options);
 }
 
 StopResult Dispatcher::Impl::rest() const {
@@ -299,6 +303,10 @@ void Dispatcher::resume(const TopicPattern& pattern) {
 }
 
 void Dispatcher::wake() noexcept { impl_->wake(); }
+
+bool Dispatcher::wait_until_idle(const IdleOptions& options) {
+  return impl_->wait_until_idle(options);
+}
 
 RunningStats Dispatcher::stats() const { return impl_->stats(); }
 

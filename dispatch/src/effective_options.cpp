@@ -39,6 +39,11 @@ DispatcherOptions effective(DispatcherOptions options) {
   return options;
 }
 
+DispatcherOptions for_outbox(DispatcherOptions options) {
+  if (options.name.empty()) options.name = "outbox";
+  return options;
+}
+
 std::size_t in_flight_capacity(const DispatcherOptions& options) {
   return *options.max_buffered + options.workers + 2 * options.batch_size;
 }

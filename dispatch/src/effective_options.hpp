@@ -9,6 +9,9 @@ namespace oncebox::dispatcher {
 /// The options, checked, with nothing left open but `reap_interval`.
 [[nodiscard]] DispatcherOptions effective(DispatcherOptions options);
 
+/// With the name of an outbox, unless they have one.
+[[nodiscard]] DispatcherOptions for_outbox(DispatcherOptions options);
+
 /// What of one store waits, runs, and gathers for the next settlements, at most.
 [[nodiscard]] std::size_t in_flight_capacity(const DispatcherOptions& options);
 

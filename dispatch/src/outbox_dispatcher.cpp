@@ -1,5 +1,6 @@
 #include "oncebox/dispatch/outbox_dispatcher.hpp"
 
+#include "effective_options.hpp"
 #include "handler_calls.hpp"
 #include "oncebox/error.hpp"
 
@@ -23,11 +24,6 @@ class PublishingHandler final : public Handler {
   const std::shared_ptr<Publisher> publisher_;
 };
 
-DispatcherOptions for_outbox(DispatcherOptions options) {
-  if (options.name.empty()) options.name = "outbox";
-  return options;
-}
-
 }  // namespace
 
 Publishers& Publishers::on(TopicPattern pattern, std::shared_ptr<Publisher> publisher,
@@ -43,7 +39,8 @@ Publishers& Publishers::on(TopicPattern pattern, std::shared_ptr<Publisher> publ
 OutboxDispatcher::OutboxDispatcher(QueueStore& outbox, const Publishers& publishers,
                                    const DispatcherOptions& options, Logger& logger,
                                    Observer& observer, const Clock& clock)
-    : dispatcher_(outbox, publishers.handlers(), for_outbox(options), logger, observer, clock) {}
+    : dispatcher_(outbox, publishers.handlers(), dispatcher::for_outbox(options), logger, observer,
+                  clock) {}
 
 OutboxDispatcher::OutboxDispatcher(Store& store, const Publishers& publishers,
                                    const DispatcherOptions& options, Logger& logger,
@@ -52,6 +49,6 @@ OutboxDispatcher::OutboxDispatcher(Store& store, const Publishers& publishers,
 
 OutboxDispatcher::OutboxDispatcher(Store& store, const Publishers& publishers,
                                    const DispatcherOptions& options)
-    : dispatcher_(store.outbox(), publishers.handlers(), for_outbox(options)) {}
+    : dispatcher_(store.outbox(), publishers.handlers(), dispatcher::for_outbox(options)) {}
 
 }  // namespace oncebox

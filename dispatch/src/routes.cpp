@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 
 namespace oncebox::dispatcher {
@@ -18,6 +19,15 @@ bool covers(const TopicPattern& outer, const TopicPattern& inner) {
 }
 
 }  // namespace
+
+void refuse_transactional(const Handlers& handlers) {
+  for (const Handlers::Registration& registration : handlers.registrations()) {
+    if (registration.transactional == nullptr) continue;
+    throw Error(ErrorCode::unsupported,
+                "the handler of " + registration.pattern.str() +
+                    " wants a transaction, but this store has none; use SQLite or PostgreSQL");
+  }
+}
 
 Route::Route(const Handlers::Registration& registration, TimePoint now)
     : registration_(registration),

@@ -17,6 +17,10 @@
 
 namespace oncebox::dispatcher {
 
+/// For a store without transactions: throws `unsupported` when a handler wants one. Better at the
+/// start than with the first message.
+void refuse_transactional(const Handlers& handlers);
+
 /// A topic pattern with its handler and what its limits leave free. A message takes its place when
 /// it is claimed, so that whatever is claimed can also be run. Safe from any thread.
 class Route {

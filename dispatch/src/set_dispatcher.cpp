@@ -11,6 +11,7 @@
 #include "fair_ready_queue.hpp"
 #include "guarded_selection.hpp"
 #include "handler_calls.hpp"
+#include "idle_watch.hpp"
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
@@ -57,8 +58,9 @@ class SetDispatcher::Impl {
         clock_(clock),
         routes_(handlers, options_.dispatcher.no_handler, clock_.now()),
         ready_(*options_.dispatcher.max_buffered),
+        idle_(clock_),
         scheduler_(std::make_shared<dispatcher::SetScheduler>(dispatcher::SetScheduler::Parts{
-            options_, routes_, ready_, *selection_, counters_, logger_, observer_, clock_})),
+            options_, routes_, ready_, *selection_, counters_, idle_, logger_, observer_, clock_})),
         calls_({options_.dispatcher.retries, options_.dispatcher.no_handler,
                 options.dispatcher.max_deliveries},
                logger_, clock_),
@@ -85,6 +87,7 @@ class SetDispatcher::Impl {
   }
 
   void wake() noexcept { scheduler_->wake(); }
+  bool wait_until_idle(const IdleOptions& options);
   [[nodiscard]] RunningStats stats() const;
 
  private:
@@ -103,6 +106,7 @@ class SetDispatcher::Impl {
   dispatcher::Counters counters_;
   dispatcher::Routes routes_;
   dispatcher::FairReadyQueue ready_;
+  dispatcher::IdleWatch idle_;
   const std::shared_ptr<dispatcher::SetScheduler> scheduler_;
   dispatcher::HandlerCalls calls_;
   dispatcher::WorkerPool workers_;
@@ -135,6 +139,7 @@ void SetDispatcher::Impl::begin_to_stop() {
     const detail::Lock lock(lifecycle_mutex_);
     state_ = State::stopped;
   }
+  idle_.end();
   scheduler_->stop_claiming();
   for (dispatcher::InFlight* message : ready_.close()) workers_.give_back(*message);
 }
@@ -166,6 +171,19 @@ StopResult SetDispatcher::Impl::stop(const StopOptions& options) {
                 {{"still_running", result.still_running}, {"unsettled", result.unsettled}});
   }
   return result;
+}
+
+bool SetDispatcher::Impl::wait_until_idle(const IdleOptions& options) {
+  if (is_own_thread()) {
+    throw Error(ErrorCode::conflict, "a handler cannot wait until its dispatcher is idle");
+  }
+  {
+    const detail::Lock lock(lifecycle_mutex_);
+    if (state_ == State::created) {
+      throw Error(ErrorCode::conflict, "start the dispatcher before waiting until it is idle");
+    }
+  }
+  return idle_.wait(*scheduler_, options);
 }
 
 StopResult SetDispatcher::Impl::rest() const {
@@ -215,6 +233,10 @@ void SetDispatcher::resume(const TopicPattern& pattern) {
 }
 
 void SetDispatcher::wake() noexcept { impl_->wake(); }
+
+bool SetDispatcher::wait_until_idle(const IdleOptions& options) {
+  return impl_->wait_until_idle(options);
+}
 
 RunningStats SetDispatcher::stats() const { return impl_->stats(); }
 

@@ -6,6 +6,7 @@
 
 #include "effective_options.hpp"
 #include "oncebox/engine/exception_text.hpp"
+#include "oncebox/limits.hpp"
 
 namespace oncebox::dispatcher {
 
@@ -143,6 +144,7 @@ void SetScheduler::add_lane(const MemberStorePtr& member) {
     without_lane_.erase(found);
   }
   lane->calls->want();
+  parts_.idle.on_change();
   if (!parts_.options.dispatcher.reap_interval) return;
   // Spread over one more interval, so that many stores that were opened together do not go on
   // doing everything together.
@@ -203,6 +205,7 @@ std::vector<InFlight*> SetScheduler::take_waiting(const StoreLane& lane) {
 }
 
 void SetScheduler::drop_if_finished(const StoreLane& lane) {
+  parts_.idle.on_change();
   {
     const detail::Lock lock(mutex_);
     if (is_stopping_) quiet_.notify_all();
@@ -301,6 +304,27 @@ void SetScheduler::change_all(Change apply, Then then) noexcept {
     }
     then(plan);
   }
+}
+
+std::uint64_t SetScheduler::ask_to_look() {
+  std::uint64_t look = 0;
+  {
+    const detail::Lock lock(mutex_);
+    look = ++looks_asked_;
+  }
+  change_all([](StoreLane& lane) { lane.cycle.on_look(); }, follow);
+  return look;
+}
+
+bool SetScheduler::has_found_nothing(std::uint64_t look, Duration due_within) const {
+  const TimePoint due_after = due_within <= Duration::zero()
+                                  ? TimePoint::min()
+                                  : parts_.clock.now() + std::min(due_within, limits::kMaxDelay);
+  const detail::Lock lock(mutex_);
+  return without_lane_.empty() && std::ranges::all_of(lanes_, [&](const auto& entry) {
+           const LaneState& state = entry.second->state;
+           return state.is_removed || (state.found_nothing >= look && state.due > due_after);
+         });
 }
 
 // The calls -------------------------------------------------------------------------------------

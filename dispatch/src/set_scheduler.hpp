@@ -12,6 +12,7 @@
 #include "claim_hints.hpp"
 #include "counters.hpp"
 #include "fair_ready_queue.hpp"
+#include "idle_watch.hpp"
 #include "oncebox/detail/condition.hpp"
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/dispatch/set_dispatcher.hpp"
@@ -32,6 +33,7 @@ namespace oncebox::dispatcher {
 /// **Locks.** The `StoreCalls` ask for the next claim under their lock, and `mutex_` is taken
 /// within it. So nothing calls them while it holds `mutex_`.
 class SetScheduler final : public RoomHints,
+                           public WorkReport,
                            public LaneEvents,
                            public StoreSetListener,
                            public std::enable_shared_from_this<SetScheduler>,
@@ -43,6 +45,7 @@ class SetScheduler final : public RoomHints,
     FairReadyQueue& ready;
     StoreSelection& selection;
     Counters& counters;
+    IdleWatch& idle;
     Logger& logger;
     const ObserverOfStore& observer;
     const Clock& clock;
@@ -76,7 +79,10 @@ class SetScheduler final : public RoomHints,
   /// Waits until nothing is in flight and no claim under way; false when the deadline passed first.
   bool wait_quiet_until(SteadyTime deadline);
   /// Messages in flight; a claim under way that may still bring some counts as one.
-  [[nodiscard]] std::size_t in_flight() const;
+  [[nodiscard]] std::size_t in_flight() const override;
+  [[nodiscard]] std::uint64_t admitted() const override { return admitted_.load(); }
+  std::uint64_t ask_to_look() override;
+  [[nodiscard]] bool has_found_nothing(std::uint64_t look, Duration due_within) const override;
   /// Records what is left, once for each store, and ends the threads. Workers have ended.
   void stop();
 
@@ -86,7 +92,10 @@ class SetScheduler final : public RoomHints,
   /// Whether the thread that asks makes calls to stores.
   [[nodiscard]] bool is_own_thread() const { return calls_.is_own_thread(); }
 
-  void on_admitted(std::size_t bytes) noexcept override { bytes_held_.fetch_add(bytes); }
+  void on_admitted(std::size_t bytes) noexcept override {
+    admitted_.fetch_add(1);
+    bytes_held_.fetch_add(bytes);
+  }
   void on_payload_freed(std::size_t bytes) noexcept override { bytes_held_.fetch_sub(bytes); }
   void on_room() noexcept override;
   void on_idle() noexcept override {}
@@ -121,6 +130,7 @@ class SetScheduler final : public RoomHints,
   /// What a claim found.
   struct Found : ClaimCycle::Found {
     std::size_t messages = 0;
+    bool has_asked = false;  ///< when something is due
     bool has_failed = false;
     std::string failure = {};  ///< why
   };
@@ -197,6 +207,7 @@ class SetScheduler final : public RoomHints,
   std::uint64_t eases_ ONCEBOX_GUARDED_BY(mutex_) = 0;  // of limits
   bool is_started_ ONCEBOX_GUARDED_BY(mutex_) = false;  // all stores that were there are known
   bool is_stopping_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  std::uint64_t looks_asked_ ONCEBOX_GUARDED_BY(mutex_) = 0;
   std::size_t hearings_ ONCEBOX_GUARDED_BY(mutex_) = 0;
   std::vector<MemberStorePtr> without_lane_ ONCEBOX_GUARDED_BY(mutex_);  // and in the set
   detail::Backoff put_off_pause_ ONCEBOX_GUARDED_BY(mutex_);
@@ -206,6 +217,7 @@ class SetScheduler final : public RoomHints,
   bool limited_first_ ONCEBOX_GUARDED_BY(planning_mutex_) = false;
   detail::Mutex selection_mutex_;  // taken after `mutex_`, or without it
   std::atomic<std::uint64_t> last_number_ = 0;
+  std::atomic<std::uint64_t> admitted_ = 0;
   std::atomic<std::size_t> bytes_held_ = 0;
   std::atomic<bool> wants_room_ = false;
   std::atomic<std::size_t> wake_at_size_ = 0;  // of the buffer, when room is wanted

@@ -137,6 +137,7 @@ engine::ClaimCycle::Step SetScheduler::begin_claim(StoreLane& lane) {
   const ClaimCycle::Step step = lane.cycle.next(now.steady);
   if (step.claims()) {
     lane.state.is_claiming = true;
+    lane.state.look = looks_asked_;
     lane.cycle.begin(step.what, now);
   } else {
     satisfy(lane);
@@ -167,7 +168,8 @@ SetScheduler::Found SetScheduler::claim(StoreLane& lane, ClaimCycle::Do what) {
     if (!lane.listens) lane.store().listen(lane.listener);
     lane.listens = true;
     const TimePoint now = parts_.clock.now();
-    if (what == ClaimCycle::Do::ask_due_and_claim) found.due = lane.store().next_due();
+    found.has_asked = what == ClaimCycle::Do::ask_due_and_claim;
+    if (found.has_asked) found.due = lane.store().next_due();
     ClaimPlans plans;
     bool limited_first = false;
     {
@@ -208,8 +210,12 @@ void SetScheduler::claim(StoreLane& lane, const ClaimPlan& plan, Found& found) {
   parts_.counters.note(claimed.reaped);
   ++parts_.counters.claims;
   if (claimed.empty()) {
-    // Else there may be more than what it had to clear away first.
-    if (claimed.reaped.total() == 0) ++parts_.counters.empty_claims;
+    // There may be more than what it had to clear away first.
+    if (claimed.reaped.total() > 0) {
+      found.claimed = std::max(found.claimed, ClaimCycle::Claimed::some);
+    } else {
+      ++parts_.counters.empty_claims;
+    }
     return;
   }
   parts_.counters.claim_batch.record(claimed.size());
@@ -236,6 +242,11 @@ engine::CallEnded SetScheduler::end_claim(StoreLane& lane, const Found& found) {
     } else {
       if (eases_ != lane.state.eases) lane.cycle.on_eased();
       lane.cycle.found(found, now);
+      const bool has_looked_everywhere = found.has_asked && !found.lacks_room;
+      if (has_looked_everywhere && found.claimed == ClaimCycle::Claimed::nothing) {
+        lane.state.found_nothing = lane.state.look;
+        lane.state.due = found.due.value_or(kMaxTime);
+      }
     }
     look_at = plan(lane).look_at;
     if (look_at > now.steady) satisfy(lane);

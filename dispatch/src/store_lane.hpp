@@ -52,6 +52,11 @@ struct LaneState {
   std::size_t messages = 0;
   std::size_t bytes = 0;
   std::uint64_t eases = 0;  ///< of limits, before it
+  std::uint64_t look = 0;   ///< the last one that was asked for before it
+
+  // For threads that wait until there is nothing to do.
+  std::uint64_t found_nothing = 0;  ///< the last look that found nothing at all
+  TimePoint due = kMaxTime;         ///< when there will be something
 };
 
 /// One store of a set, with what is in flight of it.

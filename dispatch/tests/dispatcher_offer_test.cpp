@@ -1,6 +1,7 @@
 // A dispatcher that waits offers to take what is enqueued.
 
 #include <functional>
+#include <future>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -379,6 +380,21 @@ TEST_F(DispatcherOfferTest, StoppedOneLeavesNoOffer) {
   offering_.enqueue(message("b"));
   EXPECT_EQ(offering_.handed_over(), 0);
   EXPECT_FALSE(record("b").lease);
+}
+
+TEST_F(DispatcherOfferTest, AMessageThatIsBeingHandedOverIsWaitedForBeforeItIsIdle) {
+  note_calls();
+  offering_.expect_company();  // a look may find it before the offer is answered
+  const auto ending = start_offering(no_polls());
+  std::jthread enqueuer;
+  ASSERT_TRUE(offering_.wait_for_offers(1));
+  enqueuer = enqueue_slowly(message("m"));
+  ASSERT_TRUE(taken_.wait_for(true));
+  auto waits = std::async(std::launch::async, [&] { return dispatcher_->wait_until_idle(); });
+  ASSERT_TRUE(offering_probe_.wait_for_calls("claim", 3)) << "it has looked";
+  commit_.open();
+  EXPECT_TRUE(waits.get());
+  EXPECT_EQ(handled_.get().size(), 1U);
 }
 
 TEST_F(DispatcherOfferTest, ManyEnqueuersAndStopsLoseNothing) {

@@ -205,7 +205,9 @@ TEST(DispatcherClaimGate, StopIsNotPassedOverWhenThereIsRoomAsWell) {
   InFlight* const one = &message;
   ReadyQueue ready(1);
   const InFlightTable table(1, kClock);
-  ClaimGate gate({.batch_size = 1, .max_buffered = 1, .buffer_bytes = 1'000}, ready, table, kClock);
+  IdleWatch idle(kClock);
+  ClaimGate gate({.batch_size = 1, .max_buffered = 1, .buffer_bytes = 1'000}, ready, table, idle,
+                 kClock);
   for (int round = 0; round < 300; ++round) {
     ready.push(std::span(&one, 1));
     bool has_room = false;
@@ -225,7 +227,9 @@ TEST(DispatcherClaimGate, RoomThatIsMadeWhileItLooksIsNotMissed) {
   InFlight* const one = &message;
   ReadyQueue ready(1);
   const InFlightTable table(1, kClock);
-  ClaimGate gate({.batch_size = 1, .max_buffered = 1, .buffer_bytes = 1'000}, ready, table, kClock);
+  IdleWatch idle(kClock);
+  ClaimGate gate({.batch_size = 1, .max_buffered = 1, .buffer_bytes = 1'000}, ready, table, idle,
+                 kClock);
   for (int round = 0; round < 100; ++round) {
     ready.push(std::span(&one, 1));
     const std::jthread waiter([&] { (void)gate.wait_for_room(); });

@@ -93,6 +93,17 @@ class OutboxDispatcherTest : public OnEachStore {
   Sink sink_;
 };
 
+TEST_P(OutboxDispatcherTest, IsIdleWhenEverythingIsMarkedAsDispatched) {
+  RecordProperty("requirement", "PKT-08");
+  const auto dispatcher = start(callable_publisher(into_sink()), {.workers = 1});
+  for (const char* id : {"1", "2", "3"}) {
+    outbox_.enqueue({.topic = "order.placed", .payload = "p", .id = MessageId(id)});
+  }
+  ASSERT_TRUE(dispatcher->wait_until_idle({.timeout = kPatience}));
+  EXPECT_EQ(sink_.all(), (Ids{"1", "2", "3"}));
+  for (const char* id : {"1", "2", "3"}) EXPECT_TRUE(record(id).dispatched_at);
+}
+
 TEST_P(OutboxDispatcherTest, PublishesWhatIsEnqueuedBeforeAndAfterItsStart) {
   RecordProperty("requirement", "PKT-08");
   outbox_.enqueue({.topic = "t", .id = "1"});

@@ -102,11 +102,20 @@ class SetDispatcherTest : public ::testing::Test {
     return record ? std::optional(record->status) : std::nullopt;
   }
 
-  Ending start(const SetDispatcherOptions& options = {},
-               std::unique_ptr<StoreSelection> selection = round_robin()) {
+  void make_dispatcher(const SetDispatcherOptions& options,
+                       std::unique_ptr<StoreSelection> selection) {
     dispatcher_ = std::make_unique<SetDispatcher>(
         stores_, handlers_, std::move(selection), options, logger_,
         [this](const std::string&) -> Observer& { return observer_; }, clock_);
+  }
+  Ending make(const SetDispatcherOptions& options = {},
+              std::unique_ptr<StoreSelection> selection = round_robin()) {
+    make_dispatcher(options, std::move(selection));
+    return Ending(*this);
+  }
+  Ending start(const SetDispatcherOptions& options = {},
+               std::unique_ptr<StoreSelection> selection = round_robin()) {
+    make_dispatcher(options, std::move(selection));
     dispatcher_->start();
     return Ending(*this);
   }

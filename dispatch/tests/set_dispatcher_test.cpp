@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <map>
 #include <thread>
 
@@ -440,6 +441,60 @@ TEST_F(SetDispatcherTest, OptionsAreChecked) {
   refuse({.calls_per_server = 1'000});
   refuse({.dispatcher = {.workers = 0}});
   refuse({.notified_poll_interval = Duration{1}});
+}
+
+TEST_F(SetDispatcherTest, IsIdleWhenEveryStoreHasNothingLeftAndEveryVerdictIsRecorded) {
+  list({{"a", "db://1"}, {"b", "db://1"}, {"c", "db://2"}});
+  note_stores();
+  const auto ending = make();
+  expect_error(ErrorCode::conflict, [&] { (void)dispatcher_->wait_until_idle(); });
+  dispatcher_->start();
+  ASSERT_TRUE(dispatcher_->wait_until_idle()) << "with nothing to do";
+  for (int round = 1; round <= 20; ++round) {
+    for (const char* name : {"a", "b", "c"}) enqueue(name, "m" + std::to_string(round));
+    ASSERT_TRUE(dispatcher_->wait_until_idle());
+    for (const char* name : {"a", "b", "c"}) {
+      ASSERT_EQ(status(name, "m" + std::to_string(round)), Status::done);
+    }
+  }
+  dispatcher_->stop();
+  EXPECT_FALSE(dispatcher_->wait_until_idle()) << "after the stop";
+}
+
+TEST_F(SetDispatcherTest, ARetryInOneStoreIsWaitedForOnlyOnRequest) {
+  list({{"a", "1"}, {"b", "2"}});
+  handlers_.on("*", [this](const ClaimedMessage& claimed, HandlerContext& context) {
+    note(context.store());
+    if (claimed.history.attempt == 0) throw RetryAfter(std::chrono::seconds{10}, "not yet");
+  });
+  const auto ending = start();
+  enqueue("b", "m");
+  ASSERT_TRUE(dispatcher_->wait_until_idle());
+  EXPECT_EQ(handled(), "b");
+  auto waits = std::async(std::launch::async, [&] {
+    return dispatcher_->wait_until_idle({.due_within = std::chrono::seconds{20}});
+  });
+  clock_.advance(std::chrono::seconds{11});
+  EXPECT_TRUE(waits.get());
+  EXPECT_EQ(status("b", "m"), Status::done);
+}
+
+TEST_F(SetDispatcherTest, AStoreThatFailsIsWaitedFor) {
+  list({{"a", "1"}, {"b", "2"}});
+  std::atomic<bool> is_away = true;
+  store("b").probe().set_plan(
+      [&](std::string_view) { return is_away ? testing::Fault::before : testing::Fault::none; });
+  note_stores();
+  const auto ending = start();
+  for (const char* name : {"a", "b"}) enqueue(name, "m");
+  auto waits = std::async(std::launch::async, [&] { return dispatcher_->wait_until_idle(); });
+  ASSERT_TRUE(wait_for_handled(1));
+  ASSERT_TRUE(store("b").probe().wait_for_calls("claim", 1));
+  is_away = false;
+  EXPECT_TRUE(
+      holds_in_time([&] { return waits.wait_for(Duration{0}) == std::future_status::ready; }));
+  EXPECT_TRUE(waits.get());
+  EXPECT_EQ(status("b", "m"), Status::done);
 }
 
 TEST_F(SetDispatcherTest, NothingIsLostOrHandledTwiceWhileStoresComeAndGo) {

@@ -87,8 +87,9 @@ Process::Process(World& world, Ledger& ledger, std::string name, std::uint64_t n
       selection_(selection_of(world)),
       routes_(handlers(), options_.dispatcher.no_handler, world.clock().now()),
       ready_(*options_.dispatcher.max_buffered),
+      idle_(world.clock()),
       scheduler_(std::make_shared<dispatcher::SetScheduler>(
-          dispatcher::SetScheduler::Parts{options_, routes_, ready_, *selection_, counters_,
+          dispatcher::SetScheduler::Parts{options_, routes_, ready_, *selection_, counters_, idle_,
                                           logger_, observer_, world.clock(), false})),
       calls_({options_.dispatcher.retries, options_.dispatcher.no_handler,
               options_.dispatcher.max_deliveries, world.random().next()},

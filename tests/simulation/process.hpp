@@ -13,6 +13,7 @@
 #include "counters.hpp"
 #include "fair_ready_queue.hpp"
 #include "handler_calls.hpp"
+#include "idle_watch.hpp"
 #include "ledger.hpp"
 #include "oncebox/dispatch/set_dispatcher.hpp"
 #include "oncebox/dispatch/store_selection.hpp"
@@ -102,6 +103,7 @@ class Process {
   dispatcher::Counters counters_;
   dispatcher::Routes routes_;
   dispatcher::FairReadyQueue ready_;
+  dispatcher::IdleWatch idle_;
   std::shared_ptr<dispatcher::SetScheduler> scheduler_;
   dispatcher::HandlerCalls calls_;
   dispatcher::WorkerPool workers_;

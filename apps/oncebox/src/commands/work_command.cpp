@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
@@ -60,48 +62,18 @@ struct WorkOptions {
   LogLevel log_level = LogLevel::warning;
 };
 
-/// Whether the dispatcher has found nothing to do since it last looked.
-class IdleWatch {
+/// Calls a function with the first signal that comes while this object is there.
+class OnSignal {
  public:
-  [[nodiscard]] bool is_idle(const RunningStats& stats) {
-    const bool has_work = stats.buffered + stats.running + stats.unsettled > 0;
-    const std::uint64_t full_claims = stats.claims - stats.empty_claims;
-    if (has_work || full_claims != full_claims_) {
-      full_claims_ = full_claims;
-      empty_claims_ = stats.empty_claims;
-      return false;
-    }
-    return stats.empty_claims > empty_claims_;
-  }
+  OnSignal(Signals& signals, std::function<void()> call)
+      : waiter_([&signals, call = std::move(call)](const std::stop_token& stopped) {
+          while (!stopped.stop_requested()) {
+            if (signals.wait_for(Duration{50})) return call();
+          }
+        }) {}
 
  private:
-  std::uint64_t full_claims_ = 0;
-  std::uint64_t empty_claims_ = 0;
-};
-
-/// Whether the store does nothing but fail; throws when that lasts.
-class FailureWatch {
- public:
-  [[nodiscard]] bool only_failures(const RunningStats& stats) {
-    const auto now = std::chrono::steady_clock::now();
-    if (stats.claims != claims_ || stats.failed_store_calls == 0) {
-      claims_ = stats.claims;
-      failed_ = stats.failed_store_calls;
-      well_at_ = now;
-      return false;
-    }
-    if (now - well_at_ > kPatience && stats.failed_store_calls > failed_) {
-      throw Failure(ExitCode::unavailable, "the store cannot be used; see the log lines above");
-    }
-    return stats.failed_store_calls > failed_;
-  }
-
- private:
-  static constexpr std::chrono::seconds kPatience{30};
-
-  std::uint64_t claims_ = 0;
-  std::uint64_t failed_ = 0;
-  std::chrono::steady_clock::time_point well_at_ = std::chrono::steady_clock::now();
+  const std::jthread waiter_;
 };
 
 /// Every command that runs needs some files of ours; without them messages would fail for nothing.
@@ -132,25 +104,25 @@ void wait_for_the_end(AnyDispatcher& dispatcher, Signals& signals, const WorkOpt
     (void)signals.wait();
     return;
   }
-  IdleWatch idle;
-  FailureWatch failures;
-  for (RunningStats stats = dispatcher.stats(); !idle.is_idle(stats); stats = dispatcher.stats()) {
-    if (signals.wait_for(Duration{50})) return;
-    // A store in trouble is left alone for as long as the dispatcher thinks right.
-    if (!failures.only_failures(stats)) dispatcher.wake();
+  // So long a store may do nothing but fail.
+  constexpr std::chrono::seconds kPatience{30};
+  std::stop_source stop;
+  const OnSignal on_signal(signals, [&stop] { stop.request_stop(); });
+  RunningStats before = dispatcher.stats();
+  while (!dispatcher.wait_until_idle({.timeout = kPatience, .stop = stop.get_token()})) {
+    if (stop.stop_requested()) return;
+    const RunningStats now = dispatcher.stats();
+    if (now.claims == before.claims && now.failed_store_calls > before.failed_store_calls) {
+      throw Failure(ExitCode::unavailable, "the store cannot be used; see the log lines above");
+    }
+    before = now;
   }
 }
 
 /// Ends in order; a second signal interrupts what runs.
 template <class AnyDispatcher>
 StopResult stop_in_order(AnyDispatcher& dispatcher, Signals& signals, const WorkOptions& options) {
-  const std::jthread second_signal([&](const std::stop_token& stopped) {
-    while (!stopped.stop_requested()) {
-      if (!signals.wait_for(Duration{50})) continue;
-      dispatcher.stop_now();
-      return;
-    }
-  });
+  const OnSignal second_signal(signals, [&dispatcher] { dispatcher.stop_now(); });
   return dispatcher.stop({.finish_within = options.finish_within,
                           .interrupt_within = options.grace + std::chrono::seconds{2}});
 }

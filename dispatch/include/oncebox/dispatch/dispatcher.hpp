@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "oncebox/clock.hpp"
@@ -73,6 +74,15 @@ struct StopResult {
   [[nodiscard]] bool complete() const noexcept { return still_running + unsettled == 0; }
 };
 
+struct IdleOptions {
+  std::optional<Duration> timeout = {};  ///< how long to wait; nothing: for as long as it takes
+  std::stop_token stop = {};             ///< ends the wait when a stop is requested
+  /// What becomes claimable within this time counts as work, too, so that the wait lasts until it
+  /// is done: retries, due times, and leases that others hold and that may lapse. Zero: only what
+  /// is claimable now.
+  Duration due_within{0};
+};
+
 /// Claims messages of a queue and runs their handlers: a claim loop fills a bounded buffer, worker
 /// threads empty it, and their verdicts are recorded in batches while the next ones gather.
 ///
@@ -131,6 +141,17 @@ class Dispatcher {
   /// Looks for work and at the clock now, without waiting for the next poll. For stores that do not
   /// notify, and for tests that have moved a clock.
   void wake() noexcept;
+
+  /// Waits until there is nothing to do: nothing can be claimed, no handler runs, and every verdict
+  /// is recorded. What was enqueued before the call is handled by then. Messages that wait for a
+  /// time, such as that of a retry, are not waited for beyond `IdleOptions::due_within`, paused
+  /// topics not at all; a topic whose rate limit is used up counts as work until it has room.
+  ///
+  ///     if (!dispatcher.wait_until_idle({.timeout = std::chrono::seconds{30}})) …
+  ///
+  /// False when the time was over before, a stop was requested, or the dispatcher stops. Throws
+  /// `conflict` before `start`, and from inside a handler, which would wait for itself.
+  [[nodiscard]] bool wait_until_idle(const IdleOptions& options = {});
 
   [[nodiscard]] RunningStats stats() const;
   [[nodiscard]] const OwnerToken& owner() const noexcept;

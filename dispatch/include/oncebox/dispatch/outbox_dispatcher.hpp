@@ -87,6 +87,9 @@ class OutboxDispatcher {
   void pause(const TopicPattern& pattern) { dispatcher_.pause(pattern); }
   void resume(const TopicPattern& pattern) { dispatcher_.resume(pattern); }
   void wake() noexcept { dispatcher_.wake(); }
+  [[nodiscard]] bool wait_until_idle(const IdleOptions& options = {}) {
+    return dispatcher_.wait_until_idle(options);
+  }
 
   /// `handled` counts what was published.
   [[nodiscard]] RunningStats stats() const { return dispatcher_.stats(); }

@@ -70,6 +70,8 @@ class SetDispatcher {
   void resume(const TopicPattern& pattern);
   /// Looks for work in every store.
   void wake() noexcept;
+  /// Of all stores that are open. One that fails is waited for.
+  [[nodiscard]] bool wait_until_idle(const IdleOptions& options = {});
 
   /// Of all stores together.
   [[nodiscard]] RunningStats stats() const;
