@@ -72,8 +72,8 @@ void measure_idle(Report& report, const std::string& name, StoreSet& stores,
   Silence silence;
   Handlers handlers;
   handlers.on("*", [](const ClaimedMessage&, HandlerContext&) {});
-  SetDispatcher dispatcher(stores, handlers, weighted_fair(), {}, silence.logger,
-                           silence.observers(), silence.clock);
+  SetDispatcher dispatcher(stores, handlers, weighted_fair(), {},
+                           {silence.logger, silence.observers(), silence.clock});
   dispatcher.start();
   // Until every store has been found empty often enough to be left alone.
   std::this_thread::sleep_for(std::chrono::seconds{75});
@@ -116,8 +116,8 @@ Waits measure_waits(StoreSet& stores, const MakeSelection& selection, const Neig
     large.enqueue(make_messages(1'000, first));
   }
   SetDispatcher dispatcher(stores, handlers, selection(),
-                           {.dispatcher = {.workers = 8, .max_buffered = 200}}, silence.logger,
-                           silence.observers(), silence.clock);
+                           {.dispatcher = {.workers = 8, .max_buffered = 200}},
+                           {silence.logger, silence.observers(), silence.clock});
   dispatcher.start();
   {
     std::vector<std::unique_ptr<Producer>> producers;

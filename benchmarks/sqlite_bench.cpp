@@ -72,7 +72,7 @@ void run_singles(BenchFolder& folder, std::size_t threads, std::size_t count, Ra
   NullLogger logger;
   Observer observer;
   const SystemClock clock;
-  Inbox inbox(store, {.missing_hash = MissingHash::leave}, logger, observer, clock);
+  Inbox inbox(store, {.missing_hash = MissingHash::leave}, {logger, observer, clock});
   rates[fmt::format("sqlite/enqueue-single/threads={}", threads)].push_back(measure([&] {
     std::atomic<std::size_t> next = 0;
     {

@@ -39,11 +39,9 @@ int main() {
       CREATE TABLE tenant (id TEXT PRIMARY KEY, database_url TEXT NOT NULL, left_at TEXT);
       INSERT INTO tenant VALUES ('acme', 'memory:', NULL), ('zenith', 'memory:', NULL))sql");
 
-  NullLogger logger;
-  StoreSet stores(
-      discover_by_query("sqlite:" + control,
-                        "SELECT id, database_url FROM tenant WHERE left_at IS NULL"),
-      [](const StoreLocation& location) { return open_store(location.url); }, {}, logger);
+  StoreSet stores(discover_by_query("sqlite:" + control,
+                                    "SELECT id, database_url FROM tenant WHERE left_at IS NULL"),
+                  [](const StoreLocation& location) { return open_store(location.url); });
   print("open", stores.names());
 
   execute(control, R"sql(

@@ -13,14 +13,9 @@ int main() {
   // Where a service would ask its control database.
   std::vector<StoreLocation> tenants{{"acme", "memory:"}, {"zenith", "memory:"}};
 
-  NullLogger logger;
-  Observer observer;
-  const SystemClock clock;
   StoreSet stores([&] { return tenants; },
-                  [](const StoreLocation& location) { return open_store(location.url); }, {},
-                  logger);
-  InboxRouter inboxes(
-      stores, {}, logger, [&](const std::string&) -> Observer& { return observer; }, clock);
+                  [](const StoreLocation& location) { return open_store(location.url); });
+  InboxRouter inboxes(stores);
 
   const auto take_in = [&](const std::string& tenant, const char* id) {
     try {

@@ -1,8 +1,8 @@
 // A worker with metrics for Prometheus: what it handled, retried and buried, and what the text is
 // that Prometheus gets.
 
+#include <chrono>
 #include <iostream>
-#include <latch>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -31,28 +31,24 @@ void print_counters(const std::string& exposed) {
 }  // namespace
 
 int main() {
-  const SystemClock clock;
-  NullLogger logger;
-  memory::MemoryStore store(clock);
+  memory::MemoryStore store;
   PrometheusMetrics metrics;
   Observer& observer = metrics.observer({"shop"});
 
-  Inbox inbox(store, {}, logger, observer, clock);
+  Inbox inbox(store, {}, {.observer = observer});
   for (const char* id : {"good", "later", "never"}) {
     inbox.enqueue({.key = {"web", id}, .topic = "order.created", .payload = "{}"});
   }
 
-  std::latch handled(3);
   Handlers handlers;
-  handlers.on("order.created", [&](const ClaimedMessage& claimed, HandlerContext&) {
-    handled.count_down();
+  handlers.on("order.created", [](const ClaimedMessage& claimed, HandlerContext&) {
     const std::string& id = claimed.message.key.message_id.str();
     if (id == "later") throw RetryAfter(std::chrono::hours{1}, "the warehouse is closed");
     if (id == "never") throw PermanentFailure("no such customer");
   });
-  Dispatcher dispatcher(store.inbox(), handlers, {}, logger, observer, clock);
+  Dispatcher dispatcher(store.inbox(), handlers, {}, {.observer = observer});
   dispatcher.start();
-  handled.wait();
+  if (!dispatcher.wait_until_idle({.timeout = std::chrono::seconds{30}})) return 1;
   dispatcher.stop();
 
   // Whenever Prometheus asks:

@@ -29,11 +29,8 @@ struct oncebox::PayloadCodec<OrderPaid> {
 };
 
 int main() {
-  NullLogger logger;
-  const SystemClock clock;
-  StoreSet stores(
-      {{"acme", "memory:"}, {"zenith", "memory:"}},
-      [](const StoreLocation& location) { return open_store(location.url); }, {}, logger);
+  StoreSet stores({{"acme", "memory:"}, {"zenith", "memory:"}},
+                  [](const StoreLocation& location) { return open_store(location.url); });
 
   std::atomic<int> booked = 0;
   const auto book = [&](const OrderPaid& order) {
@@ -64,10 +61,7 @@ int main() {
   }
   Handlers handlers;
   handlers.on("order.paid", router.handler());
-  Observer observer;
-  SetDispatcher dispatcher(
-      stores, handlers, round_robin(), {}, logger,
-      [&](const std::string&) -> Observer& { return observer; }, clock);
+  SetDispatcher dispatcher(stores, handlers);
   dispatcher.start();
   if (!dispatcher.wait_until_idle({.timeout = 30s})) throw std::runtime_error("too slow");
   dispatcher.stop();

@@ -36,11 +36,9 @@ name = "acme"
 url = "memory:"
 )";
 
-  NullLogger logger;
   const StoreFile file(path);
   StoreSet stores([&] { return file.read(); },
-                  [](const StoreLocation& location) { return open_store(location.url); }, {},
-                  logger);
+                  [](const StoreLocation& location) { return open_store(location.url); });
   const StoreFileWatch watch(file, stores);
 
   const auto changes = std::make_shared<Changes>();

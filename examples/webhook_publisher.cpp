@@ -28,10 +28,8 @@ int main() {
     return testing::Reaction{.status = 503, .fields = {{"Retry-After", "30"}}};
   });
 
-  NullLogger logger;
-  Observer observer;
   memory::MemoryStore store(clock);
-  Outbox outbox(store, {.source = "shop"}, logger, observer, clock);
+  Outbox outbox(store, {.source = "shop"}, {.clock = clock});
   outbox.enqueue({.topic = "order.paid", .payload = R"({"order":1})", .id = "paid-1"});
 
   const webhook::WebhookPublisherOptions options{
@@ -39,8 +37,8 @@ int main() {
                      .secrets = {"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
                      .topics = "order.*",
                      .allow_private = true}}};  // it is on this machine
-  OutboxDispatcher dispatcher(store, webhook::webhook_publishers(options, clock), {}, logger,
-                              observer, clock);
+  OutboxDispatcher dispatcher(store, webhook::webhook_publishers(options, clock), {},
+                              {.clock = clock});
   dispatcher.start();
   if (!dispatcher.wait_until_idle()) return 1;
   std::cout << "last error: " << outbox.find("paid-1")->last_error.value_or("-") << '\n';

@@ -67,9 +67,8 @@ int main(int argc, char** argv) {
 
   const SystemClock clock;
   TextLogger logger(std::cerr, clock);
-  Observer observer;
-  Dispatcher dispatcher(store->inbox(), handlers, {.workers = 2, .retries = retries}, logger,
-                        observer, clock);
+  Dispatcher dispatcher(store->inbox(), handlers, {.workers = 2, .retries = retries},
+                        {.logger = logger});
   dispatcher.start();
   // Until all of them are handled or given up, retries included.
   const IdleOptions all_done{.timeout = 30s, .due_within = 1min};

@@ -13,21 +13,14 @@ bool holds(MarkOutcome outcome) {
 
 }  // namespace
 
-Inbox::Inbox(QueueStore& store, const InboxOptions& options, Logger& logger, Observer& observer,
-             const Clock& clock)
-    : Inbox(store, options, logger, observer, clock, std::numeric_limits<std::size_t>::max()) {}
+Inbox::Inbox(QueueStore& store, const InboxOptions& options, const Surroundings& surroundings)
+    : Inbox(store, options, surroundings, std::numeric_limits<std::size_t>::max()) {}
 
-Inbox::Inbox(Store& store, const InboxOptions& options, Logger& logger, Observer& observer,
-             const Clock& clock)
-    : Inbox(store.inbox(), options, logger, observer, clock,
-            store.capabilities().max_payload_bytes) {}
+Inbox::Inbox(Store& store, const InboxOptions& options, const Surroundings& surroundings)
+    : Inbox(store.inbox(), options, surroundings, store.capabilities().max_payload_bytes) {}
 
-Inbox::Inbox(Store& store, const InboxOptions& options)
-    : Inbox(store, options, detail::silence().logger, detail::silence().observer,
-            detail::silence().clock) {}
-
-Inbox::Inbox(QueueStore& store, const InboxOptions& options, Logger& logger, Observer& observer,
-             const Clock& clock, std::size_t max_payload_bytes)
+Inbox::Inbox(QueueStore& store, const InboxOptions& options, const Surroundings& surroundings,
+             std::size_t max_payload_bytes)
     : intake_(store,
               {.name = options.name,
                .queue = QueueKind::inbox,
@@ -35,7 +28,7 @@ Inbox::Inbox(QueueStore& store, const InboxOptions& options, Logger& logger, Obs
                .missing_hash = options.missing_hash,
                .group_commit = options.group_commit,
                .max_payload_bytes = max_payload_bytes},
-              logger, observer, clock) {}
+              surroundings) {}
 
 bool Inbox::already_processed(const MessageKey& key, const std::optional<ContentHash>& hash) {
   return observe(key, hash).already_processed();

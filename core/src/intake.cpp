@@ -19,20 +19,14 @@ std::size_t size_in_bytes(const Message& message) {
 
 }  // namespace
 
-Silence& silence() {
-  static Silence shared;
-  return shared;
-}
-
-Intake::Intake(QueueStore& store, IntakeOptions options, Logger& logger, Observer& observer,
-               const Clock& clock)
+Intake::Intake(QueueStore& store, IntakeOptions options, const Surroundings& surroundings)
     : options_(std::move(options)),
-      queue_(store, options_.name, logger, observer, clock),
+      queue_(store, options_.name, surroundings.logger, surroundings.observer, surroundings.clock),
       singles_(
           [this](std::span<const Message> batch) -> std::vector<EnqueueOutcome> {
             return queue_.enqueue(batch, options_.enqueue);
           },
-          options_.group_commit, size_in_bytes, clock) {}
+          options_.group_commit, size_in_bytes, surroundings.clock) {}
 
 EnqueueOutcome Intake::enqueue(Message message) {
   prepare_single(message);

@@ -59,23 +59,16 @@ void require_taken(std::span<const OutboxReceipt> receipts) {
   }
 }
 
-Outbox::Outbox(QueueStore& store, const OutboxOptions& options, Logger& logger, Observer& observer,
-               const Clock& clock)
-    : Outbox(store, options, logger, observer, clock, std::numeric_limits<std::size_t>::max()) {}
+Outbox::Outbox(QueueStore& store, const OutboxOptions& options, const Surroundings& surroundings)
+    : Outbox(store, options, surroundings, std::numeric_limits<std::size_t>::max()) {}
 
-Outbox::Outbox(Store& store, const OutboxOptions& options, Logger& logger, Observer& observer,
-               const Clock& clock)
-    : Outbox(store.outbox(), options, logger, observer, clock,
-             store.capabilities().max_payload_bytes) {}
+Outbox::Outbox(Store& store, const OutboxOptions& options, const Surroundings& surroundings)
+    : Outbox(store.outbox(), options, surroundings, store.capabilities().max_payload_bytes) {}
 
-Outbox::Outbox(Store& store, const OutboxOptions& options)
-    : Outbox(store, options, detail::silence().logger, detail::silence().observer,
-             detail::silence().clock) {}
-
-Outbox::Outbox(QueueStore& store, const OutboxOptions& options, Logger& logger, Observer& observer,
-               const Clock& clock, std::size_t max_payload_bytes)
+Outbox::Outbox(QueueStore& store, const OutboxOptions& options, const Surroundings& surroundings,
+               std::size_t max_payload_bytes)
     : source_(options.source),
-      clock_(clock),
+      clock_(surroundings.clock),
       intake_(store,
               {.name = options.name,
                .queue = QueueKind::outbox,
@@ -83,7 +76,7 @@ Outbox::Outbox(QueueStore& store, const OutboxOptions& options, Logger& logger, 
                .missing_hash = options.missing_hash,
                .group_commit = options.group_commit,
                .max_payload_bytes = max_payload_bytes},
-              logger, observer, clock) {}
+              surroundings) {}
 
 OutboxReceipt Outbox::enqueue(OutboxMessage message, const Cause& cause) {
   Message ready = stamped(std::move(message), cause);

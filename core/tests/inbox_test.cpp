@@ -93,7 +93,7 @@ class InboxTest : public ::testing::Test {
   std::ostringstream log_;
   TextLogger logger_{log_, clock_, LogLevel::debug};
   CountingObserver observer_;
-  Inbox inbox_{gated_, {.name = "tenant-a"}, logger_, observer_, clock_};
+  Inbox inbox_{gated_, {.name = "tenant-a"}, {logger_, observer_, clock_}};
 };
 
 // Already processed? ----------------------------------------------------------------------------
@@ -255,7 +255,7 @@ TEST_F(InboxTest, OptionsOfTheInboxHoldForEveryEnqueue) {
   Inbox strict(
       store_,
       {.enqueue = {.on_hash_mismatch = HashMismatchPolicy::reject, .on_dead = DeadPolicy::revive}},
-      logger_, observer_, clock_);
+      {logger_, observer_, clock_});
   strict.enqueue(message("evt-1", "one"));
   EXPECT_EQ(strict.enqueue(message("evt-1", "two")).status, EnqueueStatus::rejected);
   strict.mark_dead(key_);
@@ -285,7 +285,7 @@ TEST_F(InboxTest, GivenHashIsKept) {
 }
 
 TEST_F(InboxTest, MissingHashIsLeftWhenAskedFor) {
-  Inbox plain(store_, {.missing_hash = MissingHash::leave}, logger_, observer_, clock_);
+  Inbox plain(store_, {.missing_hash = MissingHash::leave}, {logger_, observer_, clock_});
   plain.enqueue(message("evt-1", "one"));
   EXPECT_FALSE(find("evt-1")->hash);
   const EnqueueOutcome outcome = plain.enqueue(message("evt-1", "two"));
@@ -369,7 +369,7 @@ TEST_F(InboxGroupTest, PayloadThatTheStoreRefusesFailsAlone) {
 }
 
 TEST_F(InboxGroupTest, KnownPayloadLimitIsCheckedBeforeTheStoreIsAsked) {
-  Inbox inbox(store_, {.name = "tenant-b"}, logger_, observer_, clock_);
+  Inbox inbox(store_, {.name = "tenant-b"}, {logger_, observer_, clock_});
   inbox.enqueue(message("evt-1", std::string(100, 'x')));
   const std::string text = expect_error(
       ErrorCode::invalid_argument, [&] { inbox.enqueue(message("evt-2", std::string(101, 'x'))); });
@@ -427,7 +427,7 @@ TEST_F(InboxGroupTest, BatchIsStoredWholeOrNotAtAll) {
 }
 
 TEST_F(InboxGroupTest, FullInboxRefusesAtOnce) {
-  Inbox small(gated_, {.group_commit = {.max_queued = 1}}, logger_, observer_, clock_);
+  Inbox small(gated_, {.group_commit = {.max_queued = 1}}, {logger_, observer_, clock_});
   enqueue_held(small);
   auto waiting = small.enqueue_future(message("evt-1"));
   expect_error(ErrorCode::overloaded, [&] { small.enqueue(message("evt-2")); });
@@ -437,8 +437,8 @@ TEST_F(InboxGroupTest, FullInboxRefusesAtOnce) {
 }
 
 TEST_F(InboxGroupTest, WaitingMessagesAreBoundedInBytes) {
-  Inbox small(gated_, {.group_commit = {.max_queued_bytes = 2 * sizeof(Message)}}, logger_,
-              observer_, clock_);
+  Inbox small(gated_, {.group_commit = {.max_queued_bytes = 2 * sizeof(Message)}},
+              {logger_, observer_, clock_});
   enqueue_held(small);
   auto waiting = small.enqueue_future(message("evt-1"));
   expect_error(ErrorCode::overloaded, [&] { small.enqueue(message("evt-2")); });

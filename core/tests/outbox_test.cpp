@@ -30,7 +30,7 @@ class OutboxTest : public OnEachStore {
   std::ostringstream log_;
   TextLogger logger_{log_, clock_, LogLevel::debug};
   Observer observer_;
-  Outbox outbox_{*store_, {.name = "shop-out", .source = "shop"}, logger_, observer_, clock_};
+  Outbox outbox_{*store_, {.name = "shop-out", .source = "shop"}, {logger_, observer_, clock_}};
 };
 
 TEST_P(OutboxTest, MessageIsInTheOutboxWhenEnqueueReturns) {
@@ -88,7 +88,7 @@ TEST_P(OutboxTest, HeadersOfTheSenderStay) {
 
 TEST_P(OutboxTest, HandlersMessageIsTheCause) {
   RecordProperty("requirement", "MSG-04");
-  Inbox inbox(*store_, {}, logger_, observer_, clock_);
+  Inbox inbox(*store_, {}, {logger_, observer_, clock_});
   inbox.enqueue({.key = {"web", "order-1"},
                  .topic = "order.placed",
                  .headers = {{"correlationId", "session-7"}, {"traceparent", "00-a-b-01"}}});
@@ -148,7 +148,7 @@ TEST_P(OutboxTest, FutureGetsTheReceipt) {
 TEST_P(OutboxTest, FutureGetsTheError) {
   // An outbox that does not know the limit of its store, so that the store itself refuses.
   memory::MemoryStore small(clock_, {.max_payload_bytes = 10});
-  Outbox outbox(small.outbox(), {}, logger_, observer_, clock_);
+  Outbox outbox(small.outbox(), {}, {logger_, observer_, clock_});
   auto future = outbox.enqueue_future({.topic = "t", .payload = std::string(11, 'x')});
   // Joins the committer, which else may be the one to free the error: ThreadSanitizer cannot see
   // that the counter in std::exception_ptr orders that.
@@ -174,7 +174,7 @@ TEST_P(OutboxTest, BatchIsStoredWholeOrNotAtAll) {
 
 TEST_P(OutboxTest, PayloadAboveTheLimitIsRefusedBeforeTheStoreIsAsked) {
   memory::MemoryStore small(clock_, {.max_payload_bytes = 10});
-  Outbox outbox(small, {}, logger_, observer_, clock_);
+  Outbox outbox(small, {}, {logger_, observer_, clock_});
   expect_error(ErrorCode::invalid_argument,
                [&] { outbox.enqueue({.topic = "t", .payload = std::string(11, 'x')}); });
   EXPECT_EQ(log_.str().find("store call failed"), std::string::npos);
@@ -262,7 +262,7 @@ TEST_P(OutboxTest, DeadMessageWasNeverDispatched) {
 }
 
 TEST_P(OutboxTest, OutboxesOfOneStoreAreToldApartByTheirSource) {
-  Outbox other(*store_, {.source = "bank"}, logger_, observer_, clock_);
+  Outbox other(*store_, {.source = "bank"}, {logger_, observer_, clock_});
   EXPECT_EQ(outbox_.enqueue({.topic = "t", .id = "1"}).outcome.status, EnqueueStatus::accepted);
   EXPECT_FALSE(other.find("1"));
   EXPECT_EQ(other.enqueue({.topic = "t", .id = "1"}).outcome.status, EnqueueStatus::accepted);
@@ -315,7 +315,7 @@ TEST_P(OutboxTest, InATransactionTheCauseAndThePolicyHoldToo) {
   RecordProperty("requirement", "MSG-04,PKT-09");
   Outbox strict(*store_,
                 {.source = "shop", .enqueue = {.on_hash_mismatch = HashMismatchPolicy::reject}},
-                logger_, observer_, clock_);
+                {logger_, observer_, clock_});
   HeldBackTransaction transaction(*store_);
   const Message cause{.key = {"web", "order-1"}, .topic = "order.placed"};
   strict.enqueue({.topic = "t", .id = "1"}, transaction, cause);
@@ -326,7 +326,7 @@ TEST_P(OutboxTest, InATransactionTheCauseAndThePolicyHoldToo) {
 
 TEST_P(OutboxTest, InboxTakesInWithATransactionByItsOwnRules) {
   memory::MemoryStore small(clock_, {.max_payload_bytes = 10});
-  Inbox inbox(small, {.enqueue = {.on_dead = DeadPolicy::revive}}, logger_, observer_, clock_);
+  Inbox inbox(small, {.enqueue = {.on_dead = DeadPolicy::revive}}, {logger_, observer_, clock_});
   HeldBackTransaction transaction(small);
   inbox.enqueue({.key = {"web", "1"}, .topic = "t", .payload = "42"}, transaction);
   EXPECT_EQ(transaction.options.on_dead, DeadPolicy::revive);

@@ -16,7 +16,6 @@
 #include "in_flight.hpp"
 #include "lease_keeper.hpp"
 #include "oncebox/detail/condition.hpp"
-#include "oncebox/detail/intake.hpp"
 #include "oncebox/driver/observed_queue_store.hpp"
 #include "oncebox/error.hpp"
 #include "ready_queue.hpp"
@@ -53,8 +52,7 @@ DispatcherOptions for_one_thread(DispatcherOptions options, std::size_t limit) {
 class PendingRun {
  public:
   PendingRun(QueueStore& store, const Handlers& handlers, std::size_t limit,
-             const DispatcherOptions& options, Logger& logger, Observer& observer,
-             const Clock& clock);
+             const DispatcherOptions& options, const Surroundings& around);
 
   DispatchedPending run();
 
@@ -98,24 +96,26 @@ class PendingRun {
 };
 
 PendingRun::PendingRun(QueueStore& store, const Handlers& handlers, std::size_t limit,
-                       const DispatcherOptions& options, Logger& logger, Observer& observer,
-                       const Clock& clock)
+                       const DispatcherOptions& options, const Surroundings& around)
     : options_(for_one_thread(options, limit)),
-      logger_(logger),
-      clock_(clock),
-      store_(store, options_.name, logger, observer, clock),
-      routes_(handlers, options_.no_handler, clock.now()),
-      table_(options_.batch_size, clock),
+      logger_(around.logger),
+      clock_(around.clock),
+      store_(store, options_.name, around.logger, around.observer, around.clock),
+      routes_(handlers, options_.no_handler, around.clock.now()),
+      table_(options_.batch_size, around.clock),
       ready_(options_.batch_size),
-      keep_signal_(clock),
-      settler_({store_, table_, hints_, hints_, counters_, logger, observer, clock, options_.name},
+      keep_signal_(around.clock),
+      settler_({store_, table_, hints_, hints_, counters_, around.logger, around.observer,
+                around.clock, options_.name},
                [] {}),
-      origin_{options_.name, settler_, observer, store_.transactional()},
-      calls_({options_.retries, options_.no_handler, options_.max_deliveries}, logger, clock),
-      worker_({ready_, hints_, calls_, clock}, 1),
-      keeper_({store_, table_, ready_, worker_, counters_, logger, observer, clock, options_.name},
+      origin_{options_.name, settler_, around.observer, store_.transactional()},
+      calls_({options_.retries, options_.no_handler, options_.max_deliveries}, around.logger,
+             around.clock),
+      worker_({ready_, hints_, calls_, around.clock}, 1),
+      keeper_({store_, table_, ready_, worker_, counters_, around.logger, around.observer,
+               around.clock, options_.name},
               {options_.lease, options_.reap_interval}),
-      admission_({routes_, hints_, ready_, worker_, calls_, clock}),
+      admission_({routes_, hints_, ready_, worker_, calls_, around.clock}),
       left_(limit) {
   if (origin_.transactions == nullptr) dispatcher::refuse_transactional(handlers);
 }
@@ -236,28 +236,16 @@ DispatchedPending PendingRun::result() const {
 }  // namespace
 
 DispatchedPending dispatch_pending(QueueStore& queue, const Handlers& handlers, std::size_t limit,
-                                   const DispatcherOptions& options, Logger& logger,
-                                   Observer& observer, const Clock& clock) {
-  return PendingRun(queue, handlers, limit, options, logger, observer, clock).run();
-}
-
-DispatchedPending dispatch_pending(QueueStore& queue, const Handlers& handlers, std::size_t limit,
-                                   const DispatcherOptions& options) {
-  detail::Silence& silence = detail::silence();
-  return dispatch_pending(queue, handlers, limit, options, silence.logger, silence.observer,
-                          silence.clock);
+                                   const DispatcherOptions& options,
+                                   const Surroundings& surroundings) {
+  return PendingRun(queue, handlers, limit, options, surroundings).run();
 }
 
 DispatchedPending dispatch_pending(QueueStore& outbox, const Publishers& publishers,
                                    std::size_t limit, const DispatcherOptions& options,
-                                   Logger& logger, Observer& observer, const Clock& clock) {
+                                   const Surroundings& surroundings) {
   return dispatch_pending(outbox, publishers.handlers(), limit, dispatcher::for_outbox(options),
-                          logger, observer, clock);
-}
-
-DispatchedPending dispatch_pending(QueueStore& outbox, const Publishers& publishers,
-                                   std::size_t limit, const DispatcherOptions& options) {
-  return dispatch_pending(outbox, publishers.handlers(), limit, dispatcher::for_outbox(options));
+                          surroundings);
 }
 
 }  // namespace oncebox

@@ -13,7 +13,6 @@
 #include "idle_watch.hpp"
 #include "in_flight.hpp"
 #include "lease_keeper.hpp"
-#include "oncebox/detail/intake.hpp"
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/driver/observed_queue_store.hpp"
 #include "oncebox/error.hpp"
@@ -29,7 +28,7 @@ namespace oncebox {
 class Dispatcher::Impl {
  public:
   Impl(QueueStore& store, const Handlers& handlers, const DispatcherOptions& options,
-       Logger& logger, Observer& observer, const Clock& clock);
+       const Surroundings& surroundings);
 
   void start();
   StopResult stop(const StopOptions& options);
@@ -95,12 +94,11 @@ class Dispatcher::Impl {
 };
 
 Dispatcher::Impl::Impl(QueueStore& store, const Handlers& handlers,
-                       const DispatcherOptions& options, Logger& logger, Observer& observer,
-                       const Clock& clock)
+                       const DispatcherOptions& options, const Surroundings& surroundings)
     : options_(dispatcher::effective(options)),
-      logger_(logger),
-      observer_(observer),
-      clock_(clock),
+      logger_(surroundings.logger),
+      observer_(surroundings.observer),
+      clock_(surroundings.clock),
       store_(store, options_.name, logger_, observer_, clock_),
       routes_(handlers, options_.no_handler, clock_.now()),
       table_(dispatcher::in_flight_capacity(options_), clock_),
@@ -271,14 +269,8 @@ RunningStats Dispatcher::Impl::stats() const {
 }
 
 Dispatcher::Dispatcher(QueueStore& store, const Handlers& handlers,
-                       const DispatcherOptions& options, Logger& logger, Observer& observer,
-                       const Clock& clock)
-    : impl_(std::make_unique<Impl>(store, handlers, options, logger, observer, clock)) {}
-
-Dispatcher::Dispatcher(QueueStore& store, const Handlers& handlers,
-                       const DispatcherOptions& options)
-    : Dispatcher(store, handlers, options, detail::silence().logger, detail::silence().observer,
-                 detail::silence().clock) {}
+                       const DispatcherOptions& options, const Surroundings& surroundings)
+    : impl_(std::make_unique<Impl>(store, handlers, options, surroundings)) {}
 
 Dispatcher::~Dispatcher() { impl_->stop_and_join(); }
 

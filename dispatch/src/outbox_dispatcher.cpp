@@ -37,18 +37,13 @@ Publishers& Publishers::on(TopicPattern pattern, std::shared_ptr<Publisher> publ
 }
 
 OutboxDispatcher::OutboxDispatcher(QueueStore& outbox, const Publishers& publishers,
-                                   const DispatcherOptions& options, Logger& logger,
-                                   Observer& observer, const Clock& clock)
-    : dispatcher_(outbox, publishers.handlers(), dispatcher::for_outbox(options), logger, observer,
-                  clock) {}
+                                   const DispatcherOptions& options,
+                                   const Surroundings& surroundings)
+    : dispatcher_(outbox, publishers.handlers(), dispatcher::for_outbox(options), surroundings) {}
 
 OutboxDispatcher::OutboxDispatcher(Store& store, const Publishers& publishers,
-                                   const DispatcherOptions& options, Logger& logger,
-                                   Observer& observer, const Clock& clock)
-    : OutboxDispatcher(store.outbox(), publishers, options, logger, observer, clock) {}
-
-OutboxDispatcher::OutboxDispatcher(Store& store, const Publishers& publishers,
-                                   const DispatcherOptions& options)
-    : dispatcher_(store.outbox(), publishers.handlers(), dispatcher::for_outbox(options)) {}
+                                   const DispatcherOptions& options,
+                                   const Surroundings& surroundings)
+    : OutboxDispatcher(store.outbox(), publishers, options, surroundings) {}
 
 }  // namespace oncebox

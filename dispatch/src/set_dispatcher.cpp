@@ -48,14 +48,15 @@ void SetDispatcherOptions::validate() const {
 class SetDispatcher::Impl {
  public:
   Impl(StoreSet& stores, const Handlers& handlers, std::unique_ptr<StoreSelection> selection,
-       const SetDispatcherOptions& options, Logger& logger, ObserverOfStore observer,
-       const Clock& clock)
+       const SetDispatcherOptions& options, const SurroundingsOfStores& surroundings)
       : options_(effective(options)),
         stores_(stores),
-        selection_(guarded(std::move(selection), logger)),
-        logger_(logger),
-        observer_(std::move(observer)),
-        clock_(clock),
+        selection_(guarded(std::move(selection), surroundings.logger)),
+        logger_(surroundings.logger),
+        observer_([surroundings](const std::string& store) -> Observer& {
+          return surroundings.observer_of(store);
+        }),
+        clock_(surroundings.clock),
         routes_(handlers, options_.dispatcher.no_handler, clock_.now()),
         ready_(*options_.dispatcher.max_buffered),
         idle_(clock_),
@@ -205,10 +206,10 @@ RunningStats SetDispatcher::Impl::stats() const {
 
 SetDispatcher::SetDispatcher(StoreSet& stores, const Handlers& handlers,
                              std::unique_ptr<StoreSelection> selection,
-                             const SetDispatcherOptions& options, Logger& logger,
-                             ObserverOfStore observer, const Clock& clock)
-    : impl_(std::make_unique<Impl>(stores, handlers, std::move(selection), options, logger,
-                                   std::move(observer), clock)) {}
+                             const SetDispatcherOptions& options,
+                             const SurroundingsOfStores& surroundings)
+    : impl_(std::make_unique<Impl>(stores, handlers, std::move(selection), options, surroundings)) {
+}
 
 SetDispatcher::~SetDispatcher() = default;
 

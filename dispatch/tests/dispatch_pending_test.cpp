@@ -19,7 +19,8 @@ using std::chrono::seconds;
 class DispatchPendingTest : public DispatcherTest {
  protected:
   DispatchedPending dispatch(std::size_t limit, const DispatcherOptions& options = {}) {
-    return dispatch_pending(probe_.store(), handlers_, limit, options, logger_, *observer_, clock_);
+    return dispatch_pending(probe_.store(), handlers_, limit, options,
+                            {logger_, *observer_, clock_});
   }
   void note_calls() {
     handlers_.on("*", [this](const ClaimedMessage& claimed, HandlerContext&) { note(claimed); });
@@ -172,7 +173,7 @@ TEST_F(DispatchPendingTest, RefusesWhatADispatcherRefuses) {
 
 TEST_F(DispatchPendingTest, PublishesWhatIsPendingInAnOutbox) {
   RecordProperty("requirement", "PKT-08");
-  Outbox outbox(store_, {.source = "shop"}, logger_, *observer_, clock_);
+  Outbox outbox(store_, {.source = "shop"}, {logger_, *observer_, clock_});
   outbox.enqueue({.topic = "order.placed", .payload = "p", .id = "1"});
   outbox.enqueue({.topic = "order.poison", .payload = "p", .id = "2"});
   outbox.enqueue({.topic = "order.placed", .payload = "p", .id = "3"});
@@ -183,7 +184,7 @@ TEST_F(DispatchPendingTest, PublishesWhatIsPendingInAnOutbox) {
     throw PermanentFailure("nobody takes this");
   });
   const DispatchedPending result =
-      dispatch_pending(store_.outbox(), publishers, 100, {}, logger_, *observer_, clock_);
+      dispatch_pending(store_.outbox(), publishers, 100, {}, {logger_, *observer_, clock_});
   EXPECT_EQ(result.handled, 2U);
   EXPECT_EQ(result.dead, 1U);
   EXPECT_EQ(handled_, (std::vector<std::string>{"1", "3"}));

@@ -146,7 +146,7 @@ TEST_F(DispatcherFaultTest, OneBadSettlementDoesNotHoldUpTheOthers) {
   enqueue_many(20);
   RefusingStore refusing(queue(), "m7");
   dispatcher_ = std::make_unique<Dispatcher>(refusing, handlers_, DispatcherOptions{.workers = 20},
-                                             logger_, *observer_, clock_);
+                                             Surroundings{logger_, *observer_, clock_});
   const Ending ending(*this);
   dispatcher_->start();
   ASSERT_TRUE(eventually([&] { return dispatcher_->stats().running == 20; }));

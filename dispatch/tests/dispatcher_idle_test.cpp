@@ -76,7 +76,7 @@ TEST_F(DispatcherIdleTest, ARetryInTheFutureIsWaitedForOnlyOnRequest) {
   handlers_.on("*", [this](const ClaimedMessage&, HandlerContext&) {
     if (++calls_ == 1) throw RetryAfter(seconds{10}, "not yet");
   });
-  Dispatcher dispatcher(store.inbox(), handlers_, no_polls(), logger_, *observer_, clock);
+  Dispatcher dispatcher(store.inbox(), handlers_, no_polls(), {logger_, *observer_, clock});
   dispatcher.start();
   store.inbox().enqueue(message("m"));
   EXPECT_TRUE(dispatcher.wait_until_idle());
@@ -99,7 +99,7 @@ TEST_F(DispatcherIdleTest, WhileAHandlerRunsItIsNotIdle) {
     runs.change([](bool& value) { value = true; });
     gate_.pass();
   });
-  Dispatcher dispatcher(store.inbox(), handlers_, no_polls(), logger_, *observer_, clock);
+  Dispatcher dispatcher(store.inbox(), handlers_, no_polls(), {logger_, *observer_, clock});
   dispatcher.start();
   store.inbox().enqueue(message("m"));
   ASSERT_TRUE(runs.wait_for(true));
@@ -154,7 +154,7 @@ TEST_F(DispatcherIdleTest, AStoreThatFailsIsWaitedFor) {
   probe.set_plan(
       [&](std::string_view) { return is_away ? testing::Fault::before : testing::Fault::none; });
   count_calls();
-  Dispatcher dispatcher(probe.store(), handlers_, no_polls(), logger_, *observer_, clock);
+  Dispatcher dispatcher(probe.store(), handlers_, no_polls(), {logger_, *observer_, clock});
   dispatcher.start();
   store.inbox().enqueue(message("m"));
   auto waits = std::async(std::launch::async, [&] { return dispatcher.wait_until_idle(); });

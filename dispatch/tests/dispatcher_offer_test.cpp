@@ -121,8 +121,8 @@ class DispatcherOfferTest : public DispatcherTest {
     });
   }
   Ending start_offering(const DispatcherOptions& options) {
-    dispatcher_ = std::make_unique<Dispatcher>(offering_probe_.store(), handlers_, options, logger_,
-                                               *observer_, clock_);
+    dispatcher_ = std::make_unique<Dispatcher>(offering_probe_.store(), handlers_, options,
+                                               Surroundings{logger_, *observer_, clock_});
     dispatcher_->start();
     return Ending(*this);
   }
@@ -416,7 +416,7 @@ TEST_F(DispatcherOfferTest, ManyEnqueuersAndStopsLoseNothing) {
     for (int i = 0; i < 5; ++i) {
       ASSERT_TRUE(wait_for_handled(static_cast<std::size_t>(100 * i)));
       dispatcher_ = std::make_unique<Dispatcher>(offering_probe_.store(), handlers_, no_polls(),
-                                                 logger_, *observer_, clock_);
+                                                 Surroundings{logger_, *observer_, clock_});
       dispatcher_->start();
     }
   }

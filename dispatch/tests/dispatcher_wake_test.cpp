@@ -109,7 +109,7 @@ TEST_F(DispatcherWakeTest, ATimeThatTheStoreSetsIsNotWaitedForByPolling) {
     if (tries == 2) throw NotNow(kDelay, "not now");
   });
   store.inbox().enqueue(message("m"));
-  Dispatcher dispatcher(queue, handlers_, no_polls(), logger_, *observer_, clock);
+  Dispatcher dispatcher(queue, handlers_, no_polls(), {logger_, *observer_, clock});
   dispatcher.start();
   for (int tries = 1; tries <= 2; ++tries) {
     ASSERT_TRUE(handled_.wait_for(tries));
@@ -161,7 +161,7 @@ TEST_F(DispatcherWakeTest, AStoreWhoseClockIsBehindIsAskedAgainSoon) {
   waiting.due_at = clock_of_store.now() + seconds{1};
   store.inbox().enqueue(waiting);
   clock_.advance(seconds{2});
-  Dispatcher dispatcher(probe.store(), handlers_, no_polls(), logger_, *observer_, clock_);
+  Dispatcher dispatcher(probe.store(), handlers_, no_polls(), {logger_, *observer_, clock_});
   dispatcher.start();
   ASSERT_TRUE(probe.wait_for_calls("claim", 4)) << "no poll is needed";
   clock_of_store.advance(seconds{1});

@@ -44,7 +44,7 @@ class OutboxDispatcherTest : public OnEachStore {
   [[nodiscard]] std::unique_ptr<OutboxDispatcher> start(const Publishers& publishers,
                                                         const DispatcherOptions& options = {}) {
     auto dispatcher = std::make_unique<OutboxDispatcher>(probe_.store(), publishers, options,
-                                                         logger_, observer_, clock_);
+                                                         Surroundings{logger_, observer_, clock_});
     dispatcher->start();
     return dispatcher;
   }
@@ -89,7 +89,7 @@ class OutboxDispatcherTest : public OnEachStore {
   StoreProbe probe_{store_->outbox()};
   RecordingLogger logger_;
   Observer observer_;
-  Outbox outbox_{*store_, {.source = "shop"}, logger_, observer_, clock_};
+  Outbox outbox_{*store_, {.source = "shop"}, {logger_, observer_, clock_}};
   Sink sink_;
 };
 
@@ -355,7 +355,7 @@ TEST_P(OutboxDispatcherTest, CanBePausedAndResumed) {
 TEST_P(OutboxDispatcherTest, IntoAnotherInboxNothingIsLostAndNothingDoubled) {
   RecordProperty("requirement", "MSG-04,PKT-08");
   const std::unique_ptr<Store> receiver = make_store();
-  Inbox inbox(*receiver, {}, logger_, observer_, clock_);
+  Inbox inbox(*receiver, {}, {logger_, observer_, clock_});
   const Message cause{.key = {"web", "order-1"}, .topic = "order.placed"};
   for (int i = 0; i < 10; ++i) outbox_.enqueue({.topic = "t", .id = std::to_string(i)}, cause);
   // The first verdicts are lost on their way, and some messages are published twice.

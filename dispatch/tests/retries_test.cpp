@@ -155,15 +155,15 @@ class RetriesTest : public OnEachStore {
   }
 
   void fail_in_dispatcher(QueueStore& queue, const Handlers& handlers, const OwnAttempts& own) {
-    Dispatcher dispatcher(queue, handlers, options(own), logger_, observer_, clock_);
+    Dispatcher dispatcher(queue, handlers, options(own), {logger_, observer_, clock_});
     run_until_failed(dispatcher);
   }
 
   void fail_in_outbox_dispatcher(const OwnAttempts& own) {
     Publishers publishers;
     publishers.on("*", [this](const ClaimedMessage&, HandlerContext&) { fail(); });
-    OutboxDispatcher dispatcher(store_->outbox(), publishers, options(own), logger_, observer_,
-                                clock_);
+    OutboxDispatcher dispatcher(store_->outbox(), publishers, options(own),
+                                {logger_, observer_, clock_});
     run_until_failed(dispatcher);
   }
 
@@ -174,9 +174,8 @@ class RetriesTest : public OnEachStore {
           return std::make_unique<ForwardingStore>(*store_);
         },
         {}, logger_);
-    SetDispatcher dispatcher(
-        stores, handlers, round_robin(), {.dispatcher = options(own)}, logger_,
-        [this](const std::string&) -> Observer& { return observer_; }, clock_);
+    SetDispatcher dispatcher(stores, handlers, round_robin(), {.dispatcher = options(own)},
+                             {.logger = logger_, .clock = clock_});
     run_until_failed(dispatcher);
   }
 

@@ -120,9 +120,9 @@ TEST_F(SetDispatcherClaimsTest, AStoreWhoseClockIsBehindIsAskedAgainSoon) {
                               .due_at = clock_.now() + std::chrono::seconds{1}});
   note_stores();
   const testing::FakeClock ahead(clock_.now() + std::chrono::seconds{2});
-  dispatcher_ = std::make_unique<SetDispatcher>(
-      stores_, handlers_, round_robin(), no_polls(), logger_,
-      [this](const std::string&) -> Observer& { return observer_; }, ahead);
+  dispatcher_ =
+      std::make_unique<SetDispatcher>(stores_, handlers_, round_robin(), no_polls(),
+                                      SurroundingsOfStores{.logger = logger_, .clock = ahead});
   const Ending ending(*this);
   dispatcher_->start();
   ASSERT_TRUE(store("a").probe().wait_for_calls("claim", 4));

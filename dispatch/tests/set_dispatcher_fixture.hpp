@@ -104,9 +104,9 @@ class SetDispatcherTest : public ::testing::Test {
 
   void make_dispatcher(const SetDispatcherOptions& options,
                        std::unique_ptr<StoreSelection> selection) {
-    dispatcher_ = std::make_unique<SetDispatcher>(
-        stores_, handlers_, std::move(selection), options, logger_,
-        [this](const std::string&) -> Observer& { return observer_; }, clock_);
+    dispatcher_ =
+        std::make_unique<SetDispatcher>(stores_, handlers_, std::move(selection), options,
+                                        SurroundingsOfStores{.logger = logger_, .clock = clock_});
   }
   Ending make(const SetDispatcherOptions& options = {},
               std::unique_ptr<StoreSelection> selection = round_robin()) {

@@ -162,12 +162,15 @@ TEST_F(SetDispatcherTest, AStoreThatCannotBeWorkedOnIsTriedAgain) {
   enqueue("a", "m1");
   enqueue("b", "m1");
   dispatcher_ = std::make_unique<SetDispatcher>(
-      stores_, handlers_, round_robin(), SetDispatcherOptions{}, logger_,
-      [&](const std::string& store) -> Observer& {
-        if (is_refused && store == "a") throw Error(ErrorCode::internal, "no memory today");
-        return observer_;
-      },
-      clock_);
+      stores_, handlers_, round_robin(), SetDispatcherOptions{},
+      SurroundingsOfStores{.logger = logger_,
+                           .observers = [&](const std::string& store) -> Observer& {
+                             if (is_refused && store == "a") {
+                               throw Error(ErrorCode::internal, "no memory today");
+                             }
+                             return observer_;
+                           },
+                           .clock = clock_});
   const Ending ending(*this);
   dispatcher_->start();
   ASSERT_TRUE(logger_.wait_for(
@@ -182,9 +185,9 @@ TEST_F(SetDispatcherTest, MayBePausedAndWokenBeforeItIsStarted) {
   list({{"a", "1"}});
   note_stores();
   enqueue("a", "m1");
-  dispatcher_ = std::make_unique<SetDispatcher>(
-      stores_, handlers_, round_robin(), SetDispatcherOptions{}, logger_,
-      [this](const std::string&) -> Observer& { return observer_; }, clock_);
+  dispatcher_ =
+      std::make_unique<SetDispatcher>(stores_, handlers_, round_robin(), SetDispatcherOptions{},
+                                      SurroundingsOfStores{.logger = logger_, .clock = clock_});
   const Ending ending(*this);
   dispatcher_->pause();
   dispatcher_->wake();
@@ -211,8 +214,10 @@ TEST_F(SetDispatcherTest, AStoreThatThrowsWhatIsNoExceptionIsAskedAgain) {
 TEST_F(SetDispatcherTest, AStoreThatCannotBeWorkedOnMayLeave) {
   list({{"a", "1"}});
   dispatcher_ = std::make_unique<SetDispatcher>(
-      stores_, handlers_, round_robin(), SetDispatcherOptions{}, logger_,
-      [&](const std::string&) -> Observer& { throw 42; }, clock_);
+      stores_, handlers_, round_robin(), SetDispatcherOptions{},
+      SurroundingsOfStores{.logger = logger_,
+                           .observers = [&](const std::string&) -> Observer& { throw 42; },
+                           .clock = clock_});
   const Ending ending(*this);
   dispatcher_->start();
   ASSERT_TRUE(logger_.wait_for(

@@ -426,9 +426,7 @@ TEST_F(SetDispatcherTest, StopFinishesWhatRunsAndReleasesTheRest) {
 TEST_F(SetDispatcherTest, OneThatWasNeverStartedHoldsNothing) {
   list({{"a", "1"}});
   enqueue("a", "m1");
-  SetDispatcher dispatcher(
-      stores_, handlers_, nullptr, {}, logger_,
-      [this](const std::string&) -> Observer& { return observer_; }, clock_);
+  SetDispatcher dispatcher(stores_, handlers_, nullptr, {}, {.logger = logger_, .clock = clock_});
   EXPECT_TRUE(dispatcher.stop().complete());
   EXPECT_EQ(store("a").probe().calls(), 0);
 }

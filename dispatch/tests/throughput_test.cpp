@@ -32,7 +32,7 @@ TEST_P(ThroughputTest, ADispatcherHandlesThousandsInASecondOfOneProcessor) {
   handlers.on("t", [](const ClaimedMessage&, HandlerContext&) {});
   NullLogger logger;
   Observer observer;
-  Dispatcher dispatcher(store->inbox(), handlers, {}, logger, observer, clock_);
+  Dispatcher dispatcher(store->inbox(), handlers, {}, {logger, observer, clock_});
   const std::clock_t begun = std::clock();
   dispatcher.start();
   ASSERT_TRUE(eventually([&] { return dispatcher.stats().handled == kMessages; }));

@@ -57,13 +57,9 @@ std::string_view choose_by_hash(std::string_view key, std::span<const std::strin
 
 class InboxRouter::Impl {
  public:
-  Impl(StoreSet& stores, const InboxRouterOptions& options, Logger& logger,
-       ObserverOfStore observer, const Clock& clock)
-      : stores_(stores),
-        options_(options),
-        logger_(logger),
-        observer_(std::move(observer)),
-        clock_(clock) {
+  Impl(StoreSet& stores, const InboxRouterOptions& options,
+       const SurroundingsOfStores& surroundings)
+      : stores_(stores), options_(options), surroundings_(surroundings) {
     stores.listen(follower_);
   }
   ~Impl() { follower_->close(); }
@@ -80,8 +76,8 @@ class InboxRouter::Impl {
     const MemberStorePtr member = stores_.find(name_for(key));
     auto found = inboxes_.find(member.get());
     if (found == inboxes_.end()) {
-      auto routed = std::make_shared<Routed>(member, options_.inbox, logger_,
-                                             observer_(member->name()), clock_);
+      auto routed =
+          std::make_shared<Routed>(member, options_.inbox, surroundings_.of(member->name()));
       found = inboxes_.emplace(member.get(), std::move(routed)).first;
     }
     return {found->second, &found->second->inbox};
@@ -89,11 +85,9 @@ class InboxRouter::Impl {
 
  private:
   struct Routed {
-    Routed(MemberStorePtr of, InboxOptions options, Logger& logger, Observer& observer,
-           const Clock& clock)
+    Routed(MemberStorePtr of, InboxOptions options, const Surroundings& surroundings)
         : member(std::move(of)),
-          inbox(member->store(), named(std::move(options), member->name()), logger, observer,
-                clock) {}
+          inbox(member->store(), named(std::move(options), member->name()), surroundings) {}
     static InboxOptions named(InboxOptions options, const std::string& name) {
       options.name = name;
       return options;
@@ -125,23 +119,21 @@ class InboxRouter::Impl {
 
   StoreSet& stores_;
   const InboxRouterOptions options_;
-  Logger& logger_;
-  const ObserverOfStore observer_;
-  const Clock& clock_;
+  const SurroundingsOfStores surroundings_;
   detail::Mutex mutex_;
   std::unordered_map<const MemberStore*, std::shared_ptr<Routed>> inboxes_
       ONCEBOX_GUARDED_BY(mutex_);
   std::vector<std::string> names_ ONCEBOX_GUARDED_BY(mutex_);
   std::optional<std::uint64_t> known_changes_ ONCEBOX_GUARDED_BY(mutex_);
-  engine::Closing closing_{clock_};
+  engine::Closing closing_{surroundings_.clock};
   // Last: a set that tells uses the members above.
   const std::shared_ptr<SetFollower> follower_ = std::make_shared<SetFollower>(SetFollower::Calls{
       [](const MemberStorePtr&) {}, [this](const MemberStorePtr& member) { let_go(member); }});
 };
 
-InboxRouter::InboxRouter(StoreSet& stores, const InboxRouterOptions& options, Logger& logger,
-                         ObserverOfStore observer, const Clock& clock)
-    : impl_(std::make_unique<Impl>(stores, options, logger, std::move(observer), clock)) {}
+InboxRouter::InboxRouter(StoreSet& stores, const InboxRouterOptions& options,
+                         const SurroundingsOfStores& surroundings)
+    : impl_(std::make_unique<Impl>(stores, options, surroundings)) {}
 
 InboxRouter::~InboxRouter() = default;
 

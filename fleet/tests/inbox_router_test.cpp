@@ -31,7 +31,7 @@ class InboxRouterTest : public ::testing::Test {
     stores_.refresh();
   }
   [[nodiscard]] InboxRouter make(Routing routing = Routing::by_name) {
-    return {stores_, {.routing = routing}, logger_, observer(), clock_};
+    return InboxRouter(stores_, {.routing = routing}, {logger_, observer(), clock_});
   }
   /// One for each store.
   [[nodiscard]] ObserverOfStore observer() {
@@ -166,7 +166,7 @@ TEST_F(InboxRouterTest, AnInboxThatHangsInACommitHoldsUpNobodyWhenItsStoreLeaves
       {.refresh_interval = std::chrono::hours{20}}, logger_);
   listed_.change([](auto& all) { all = {{"acme", "1"}}; });
   stores.refresh();
-  InboxRouter router(stores, {}, logger_, observer(), clock_);
+  InboxRouter router(stores, {}, {logger_, observer(), clock_});
   auto stored = router.route("acme")->enqueue_future(message("a"));
   ASSERT_TRUE(commits.wait_for(1));
   listed_.change([](auto& all) { all = {{"bolt", "2"}}; });
@@ -180,13 +180,13 @@ TEST_F(InboxRouterTest, AnInboxThatHangsInACommitHoldsUpNobodyWhenItsStoreLeaves
 TEST_F(InboxRouterTest, WhatCannotBeMadeIsTriedAgain) {
   list({{"acme", "1"}});
   bool is_refused = true;
-  InboxRouter router(
-      stores_, {}, logger_,
-      [&](const std::string& store) -> Observer& {
-        if (is_refused) throw Error(ErrorCode::internal, "no observer today");
-        return observers_[store];
-      },
-      clock_);
+  InboxRouter router(stores_, {},
+                     {.logger = logger_,
+                      .observers = [&](const std::string& store) -> Observer& {
+                        if (is_refused) throw Error(ErrorCode::internal, "no observer today");
+                        return observers_[store];
+                      },
+                      .clock = clock_});
   expect_error(ErrorCode::internal, [&] { (void)router.route("acme"); });
   is_refused = false;
   EXPECT_NE(router.route("acme"), nullptr);
@@ -214,7 +214,7 @@ TEST_F(InboxRouterTest, LinesAndFiguresCarryTheNameOfTheStore) {
   TextLogger logger(log, clock_, LogLevel::info);
   list({{"acme", "1"}, {"zenith", "2"}});
   {
-    InboxRouter router(stores_, {}, logger, observer(), clock_);
+    InboxRouter router(stores_, {}, {logger, observer(), clock_});
     router.route("acme")->enqueue(message("a"));
     router.route("zenith")->enqueue(message("b"));
   }
@@ -264,8 +264,8 @@ TEST_F(InboxRouterTest, NoKeyIsRoutedWronglyWhileNoDiscoveryHasSucceeded) {
        .first_retry = std::chrono::hours{20},
        .max_retry = std::chrono::hours{20}},
       logger_);
-  InboxRouter by_hash(stores, {.routing = Routing::by_hash}, logger_, observer(), clock_);
-  InboxRouter by_name(stores, {}, logger_, observer(), clock_);
+  InboxRouter by_hash(stores, {.routing = Routing::by_hash}, {logger_, observer(), clock_});
+  InboxRouter by_name(stores, {}, {logger_, observer(), clock_});
   for (int key = 0; key < 20; ++key) {
     expect_error(ErrorCode::unavailable, [&] { (void)by_hash.route(key); });
   }

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "oncebox/detail/intake.hpp"
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/driver/observed_queue_store.hpp"
 #include "oncebox/fleet/set_follower.hpp"
 #include "oncebox/limits.hpp"
+#include "oncebox/surroundings.hpp"
 #include "paced_batch.hpp"
 #include "store_tasks.hpp"
 
@@ -101,7 +101,7 @@ class Notes {
 };
 
 Observer& observer_of(const ObserverOfStore& observers, const std::string& store) {
-  return observers ? observers(store) : detail::silence().observer;
+  return observers ? observers(store) : detail::no_observer();
 }
 
 /// A store of a set whose queues tell what a reap buries, as those of a server do.

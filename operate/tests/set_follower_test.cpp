@@ -61,8 +61,7 @@ TEST(SetFollowerTest, ASetMayOutliveThoseWhoFollowedIt) {
   {
     Housekeeping housekeeping({}, logger, clock);
     housekeeping.follow(stores);
-    InboxRouter router(
-        stores, {}, logger, [&](const std::string&) -> Observer& { return observer; }, clock);
+    InboxRouter router(stores, {}, {.logger = logger, .clock = clock});
     (void)router.route("a");
     EXPECT_EQ(housekeeping.figures().size(), 1U);
   }

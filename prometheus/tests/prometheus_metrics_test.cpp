@@ -65,7 +65,7 @@ class PrometheusMetricsTest : public ::testing::Test {
  protected:
   /// Of three messages one is done, one will be tried again and one is dead.
   void work() {
-    Inbox inbox(store_, {}, logger_, metrics_.observer({"shop"}), clock_);
+    Inbox inbox(store_, {}, {logger_, metrics_.observer({"shop"}), clock_});
     for (const char* id : {"good", "later", "never"}) {
       inbox.enqueue({.key = {"web", id}, .topic = "order.created", .payload = "{}"});
     }
@@ -76,7 +76,7 @@ class PrometheusMetricsTest : public ::testing::Test {
       if (id == "never") throw PermanentFailure("no such customer");
     });
     SettledDeliveries settled(metrics_.observer({"shop"}));
-    Dispatcher dispatcher(store_.inbox(), handlers, {.workers = 1}, logger_, settled, clock_);
+    Dispatcher dispatcher(store_.inbox(), handlers, {.workers = 1}, {logger_, settled, clock_});
     dispatcher.start();
     ASSERT_TRUE(settled.wait_for(3));
     dispatcher.stop();

@@ -65,8 +65,8 @@ class KeyGate::Impl {
   Impl(IdempotencyStore& keys, const ReceiverOptions& options, Logger* logger, const Clock* clock)
       : keys_(keys),
         options_(options),
-        logger_(logger != nullptr ? *logger : silence().logger),
-        clock_(clock != nullptr ? *clock : silence().clock),
+        logger_(logger != nullptr ? *logger : no_log()),
+        clock_(clock != nullptr ? *clock : SystemClock::shared()),
         told_(clock_),
         leases_(keys, options_.lease, options_.name, logger_, clock_) {}
 

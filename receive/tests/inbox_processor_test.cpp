@@ -50,7 +50,7 @@ class InboxProcessorTest : public ReceiverOnEachStore {
     Handlers handlers;
     handlers.on("order.paid", processor.handler());
     Observer silent;
-    Dispatcher dispatcher(store_->inbox(), handlers, options, logger_, silent, clock_);
+    Dispatcher dispatcher(store_->inbox(), handlers, options, {logger_, silent, clock_});
     dispatcher.start();
     ASSERT_TRUE(eventually([&] {
       return std::all_of(messages.begin(), messages.end(), [&](const Message& message) {
@@ -243,7 +243,7 @@ TEST_P(InboxProcessorTest, KeysThatAreAwayCostNoAttempt) {
   Handlers handlers;
   handlers.on("order.paid", processor.handler());
   Observer silent;
-  Dispatcher dispatcher(store_->inbox(), handlers, {.workers = 1}, logger_, silent, clock_);
+  Dispatcher dispatcher(store_->inbox(), handlers, {.workers = 1}, {logger_, silent, clock_});
   dispatcher.start();
   for (const char* call : {"recognise", "begin"}) {
     const Message message = order_message(call);
@@ -428,9 +428,7 @@ TEST_F(ProcessorRouterTest, KeysOfATenantLiveInItsStore) {
 TEST_F(ProcessorRouterTest, HashesAKeyToTheStoreOfItsInbox) {
   RecordProperty("requirement", "PKT-07");
   Router router(stores_, make(), Routing::by_hash);
-  InboxRouter inboxes(
-      stores_, {.routing = Routing::by_hash}, logger_,
-      [this](const std::string&) -> Observer& { return observer_; }, clock_);
+  InboxRouter inboxes(stores_, {.routing = Routing::by_hash}, {.logger = logger_, .clock = clock_});
   for (int tenant = 0; tenant < 20; ++tenant) {
     const std::string key = "tenant-" + std::to_string(tenant);
     const Message message = order_message(key);
@@ -451,9 +449,8 @@ TEST_F(ProcessorRouterTest, DispatcherOfTheSetUsesTheProcessorOfEachStore) {
   for (const char* name : {"acme", "bolt"}) {
     stores_.find(name)->store().inbox().enqueue(order_message("1"));
   }
-  SetDispatcher dispatcher(
-      stores_, handlers, round_robin(), {}, logger_,
-      [this](const std::string&) -> Observer& { return observer_; }, clock_);
+  SetDispatcher dispatcher(stores_, handlers, round_robin(), {},
+                           {.logger = logger_, .clock = clock_});
   dispatcher.start();
   ASSERT_TRUE(handled_.wait_for(2));
   dispatcher.stop();

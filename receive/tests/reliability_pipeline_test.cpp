@@ -88,7 +88,7 @@ class ReliabilityPipelineTest : public OnEachStore {
   template <class Declaration>
   [[nodiscard]] ReliabilityPipeline<Declaration> pipeline(Declaration declaration) {
     return ReliabilityPipeline<Declaration>(store_, std::move(declaration), {.source = "shop"},
-                                            logger_, observer_, clock_);
+                                            {logger_, observer_, clock_});
   }
   /// Takes out of the outbox what is in it.
   [[nodiscard]] std::vector<Message> sent() {
@@ -106,7 +106,7 @@ class ReliabilityPipelineTest : public OnEachStore {
   /// Runs the message through a dispatcher until it is done or dead.
   [[nodiscard]] Status dispatch(const Handlers& handlers, const Message& message) {
     store_.inbox().enqueue(message);
-    Dispatcher dispatcher(store_.inbox(), handlers, {.workers = 1}, logger_, observer_, clock_);
+    Dispatcher dispatcher(store_.inbox(), handlers, {.workers = 1}, {logger_, observer_, clock_});
     dispatcher.start();
     const auto status = [&] { return store_.inbox().find(message.key).value().status; };
     EXPECT_TRUE(eventually([&] { return status() == Status::done || status() == Status::dead; }));
@@ -232,7 +232,8 @@ TEST_P(ReliabilityPipelineTest, HandlerHasFailedWhenTheOutboxRefusesOtherContent
     for (const int messages : {1, 2}) {
       ReliabilityPipeline<SendNews> news(
           store_, {&handled_, messages},
-          {.source = "shop", .enqueue = {.on_hash_mismatch = policy}}, logger_, observer_, clock_);
+          {.source = "shop", .enqueue = {.on_hash_mismatch = policy}},
+          {logger_, observer_, clock_});
       const bool rejects = policy == HashMismatchPolicy::reject;
       const AcceptOrder order{(rejects ? "r-" : "q-") + std::to_string(messages), "ann"};
       store_.keys_probe().fail("complete", 1, testing::Fault::before);
@@ -340,7 +341,7 @@ TEST_P(TransactionalPipelineTest, WritesMessagesAndTheEndOfTheDeliveryAreOne) {
   handlers.on("order.accept", orders.transactional_handler());
   const Message message{.key = {"web", "1"}, .topic = "order.accept", .payload = "order-1"};
   store_.inbox().enqueue(message);
-  Dispatcher dispatcher(store_.inbox(), handlers, {.workers = 1}, logger_, observer_, clock_);
+  Dispatcher dispatcher(store_.inbox(), handlers, {.workers = 1}, {logger_, observer_, clock_});
   dispatcher.start();
   const auto record = [&] { return store_.inbox().find(message.key).value(); };
   ASSERT_TRUE(eventually([&] { return record().history.attempt == 1; }));
@@ -375,7 +376,7 @@ TEST_P(TransactionalPipelineTest, MessageIsDeadWhenTheOutboxRefusesWhatFollowsFr
   RecordProperty("requirement", "PKT-10");
   ReliabilityPipeline<StoreNews> news(
       store_, {}, {.source = "shop", .enqueue = {.on_hash_mismatch = HashMismatchPolicy::reject}},
-      logger_, observer_, clock_);
+      {logger_, observer_, clock_});
   const MessageId id = derived_id(IdempotencyKey("web/1"), "news#0");
   news.outbox().enqueue({.topic = "news", .payload = "other news", .id = id});
   Handlers handlers;

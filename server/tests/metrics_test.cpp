@@ -51,7 +51,7 @@ std::size_t count_lines(const std::string& exposed, const std::string& start) {
 /// What a service does in its life, with a real store, so that every family has a member.
 class MetricsTest : public ::testing::Test {
  protected:
-  MetricsTest() : inbox_(store_, {}, logger_, main_->inbox(), clock_) {}
+  MetricsTest() : inbox_(store_, {}, {logger_, main_->inbox(), clock_}) {}
 
   static Message message(const std::string& id, const std::string& topic = "order.created") {
     return {.key = {"shop", id}, .topic = topic, .payload = "{}"};

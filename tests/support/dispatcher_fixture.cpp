@@ -108,14 +108,14 @@ bool DispatcherTest::wait_for_status(const std::string& id, Status status) {
 }
 
 DispatcherTest::Ending DispatcherTest::make_dispatcher(const DispatcherOptions& options) {
-  dispatcher_ =
-      std::make_unique<Dispatcher>(probe_.store(), handlers_, options, logger_, *observer_, clock_);
+  dispatcher_ = std::make_unique<Dispatcher>(probe_.store(), handlers_, options,
+                                             Surroundings{logger_, *observer_, clock_});
   return Ending(*this);
 }
 
 DispatcherTest::Ending DispatcherTest::start(const DispatcherOptions& options) {
-  dispatcher_ =
-      std::make_unique<Dispatcher>(probe_.store(), handlers_, options, logger_, *observer_, clock_);
+  dispatcher_ = std::make_unique<Dispatcher>(probe_.store(), handlers_, options,
+                                             Surroundings{logger_, *observer_, clock_});
   dispatcher_->start();
   return Ending(*this);
 }

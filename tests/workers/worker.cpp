@@ -38,9 +38,9 @@ Worker::Worker(Store& store, Ledger& ledger, const WorkerOptions& options)
       ledger_(ledger),
       options_(options),
       queue_(store.inbox(), ledger),
-      inbox_(store, {}, logger_, progress_, clock_),
-      dispatcher_(queue_, handlers(), dispatcher_options(options.lease), logger_, progress_,
-                  clock_) {}
+      inbox_(store, {}, {logger_, progress_, clock_}),
+      dispatcher_(queue_, handlers(), dispatcher_options(options.lease),
+                  {logger_, progress_, clock_}) {}
 
 EnqueueStatus Worker::offer(const std::string& id) { return offer(message_of(id, clock_.now())); }
 

@@ -12,12 +12,11 @@
 #include "oncebox/content_hash.hpp"
 #include "oncebox/detail/intake.hpp"
 #include "oncebox/group_commit.hpp"
-#include "oncebox/log.hpp"
 #include "oncebox/message.hpp"
-#include "oncebox/observer.hpp"
 #include "oncebox/queue_store.hpp"
 #include "oncebox/queue_types.hpp"
 #include "oncebox/store.hpp"
+#include "oncebox/surroundings.hpp"
 #include "oncebox/transaction.hpp"
 
 namespace oncebox {
@@ -52,14 +51,12 @@ class Inbox {
 
   /// Everything is borrowed and must outlive the inbox. Throws `out_of_range` as `GroupCommit`
   /// does.
-  Inbox(QueueStore& store, const InboxOptions& options, Logger& logger, Observer& observer,
-        const Clock& clock);
+  explicit Inbox(QueueStore& store, const InboxOptions& options = {},
+                 const Surroundings& surroundings = {});
   /// The inbox of a store. Knows the store's payload limit, and refuses what is above it before it
   /// reaches the store.
-  Inbox(Store& store, const InboxOptions& options, Logger& logger, Observer& observer,
-        const Clock& clock);
-  /// The same without log and observer, on the machine's clock.
-  explicit Inbox(Store& store, const InboxOptions& options = {});
+  explicit Inbox(Store& store, const InboxOptions& options = {},
+                 const Surroundings& surroundings = {});
 
   /// Stops, as `stop` does.
   ~Inbox() = default;
@@ -125,8 +122,8 @@ class Inbox {
   [[nodiscard]] QueueStore& queue() noexcept { return intake_.queue(); }
 
  private:
-  Inbox(QueueStore& store, const InboxOptions& options, Logger& logger, Observer& observer,
-        const Clock& clock, std::size_t max_payload_bytes);
+  Inbox(QueueStore& store, const InboxOptions& options, const Surroundings& surroundings,
+        std::size_t max_payload_bytes);
 
   detail::Intake intake_;
 };

@@ -12,11 +12,10 @@
 #include "oncebox/content_hash.hpp"
 #include "oncebox/detail/intake.hpp"
 #include "oncebox/group_commit_options.hpp"
-#include "oncebox/log.hpp"
 #include "oncebox/message.hpp"
-#include "oncebox/observer.hpp"
 #include "oncebox/queue_store.hpp"
 #include "oncebox/store.hpp"
+#include "oncebox/surroundings.hpp"
 #include "oncebox/transaction.hpp"
 
 namespace oncebox {
@@ -89,13 +88,11 @@ class Outbox {
  public:
   /// Everything is borrowed and must outlive the outbox. Throws `out_of_range` as `GroupCommit`
   /// does.
-  Outbox(QueueStore& store, const OutboxOptions& options, Logger& logger, Observer& observer,
-         const Clock& clock);
+  explicit Outbox(QueueStore& store, const OutboxOptions& options = {},
+                  const Surroundings& surroundings = {});
   /// The outbox of a store. Refuses what is above the store's payload limit.
-  Outbox(Store& store, const OutboxOptions& options, Logger& logger, Observer& observer,
-         const Clock& clock);
-  /// The same without log and observer, on the machine's clock.
-  explicit Outbox(Store& store, const OutboxOptions& options = {});
+  explicit Outbox(Store& store, const OutboxOptions& options = {},
+                  const Surroundings& surroundings = {});
 
   /// Stops, as `stop` does.
   ~Outbox() = default;
@@ -131,8 +128,8 @@ class Outbox {
   [[nodiscard]] QueueStore& queue() noexcept { return intake_.queue(); }
 
  private:
-  Outbox(QueueStore& store, const OutboxOptions& options, Logger& logger, Observer& observer,
-         const Clock& clock, std::size_t max_payload_bytes);
+  Outbox(QueueStore& store, const OutboxOptions& options, const Surroundings& surroundings,
+         std::size_t max_payload_bytes);
 
   [[nodiscard]] Message stamped(OutboxMessage message, const Cause& cause) const;
   [[nodiscard]] std::vector<Message> stamped(std::vector<OutboxMessage> messages,

@@ -199,7 +199,7 @@ TEST_P(TransactionConformance, MessagesOfOneClaimAreHandledAtTheSameTime) {
   });
   NullLogger logger;
   const SystemClock clock;
-  Dispatcher dispatcher(inbox(), handlers, {.workers = 4}, logger, observer, clock);
+  Dispatcher dispatcher(inbox(), handlers, {.workers = 4}, {logger, observer, clock});
   dispatcher.start();
   for (int i = 0; i < 100'000 && !all_handled.try_acquire_for(10ms); ++i) {
     harness_->advance(10ms);  // what failed becomes due

@@ -51,9 +51,8 @@ TEST_F(ManyStores, OfEveryKindAreWorkedOnByOneDispatcherAlsoWhenOthersWriteToThe
     handled.insert(std::string(context.store()) + "/" + claimed.message.key.message_id.str());
     changed.notify_all();
   });
-  SetDispatcher dispatcher(
-      stores, handlers, weighted_fair(), {}, logger_,
-      [&](const std::string&) -> Observer& { return observer_; }, clock_);
+  SetDispatcher dispatcher(stores, handlers, weighted_fair(), {},
+                           {.logger = logger_, .clock = clock_});
   dispatcher.start();
   const auto wait_for = [&](std::size_t count) {
     std::unique_lock lock(mutex);

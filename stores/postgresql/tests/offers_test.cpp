@@ -402,7 +402,7 @@ TEST_F(OffersToDispatchersTest, IdleDispatcherGetsWhatTheInboxStoresWithoutAClai
   HandingsOver handed_over;
   const SystemClock clock;
   Dispatcher dispatcher(inbox.queue(), handlers, {.poll_interval = 1h, .max_poll_interval = 1h},
-                        logger, handed_over, clock);
+                        {logger, handed_over, clock});
   dispatcher.start();
   // One that comes before it offers again is claimed: the more of them the busier the machine is.
   const auto give_up = std::chrono::steady_clock::now() + 60s;

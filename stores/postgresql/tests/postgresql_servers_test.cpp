@@ -103,7 +103,7 @@ TEST(PostgresqlPassword, AppearsInNoErrorAndNoLogLine) {
   {
     TextLogger logger(lines, clock, LogLevel::debug);
     Observer nobody;
-    Inbox inbox(store, {}, logger, nobody, clock);
+    Inbox inbox(store, {}, {logger, nobody, clock});
     server.stop(testing::StopMode::immediate);
     const Error error =
         error_of([&] { inbox.enqueue({.key = {"shop", "1"}, .topic = "order.created"}); });

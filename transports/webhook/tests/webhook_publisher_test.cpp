@@ -229,12 +229,12 @@ TEST_F(WebhookPublisherTest, OutboxGoesOutAndAReceiverThatComesBackGetsItUnderTh
   std::ostringstream log;
   TextLogger logger(log, clock_, LogLevel::debug);
   Observer observer;
-  Outbox outbox(store, {.source = "shop"}, logger, observer, clock_);
+  Outbox outbox(store, {.source = "shop"}, {logger, observer, clock_});
   answer_with({.status = 503, .fields = {{"Retry-After", "5"}}});
   outbox.enqueue({.topic = "order.paid", .payload = "s3cret payload", .id = "paid-1"});
   {
-    OutboxDispatcher dispatcher(store, webhook_publishers(options(), clock_), {}, logger, observer,
-                                clock_);
+    OutboxDispatcher dispatcher(store, webhook_publishers(options(), clock_), {},
+                                {logger, observer, clock_});
     dispatcher.start();
     ASSERT_TRUE(eventually([&] { return outbox.find("paid-1")->last_error.has_value(); }));
     EXPECT_EQ(outbox.find("paid-1")->status, Status::processing);
@@ -256,12 +256,12 @@ TEST_F(WebhookPublisherTest, ReceiverThatAlwaysSaysInASecondKillsNothing) {
   memory::MemoryStore store(clock_);
   NullLogger logger;
   Observer observer;
-  Outbox outbox(store, {.source = "shop"}, logger, observer, clock_);
+  Outbox outbox(store, {.source = "shop"}, {logger, observer, clock_});
   answer_with({.status = 429, .fields = {{"Retry-After", "1"}}});
   outbox.enqueue({.topic = "order.paid", .id = "1"});
   const TimePoint enqueued_at = clock_.now();
-  OutboxDispatcher dispatcher(store, webhook_publishers(options(), clock_), {}, logger, observer,
-                              clock_);
+  OutboxDispatcher dispatcher(store, webhook_publishers(options(), clock_), {},
+                              {logger, observer, clock_});
   dispatcher.start();
   const MessageKey key{"shop", "1"};
   for (int failures = 1; failures <= 30; ++failures) {
@@ -294,14 +294,14 @@ TEST_F(WebhookPublisherTest, EndpointThatHangsDoesNotKeepOthersFromGettingTheirs
   memory::MemoryStore store(clock_);
   NullLogger logger;
   Observer observer;
-  Outbox outbox(store, {.source = "shop"}, logger, observer, clock_);
+  Outbox outbox(store, {.source = "shop"}, {logger, observer, clock_});
   for (const std::string kind : {"slow", "quick"}) {
     for (std::size_t i = 0; i < kEach; ++i) {
       outbox.enqueue({.topic = Topic(kind + ".one"), .id = MessageId(kind + std::to_string(i))});
     }
   }
-  OutboxDispatcher dispatcher(store, webhook_publishers(two, clock_), {.workers = 4}, logger,
-                              observer, clock_);
+  OutboxDispatcher dispatcher(store, webhook_publishers(two, clock_), {.workers = 4},
+                              {logger, observer, clock_});
   dispatcher.start();
   EXPECT_TRUE(server_.wait_for_requests(kEach));
   EXPECT_TRUE(slow.wait_for_requests(2));

@@ -235,7 +235,7 @@ ExitCode work_on_one(Console& console, Signals& signals, CommandGuard& guard,
   const std::string name(to_string(options.store.queue));  // as in the lines of the log
   Observer& observer = metrics.observer({name, options.store.queue});
   Dispatcher dispatcher(store.queue(), command_handlers(options, guard, log),
-                        dispatcher_options(options), logger, observer, clock);
+                        dispatcher_options(options), {logger, observer, clock});
   const auto endpoint = serve_metrics(metrics, dispatcher, options, logger, clock);
   return run_to_the_end(dispatcher, signals, console, log, options);
 }
@@ -270,7 +270,7 @@ ExitCode work_on_many(Console& console, Signals& signals, CommandGuard& guard,
   PrometheusMetrics metrics;
   SetDispatcher dispatcher(
       stores, command_handlers(options, guard, log), selection_of(options.strategy),
-      {.dispatcher = dispatcher_options(options)}, logger, metrics.observers(), clock);
+      {.dispatcher = dispatcher_options(options)}, {logger, metrics.observers(), clock});
   const auto endpoint = serve_metrics(metrics, dispatcher, options, logger, clock);
   return run_to_the_end(dispatcher, signals, console, log, options);
 }

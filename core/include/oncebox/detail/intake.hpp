@@ -12,23 +12,13 @@
 #include "oncebox/content_hash.hpp"
 #include "oncebox/driver/observed_queue_store.hpp"
 #include "oncebox/group_commit.hpp"
-#include "oncebox/log.hpp"
 #include "oncebox/message.hpp"
-#include "oncebox/observer.hpp"
 #include "oncebox/queue_store.hpp"
 #include "oncebox/queue_types.hpp"
+#include "oncebox/surroundings.hpp"
 #include "oncebox/transaction.hpp"
 
 namespace oncebox::detail {
-
-/// For services that were given no logger, observer or clock. It has no state: all may share it.
-struct Silence {
-  NullLogger logger;
-  Observer observer;
-  SystemClock clock;
-};
-
-[[nodiscard]] Silence& silence();
 
 struct IntakeOptions {
   std::string name;
@@ -46,8 +36,7 @@ class Intake {
   using Result = CommitResult<EnqueueOutcome>;
 
   /// Everything is borrowed. Throws `out_of_range` as `GroupCommit` does.
-  Intake(QueueStore& store, IntakeOptions options, Logger& logger, Observer& observer,
-         const Clock& clock);
+  Intake(QueueStore& store, IntakeOptions options, const Surroundings& surroundings);
 
   EnqueueOutcome enqueue(Message message);
   [[nodiscard]] std::future<EnqueueOutcome> enqueue_future(Message message);

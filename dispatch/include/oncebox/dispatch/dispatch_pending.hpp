@@ -2,13 +2,11 @@
 
 #include <cstddef>
 
-#include "oncebox/clock.hpp"
 #include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/dispatch/handlers.hpp"
 #include "oncebox/dispatch/outbox_dispatcher.hpp"
-#include "oncebox/log.hpp"
-#include "oncebox/observer.hpp"
 #include "oncebox/queue_store.hpp"
+#include "oncebox/surroundings.hpp"
 
 namespace oncebox {
 
@@ -45,17 +43,12 @@ struct DispatchedPending {
 /// anything; when it fails later, the call returns what was done until then. A verdict that it does
 /// not take is repeated until the lease would be over.
 DispatchedPending dispatch_pending(QueueStore& queue, const Handlers& handlers, std::size_t limit,
-                                   const DispatcherOptions& options, Logger& logger,
-                                   Observer& observer, const Clock& clock);
-/// Without log and observer, on the machine's clock.
-DispatchedPending dispatch_pending(QueueStore& queue, const Handlers& handlers, std::size_t limit,
-                                   const DispatcherOptions& options = {});
+                                   const DispatcherOptions& options = {},
+                                   const Surroundings& surroundings = {});
 
 /// The same for an outbox; a message is done when its publisher has returned.
 DispatchedPending dispatch_pending(QueueStore& outbox, const Publishers& publishers,
-                                   std::size_t limit, const DispatcherOptions& options,
-                                   Logger& logger, Observer& observer, const Clock& clock);
-DispatchedPending dispatch_pending(QueueStore& outbox, const Publishers& publishers,
-                                   std::size_t limit, const DispatcherOptions& options = {});
+                                   std::size_t limit, const DispatcherOptions& options = {},
+                                   const Surroundings& surroundings = {});
 
 }  // namespace oncebox

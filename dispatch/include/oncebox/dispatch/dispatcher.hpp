@@ -11,10 +11,9 @@
 #include "oncebox/dispatch/handlers.hpp"
 #include "oncebox/dispatch/no_handler_policy.hpp"
 #include "oncebox/dispatch/running_stats.hpp"
-#include "oncebox/log.hpp"
-#include "oncebox/observer.hpp"
 #include "oncebox/queue_store.hpp"
 #include "oncebox/retry_policy.hpp"
+#include "oncebox/surroundings.hpp"
 #include "oncebox/topic_pattern.hpp"
 #include "oncebox/uuid.hpp"
 #include "oncebox/worker.hpp"
@@ -104,11 +103,8 @@ class Dispatcher {
  public:
   /// Handlers and options are copied; everything else is borrowed and must outlive this object.
   /// Throws as `DispatcherOptions::validate` does.
-  Dispatcher(QueueStore& store, const Handlers& handlers, const DispatcherOptions& options,
-             Logger& logger, Observer& observer, const Clock& clock);
-  /// Without log and observer, on the machine's clock.
-  explicit Dispatcher(QueueStore& store, const Handlers& handlers,
-                      const DispatcherOptions& options = {});
+  Dispatcher(QueueStore& store, const Handlers& handlers, const DispatcherOptions& options = {},
+             const Surroundings& surroundings = {});
 
   /// Stops, requests the stop tokens at once, and waits for every handler: one that never ends
   /// blocks it for ever. A verdict that the store does not take at the last try is lost, and

@@ -69,14 +69,10 @@ class OutboxDispatcher {
   /// Publishers and options are copied; everything else is borrowed and must outlive this object.
   /// Throws as `DispatcherOptions::validate` does.
   OutboxDispatcher(QueueStore& outbox, const Publishers& publishers,
-                   const DispatcherOptions& options, Logger& logger, Observer& observer,
-                   const Clock& clock);
+                   const DispatcherOptions& options = {}, const Surroundings& surroundings = {});
   /// For the outbox of a store.
-  OutboxDispatcher(Store& store, const Publishers& publishers, const DispatcherOptions& options,
-                   Logger& logger, Observer& observer, const Clock& clock);
-  /// The same without log and observer, on the machine's clock.
-  explicit OutboxDispatcher(Store& store, const Publishers& publishers,
-                            const DispatcherOptions& options = {});
+  OutboxDispatcher(Store& store, const Publishers& publishers,
+                   const DispatcherOptions& options = {}, const Surroundings& surroundings = {});
 
   /// These are as those of `Dispatcher`.
   void start() { dispatcher_.start(); }

@@ -9,8 +9,7 @@
 #include "oncebox/dispatch/running_stats.hpp"
 #include "oncebox/dispatch/store_selection.hpp"
 #include "oncebox/fleet/store_set.hpp"
-#include "oncebox/log.hpp"
-#include "oncebox/observer.hpp"
+#include "oncebox/surroundings.hpp"
 #include "oncebox/topic_pattern.hpp"
 
 namespace oncebox {
@@ -51,9 +50,11 @@ class SetDispatcher {
  public:
   /// Handlers and options are copied; everything else is borrowed and must outlive this object.
   /// Throws as `SetDispatcherOptions::validate` does.
+  /// Without a selection stores take turns, as by `round_robin`.
   SetDispatcher(StoreSet& stores, const Handlers& handlers,
-                std::unique_ptr<StoreSelection> selection, const SetDispatcherOptions& options,
-                Logger& logger, ObserverOfStore observer, const Clock& clock);
+                std::unique_ptr<StoreSelection> selection = {},
+                const SetDispatcherOptions& options = {},
+                const SurroundingsOfStores& surroundings = {});
 
   /// As that of `Dispatcher`.
   ~SetDispatcher();

@@ -6,11 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "oncebox/clock.hpp"
 #include "oncebox/fleet/store_set.hpp"
 #include "oncebox/inbox.hpp"
-#include "oncebox/log.hpp"
-#include "oncebox/observer.hpp"
+#include "oncebox/surroundings.hpp"
 #include "oncebox/uuid.hpp"
 
 namespace oncebox {
@@ -37,8 +35,8 @@ struct InboxRouterOptions {
 class InboxRouter {
  public:
   /// Everything is borrowed and must outlive the router and its inboxes.
-  InboxRouter(StoreSet& stores, const InboxRouterOptions& options, Logger& logger,
-              ObserverOfStore observer, const Clock& clock);
+  explicit InboxRouter(StoreSet& stores, const InboxRouterOptions& options = {},
+                       const SurroundingsOfStores& surroundings = {});
   /// Waits for what the inboxes have taken, also those of stores that have left the set.
   ~InboxRouter();
   InboxRouter(const InboxRouter&) = delete;

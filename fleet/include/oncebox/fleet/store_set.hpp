@@ -14,6 +14,7 @@
 #include "oncebox/log.hpp"
 #include "oncebox/store.hpp"
 #include "oncebox/store_location.hpp"
+#include "oncebox/surroundings.hpp"
 
 namespace oncebox {
 
@@ -101,12 +102,13 @@ class StoreSet {
   /// A set that discovery keeps up to date. A first discovery that fails leaves it empty, until one
   /// succeeds. Logger and clock are borrowed. Throws `out_of_range` for an option that makes no
   /// sense.
-  StoreSet(StoreDiscovery discovery, OpenStore open, const StoreSetOptions& options, Logger& logger,
-           const Clock& clock = SystemClock::shared());
+  StoreSet(StoreDiscovery discovery, OpenStore open, const StoreSetOptions& options = {},
+           Logger& logger = detail::no_log(), const Clock& clock = SystemClock::shared());
   /// A set that stays as it is. Throws `invalid_argument` for a bad name or one that is there
   /// twice.
-  StoreSet(std::vector<StoreLocation> locations, OpenStore open, const StoreSetOptions& options,
-           Logger& logger, const Clock& clock = SystemClock::shared());
+  StoreSet(std::vector<StoreLocation> locations, OpenStore open,
+           const StoreSetOptions& options = {}, Logger& logger = detail::no_log(),
+           const Clock& clock = SystemClock::shared());
   /// Waits for the stores that are being opened right now, and for those that are being closed.
   ~StoreSet();
   StoreSet(const StoreSet&) = delete;

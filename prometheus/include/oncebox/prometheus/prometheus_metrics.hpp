@@ -24,8 +24,8 @@ struct MeasuredQueue {
 ///
 ///     PrometheusMetrics metrics;
 ///     Observer& observer = metrics.observer({"shop"});
-///     Inbox inbox(store, {}, logger, observer, clock);
-///     Dispatcher dispatcher(store.inbox(), handlers, {}, logger, observer, clock);
+///     Inbox inbox(store, {}, {.observer = observer});
+///     Dispatcher dispatcher(store.inbox(), handlers, {}, {.observer = observer});
 ///     // whenever Prometheus asks
 ///     metrics.on_dispatcher("shop", dispatcher.stats());
 ///     answer(PrometheusMetrics::kContentType, metrics.expose());

@@ -9,10 +9,8 @@
 
 #include "oncebox/causation.hpp"
 #include "oncebox/clock.hpp"
-#include "oncebox/detail/intake.hpp"
 #include "oncebox/dispatch/handlers.hpp"
 #include "oncebox/log.hpp"
-#include "oncebox/observer.hpp"
 #include "oncebox/outbox.hpp"
 #include "oncebox/receive/detail/pipeline_declaration.hpp"
 #include "oncebox/receive/idempotent_receiver.hpp"
@@ -20,6 +18,7 @@
 #include "oncebox/receive/receiver_options.hpp"
 #include "oncebox/sender.hpp"
 #include "oncebox/store.hpp"
+#include "oncebox/surroundings.hpp"
 
 namespace oncebox {
 
@@ -86,23 +85,22 @@ class ReliabilityPipeline {
   using Receiver = IdempotentReceiver<Payload, Result>;
   using Processor = InboxProcessor<Payload, Result>;
 
-  /// The store, logger, observer and clock are borrowed. They outlive the pipeline, and it outlives
+  /// The store and the surroundings are borrowed. They outlive the pipeline, and it outlives
   /// all that it makes. The options are those of the outbox, where there is one. Throws as `Outbox`
   /// does, and `invalid_argument` when the outbox topic is none.
-  ReliabilityPipeline(Store& store, Declaration declaration, const OutboxOptions& options,
-                      Logger& logger, Observer& observer, const Clock& clock)
-      : store_(store), logger_(logger), clock_(clock), declaration_(std::move(declaration)) {
+  explicit ReliabilityPipeline(Store& store, Declaration declaration = {},
+                               const OutboxOptions& options = {},
+                               const Surroundings& surroundings = {})
+      : store_(store),
+        logger_(surroundings.logger),
+        clock_(surroundings.clock),
+        declaration_(std::move(declaration)) {
     // A topic that is none was reported above.
     if constexpr (kSends && detail::WellDeclaredOutboxTopic<Declaration>) {
       topic_.emplace(Declaration::outbox_topic);
-      outbox_.emplace(store, options, logger, observer, clock);
+      outbox_.emplace(store, options, surroundings);
     }
   }
-  /// The same without log and observer, on the machine's clock.
-  explicit ReliabilityPipeline(Store& store, Declaration declaration = {},
-                               const OutboxOptions& options = {})
-      : ReliabilityPipeline(store, std::move(declaration), options, detail::silence().logger,
-                            detail::silence().observer, detail::silence().clock) {}
 
   ReliabilityPipeline(const ReliabilityPipeline&) = delete;
   ReliabilityPipeline& operator=(const ReliabilityPipeline&) = delete;
