@@ -11,6 +11,7 @@
 #include "admission.hpp"
 #include "claim_hints.hpp"
 #include "counters.hpp"
+#include "dead_handlers.hpp"
 #include "effective_options.hpp"
 #include "handler_calls.hpp"
 #include "in_flight.hpp"
@@ -40,9 +41,10 @@ class NoHints final : public dispatcher::RoomHints, public dispatcher::WorkHints
   void on_claimable() noexcept override {}
 };
 
-DispatcherOptions for_one_thread(DispatcherOptions options, std::size_t limit) {
+DispatcherOptions for_one_thread(DispatcherOptions options, const Handlers& handlers,
+                                 std::size_t limit) {
   require_in_range("limit", limit, std::size_t{1}, std::numeric_limits<std::size_t>::max());
-  options = dispatcher::effective(std::move(options));
+  options = dispatcher::effective(std::move(options), handlers);
   options.batch_size = std::min(options.batch_size, limit);
   options.reap_interval = {};
   return options;
@@ -81,6 +83,7 @@ class PendingRun {
   NoHints hints_;
   dispatcher::Counters counters_;
   dispatcher::Routes routes_;
+  const dispatcher::DeadHandlers dead_handlers_;
   dispatcher::InFlightTable table_;
   dispatcher::ReadyQueue ready_;
   dispatcher::WakeSignal keep_signal_;
@@ -97,16 +100,17 @@ class PendingRun {
 
 PendingRun::PendingRun(QueueStore& store, const Handlers& handlers, std::size_t limit,
                        const DispatcherOptions& options, const Surroundings& around)
-    : options_(for_one_thread(options, limit)),
+    : options_(for_one_thread(options, handlers, limit)),
       logger_(around.logger),
       clock_(around.clock),
       store_(store, options_.name, around.logger, around.observer, around.clock),
       routes_(handlers, options_.no_handler, around.clock.now()),
+      dead_handlers_(handlers, around.logger),
       table_(options_.batch_size, around.clock),
       ready_(options_.batch_size),
       keep_signal_(around.clock),
       settler_({store_, table_, hints_, hints_, counters_, around.logger, around.observer,
-                around.clock, options_.name},
+                around.clock, options_.name, dead_handlers_},
                [] {}),
       origin_{options_.name, settler_, around.observer, store_.transactional()},
       calls_({options_.retries, options_.no_handler, options_.max_deliveries}, around.logger,

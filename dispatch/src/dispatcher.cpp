@@ -8,6 +8,7 @@
 #include "claim_gate.hpp"
 #include "claim_loop.hpp"
 #include "counters.hpp"
+#include "dead_handlers.hpp"
 #include "effective_options.hpp"
 #include "handler_calls.hpp"
 #include "idle_watch.hpp"
@@ -70,6 +71,7 @@ class Dispatcher::Impl {
   ObservedQueueStore store_;
   dispatcher::Counters counters_;
   dispatcher::Routes routes_;
+  const dispatcher::DeadHandlers dead_handlers_;
   dispatcher::InFlightTable table_;
   dispatcher::ReadyQueue ready_;
   dispatcher::IdleWatch idle_;
@@ -95,12 +97,13 @@ class Dispatcher::Impl {
 
 Dispatcher::Impl::Impl(QueueStore& store, const Handlers& handlers,
                        const DispatcherOptions& options, const Surroundings& surroundings)
-    : options_(dispatcher::effective(options)),
+    : options_(dispatcher::effective(options, handlers)),
       logger_(surroundings.logger),
       observer_(surroundings.observer),
       clock_(surroundings.clock),
       store_(store, options_.name, logger_, observer_, clock_),
       routes_(handlers, options_.no_handler, clock_.now()),
+      dead_handlers_(handlers, logger_),
       table_(dispatcher::in_flight_capacity(options_), clock_),
       ready_(dispatcher::in_flight_capacity(options_)),
       idle_(clock_),
@@ -108,7 +111,8 @@ Dispatcher::Impl::Impl(QueueStore& store, const Handlers& handlers,
             idle_, clock_),
       settle_signal_(clock_),
       keep_signal_(clock_),
-      settler_({store_, table_, gate_, gate_, counters_, logger_, observer_, clock_, options_.name},
+      settler_({store_, table_, gate_, gate_, counters_, logger_, observer_, clock_, options_.name,
+                dead_handlers_},
                [this] { settle_signal_.raise(kVerdicts); }),
       origin_{options_.name, settler_, observer_, store_.transactional()},
       calls_({options_.retries, options_.no_handler, options_.max_deliveries}, logger_, clock_),

@@ -28,8 +28,12 @@ void DispatcherOptions::validate() const {
 
 namespace dispatcher {
 
-DispatcherOptions effective(DispatcherOptions options) {
+DispatcherOptions effective(DispatcherOptions options, const Handlers& handlers) {
   options.validate();
+  for (const Handlers::Registration& registration : handlers.registrations()) {
+    const std::optional<RetryPolicy>& retry = registration.options.retry;
+    if (retry) options.retries.set(registration.pattern, *retry);
+  }
   if (options.name.empty()) options.name = "inbox";
   if (!options.owner) options.owner = OwnerToken::generate();
   if (!options.worker_name) options.worker_name = this_process();

@@ -6,8 +6,9 @@
 
 namespace oncebox::dispatcher {
 
-/// The options, checked, with nothing left open but `reap_interval`.
-[[nodiscard]] DispatcherOptions effective(DispatcherOptions options);
+/// The options, checked, with nothing left open but `reap_interval`, and with the retries of the
+/// handlers.
+[[nodiscard]] DispatcherOptions effective(DispatcherOptions options, const Handlers& handlers);
 
 /// With the name of an outbox, unless they have one.
 [[nodiscard]] DispatcherOptions for_outbox(DispatcherOptions options);

@@ -180,8 +180,17 @@ Abandon HandlerCalls::retry(const ClaimedMessage& message, std::string error, st
   return abandon;
 }
 
+bool HandlerCalls::is_last_attempt(const ClaimedMessage& message) const noexcept {
+  const std::optional<AttemptLimit> limit = retries_.limit_of(message.message.topic);
+  if (!limit) return false;
+  const MessageHistory& history = message.history;
+  const TimePoint since =
+      std::max(history.first_seen_at, message.message.due_at.value_or(history.first_seen_at));
+  return limit->is_last(history.attempt + 1, clock_.now() - since);
+}
+
 Verdict HandlerCalls::refuse(const ClaimedMessage& message, std::string_view store) noexcept {
-  log(LogLevel::warning, "no handler for topic", HandlerContext(message, {}, nullptr, store),
+  log(LogLevel::warning, "no handler for topic", HandlerContext(message, {.store = store}),
       nullptr);
   try {
     std::string error = "no handler for topic " + message.message.topic.str();
@@ -199,7 +208,7 @@ std::optional<Verdict> HandlerCalls::bury(const ClaimedMessage& message,
   if (!max_deliveries_ || lapses == 0) return std::nullopt;
   if (message.history.attempt + lapses < *max_deliveries_) return std::nullopt;
   log(LogLevel::error, "lease expired too often, message is dead",
-      HandlerContext(message, {}, nullptr, store), nullptr);
+      HandlerContext(message, {.store = store}), nullptr);
   try {
     return Fail{fmt::format("lease expired {} times", lapses), "delivered too often"};
   } catch (...) {

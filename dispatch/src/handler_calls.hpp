@@ -48,6 +48,9 @@ class HandlerCalls {
   [[nodiscard]] Answer call(TransactionalHandler& handler, TransactionalQueue* transactions,
                             HandlerContext& context) noexcept;
 
+  /// Whether a failure would be the last one, by the dispatcher's own rules.
+  [[nodiscard]] bool is_last_attempt(const ClaimedMessage& message) const noexcept;
+
   /// For a message that nobody handles.
   [[nodiscard]] Verdict refuse(const ClaimedMessage& message, std::string_view store) noexcept;
 

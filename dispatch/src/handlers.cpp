@@ -10,17 +10,23 @@ void throw_undecodable() { throw PermanentFailure("the payload cannot be decoded
 
 }  // namespace detail
 
-Handlers& Handlers::on(TopicPattern pattern, std::shared_ptr<Handler> handler, TopicLimits limits) {
-  return add({std::move(pattern), std::move(handler), nullptr, limits});
+void HandlerOptions::validate() const {
+  limits().validate();
+  if (retry) retry->validate();
+}
+
+Handlers& Handlers::on(TopicPattern pattern, std::shared_ptr<Handler> handler,
+                       const HandlerOptions& options) {
+  return add({std::move(pattern), std::move(handler), nullptr, options});
 }
 
 Handlers& Handlers::on(TopicPattern pattern, std::shared_ptr<TransactionalHandler> handler,
-                       TopicLimits limits) {
-  return add({std::move(pattern), nullptr, std::move(handler), limits});
+                       const HandlerOptions& options) {
+  return add({std::move(pattern), nullptr, std::move(handler), options});
 }
 
 Handlers& Handlers::add(Registration registration) {
-  registration.limits.validate();
+  registration.options.validate();
   const std::string& pattern = registration.pattern.str();
   if (registration.handler == nullptr && registration.transactional == nullptr) {
     throw Error(ErrorCode::invalid_argument, "no handler for the topic pattern " + pattern);
@@ -31,6 +37,27 @@ Handlers& Handlers::add(Registration registration) {
     }
   }
   registrations_.push_back(std::move(registration));
+  return *this;
+}
+
+Handlers& Handlers::around(Middleware middleware) {
+  if (!middleware) throw Error(ErrorCode::invalid_argument, "the middleware is empty");
+  middleware_.push_back(std::move(middleware));
+  return *this;
+}
+
+Handlers& Handlers::on_dead(TopicPattern pattern, DeadHandler handler) {
+  if (!handler) {
+    throw Error(ErrorCode::invalid_argument,
+                "nobody to tell of the dead of the topic pattern " + pattern.str());
+  }
+  for (const DeadRegistration& known : dead_handlers_) {
+    if (known.pattern == pattern) {
+      throw Error(ErrorCode::conflict, "the topic pattern " + pattern.str() +
+                                           " has somebody who hears of its dead already");
+    }
+  }
+  dead_handlers_.push_back({std::move(pattern), std::move(handler)});
   return *this;
 }
 

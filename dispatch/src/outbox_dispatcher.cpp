@@ -27,12 +27,12 @@ class PublishingHandler final : public Handler {
 }  // namespace
 
 Publishers& Publishers::on(TopicPattern pattern, std::shared_ptr<Publisher> publisher,
-                           TopicLimits limits) {
+                           const HandlerOptions& options) {
   if (publisher == nullptr) {
     throw Error(ErrorCode::invalid_argument, "no publisher for the topic pattern " + pattern.str());
   }
   handlers_.on(std::move(pattern), std::make_shared<PublishingHandler>(std::move(publisher)),
-               limits);
+               options);
   return *this;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "middleware.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 
@@ -31,8 +32,8 @@ void refuse_transactional(const Handlers& handlers) {
 
 Route::Route(const Handlers::Registration& registration, TimePoint now)
     : registration_(registration),
-      limited_(registration.limits.max_concurrency || registration.limits.rate) {
-  const std::optional<RateLimit>& rate = registration.limits.rate;
+      limited_(registration.options.max_concurrency || registration.options.rate) {
+  const std::optional<RateLimit>& rate = registration.options.rate;
   if (rate) bucket_ = std::make_unique<TokenBucket>(*rate, now);
 }
 
@@ -40,7 +41,7 @@ std::size_t Route::room(TimePoint now) {
   // Said before looking: a handler that ends after the look sees it.
   room_is_wanted_ = true;
   std::size_t room = kUnlimited;
-  if (const auto max = registration_.limits.max_concurrency) {
+  if (const auto max = registration_.options.max_concurrency) {
     const std::size_t held = held_.load();
     room = held < *max ? *max - held : 0;
   }
@@ -50,7 +51,7 @@ std::size_t Route::room(TimePoint now) {
 }
 
 TimePoint Route::room_at(TimePoint now) {
-  const auto max = registration_.limits.max_concurrency;
+  const auto max = registration_.options.max_concurrency;
   if (max && held_.load() >= *max) return kMaxTime;
   return bucket_ != nullptr ? bucket_->next_at(now) : kMaxTime;
 }
@@ -98,7 +99,8 @@ Routes::Routes(const Handlers& handlers, NoHandlerPolicy no_handler, TimePoint n
   require_in_range("number of handlers of a dispatcher", handlers.registrations().size(), 0,
                    limits::kMaxTopicPatterns - 1);
   for (const Handlers::Registration& registration : handlers.registrations()) {
-    Route& route = *routes_.emplace_back(std::make_unique<Route>(registration, now));
+    Route& route = *routes_.emplace_back(
+        std::make_unique<Route>(with_middleware(registration, handlers.middleware()), now));
     if (route.pattern().is_exact()) {
       exact_.emplace(route.pattern().stem(), &route);
     } else {

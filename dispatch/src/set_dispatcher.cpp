@@ -7,6 +7,7 @@
 
 #include "admission.hpp"
 #include "counters.hpp"
+#include "dead_handlers.hpp"
 #include "effective_options.hpp"
 #include "fair_ready_queue.hpp"
 #include "guarded_selection.hpp"
@@ -25,9 +26,9 @@ namespace {
 
 constexpr std::size_t kMaxCallsPerServer = 256;
 
-SetDispatcherOptions effective(SetDispatcherOptions options) {
+SetDispatcherOptions effective(SetDispatcherOptions options, const Handlers& handlers) {
   options.validate();
-  options.dispatcher = dispatcher::effective(std::move(options.dispatcher));
+  options.dispatcher = dispatcher::effective(std::move(options.dispatcher), handlers);
   return options;
 }
 
@@ -49,7 +50,7 @@ class SetDispatcher::Impl {
  public:
   Impl(StoreSet& stores, const Handlers& handlers, std::unique_ptr<StoreSelection> selection,
        const SetDispatcherOptions& options, const SurroundingsOfStores& surroundings)
-      : options_(effective(options)),
+      : options_(effective(options, handlers)),
         stores_(stores),
         selection_(guarded(std::move(selection), surroundings.logger)),
         logger_(surroundings.logger),
@@ -58,12 +59,14 @@ class SetDispatcher::Impl {
         }),
         clock_(surroundings.clock),
         routes_(handlers, options_.dispatcher.no_handler, clock_.now()),
+        dead_handlers_(handlers, logger_),
         ready_(*options_.dispatcher.max_buffered),
         idle_(clock_),
-        scheduler_(std::make_shared<dispatcher::SetScheduler>(dispatcher::SetScheduler::Parts{
-            options_, routes_, ready_, *selection_, counters_, idle_, logger_, observer_, clock_})),
+        scheduler_(std::make_shared<dispatcher::SetScheduler>(
+            dispatcher::SetScheduler::Parts{options_, routes_, ready_, *selection_, counters_,
+                                            idle_, dead_handlers_, logger_, observer_, clock_})),
         calls_({options_.dispatcher.retries, options_.dispatcher.no_handler,
-                options.dispatcher.max_deliveries},
+                options_.dispatcher.max_deliveries},
                logger_, clock_),
         workers_({ready_, *scheduler_, calls_, clock_}, options_.dispatcher.workers),
         admission_({routes_, *scheduler_, ready_, workers_, calls_, clock_}) {}
@@ -106,6 +109,7 @@ class SetDispatcher::Impl {
   const Clock& clock_;
   dispatcher::Counters counters_;
   dispatcher::Routes routes_;
+  const dispatcher::DeadHandlers dead_handlers_;
   dispatcher::FairReadyQueue ready_;
   dispatcher::IdleWatch idle_;
   const std::shared_ptr<dispatcher::SetScheduler> scheduler_;

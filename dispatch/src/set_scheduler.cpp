@@ -158,8 +158,9 @@ LanePtr SetScheduler::make_lane(const MemberStorePtr& member) {
   const detail::Lock making(making_mutex_);
   const auto lane = std::make_shared<StoreLane>(
       ++last_number_, member, parts_.observer(member->name()),
-      StoreLane::Parts{parts_.ready, *this, *workers_, parts_.counters, parts_.logger, parts_.clock,
-                       parts_.options.dispatcher, parts_.options.notified_poll_interval,
+      StoreLane::Parts{parts_.ready, *this, *workers_, parts_.counters, parts_.dead_handlers,
+                       parts_.logger, parts_.clock, parts_.options.dispatcher,
+                       parts_.options.notified_poll_interval,
                        in_flight_capacity(parts_.options.dispatcher)},
       *this);
   lane->origin().whole = lane;

@@ -11,6 +11,7 @@
 #include "admission.hpp"
 #include "claim_hints.hpp"
 #include "counters.hpp"
+#include "dead_handlers.hpp"
 #include "fair_ready_queue.hpp"
 #include "idle_watch.hpp"
 #include "oncebox/detail/condition.hpp"
@@ -46,6 +47,7 @@ class SetScheduler final : public RoomHints,
     StoreSelection& selection;
     Counters& counters;
     IdleWatch& idle;
+    const DeadHandlers& dead_handlers;
     Logger& logger;
     const ObserverOfStore& observer;
     const Clock& clock;

@@ -157,8 +157,9 @@ void Settler::on_death(const ClaimedMessage& claimed, const Verdict& verdict, Se
     detail::write_line(parts_.logger, {LogLevel::error, text, parts_.store_name, claimed.message},
                        {{"attempt", claimed.history.attempt + 1}});
   }
-  parts_.observer.on_dead(claimed,
-                          abandon != nullptr ? abandon->error : std::get<Fail>(verdict).error);
+  const std::string& error = abandon != nullptr ? abandon->error : std::get<Fail>(verdict).error;
+  parts_.observer.on_dead(claimed, error);
+  parts_.dead_handlers.tell(claimed, error, parts_.store_name);
 }
 
 void Settler::drop_first(std::size_t count) {

@@ -8,6 +8,7 @@
 
 #include "claim_hints.hpp"
 #include "counters.hpp"
+#include "dead_handlers.hpp"
 #include "in_flight.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/internal/backoff.hpp"
@@ -32,6 +33,7 @@ class Settler {
     Observer& observer;
     const Clock& clock;
     const std::string& store_name;
+    const DeadHandlers& dead_handlers;
   };
 
   /// `step` has nothing to do until `submit` calls this.

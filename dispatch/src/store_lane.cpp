@@ -29,7 +29,7 @@ StoreLane::StoreLane(std::uint64_t number, MemberStorePtr member, Observer& obse
       store_(member_->store().inbox(), member_->name(), parts.logger, observer, parts.clock),
       table_(parts.capacity, parts.clock),
       settler_({store_, table_, parts.room, *this, parts.counters, parts.logger, observer,
-                parts.clock, member_->name()},
+                parts.clock, member_->name(), parts.dead_handlers},
                [this] { events_.on_verdicts(*this); }),
       origin_{member_->name(), settler_, observer, store_.transactional()},
       keeper_({store_, table_, parts.ready, parts.workers, parts.counters, parts.logger, observer,

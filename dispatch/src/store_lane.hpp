@@ -9,6 +9,7 @@
 
 #include "claim_hints.hpp"
 #include "counters.hpp"
+#include "dead_handlers.hpp"
 #include "in_flight.hpp"
 #include "lease_keeper.hpp"
 #include "oncebox/clock.hpp"
@@ -67,6 +68,7 @@ class StoreLane final : public WorkHints {
     RoomHints& room;
     WorkerPool& workers;
     Counters& counters;
+    const DeadHandlers& dead_handlers;
     Logger& logger;
     const Clock& clock;
     const DispatcherOptions& options;

@@ -80,7 +80,10 @@ void WorkerPool::handle(Worker& worker, InFlight& message) {
   const Origin& origin = *message.origin;
   origin.observer.on_handler_start(claimed, waited);
 
-  HandlerContext context(claimed, std::move(*stop), &message.lease_lost, origin.store);
+  HandlerContext context(claimed, {.stop = std::move(*stop),
+                                   .lease_lost = &message.lease_lost,
+                                   .store = origin.store,
+                                   .is_last_attempt = parts_.calls.is_last_attempt(claimed)});
   const SteadyTime started = parts_.clock.steady();
   HandlerCalls::Answer answer = call(message, context);
   const std::uint64_t took = nanoseconds_between(started, parts_.clock.steady());

@@ -12,7 +12,7 @@ using std::chrono::seconds;
 class DispatcherLimitsTest : public DispatcherTest {
  protected:
   /// A handler that waits in the gate.
-  void on(const TopicPattern& pattern, const TopicLimits& limits = {}) {
+  void on(const TopicPattern& pattern, const HandlerOptions& options = {}) {
     handlers_.on(
         pattern,
         [this](const ClaimedMessage&, HandlerContext&) {
@@ -21,7 +21,7 @@ class DispatcherLimitsTest : public DispatcherTest {
           running_.change([](int& running) { --running; });
           ended_.change([](int& ended) { ++ended; });
         },
-        limits);
+        options);
   }
   void enqueue_one(const std::string& topic) {
     enqueue(message(topic + std::to_string(next_++), topic));

@@ -241,8 +241,8 @@ TEST(DispatcherClaimGate, RoomThatIsMadeWhileItLooksIsNotMissed) {
 
 class DispatcherRoutes : public ::testing::Test {
  protected:
-  void on(const TopicPattern& pattern, const TopicLimits& limits = {}) {
-    handlers_.on(pattern, [](const ClaimedMessage&, HandlerContext&) {}, limits);
+  void on(const TopicPattern& pattern, const HandlerOptions& options = {}) {
+    handlers_.on(pattern, [](const ClaimedMessage&, HandlerContext&) {}, options);
   }
   Routes& make(NoHandlerPolicy no_handler = NoHandlerPolicy::ignore) {
     routes_.emplace(handlers_, no_handler, kStart);

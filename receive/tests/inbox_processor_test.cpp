@@ -517,7 +517,7 @@ TEST_F(ProcessorRouterTest, MessageOfAStoreThatLeavesIsProcessedOrTriedAgainShor
   const ClaimedMessage message{
       .message = order_message("1"), .history = {}, .owner = OwnerToken::generate()};
   const auto handle = [&] {
-    HandlerContext context(message, {}, nullptr, "acme");
+    HandlerContext context(message, {.store = "acme"});
     router.handler()->handle(message, context);
   };
   leaving->run = [&] {
@@ -548,7 +548,7 @@ TEST_F(ProcessorRouterTest, MessageWhoseStoreDoesNotAnswerIsTriedAgainShortly) {
   const ClaimedMessage message{
       .message = order_message("1"), .history = {}, .owner = OwnerToken::generate()};
   for (Router* router : {&at_opening, &at_its_keys}) {
-    HandlerContext context(message, {}, nullptr, "acme");
+    HandlerContext context(message, {.store = "acme"});
     EXPECT_THROW(router->handler()->handle(message, context), NotNow);
   }
 }

@@ -55,7 +55,7 @@ SetDispatcherOptions Process::options_of(World& world, std::uint64_t number) {
       .reap_interval = std::chrono::seconds{5},
       .retries = RetryPolicies(
           {.backoff = FixedDelay{Duration{700}}, .jitter = Jitter::equal, .max_attempts = 6})};
-  return {.dispatcher = dispatcher::effective(std::move(each)),
+  return {.dispatcher = dispatcher::effective(std::move(each), {}),
           .notified_poll_interval = kNotifiedPoll,
           .calls_per_server = random.between(1, 4)};
 }
@@ -86,11 +86,12 @@ Process::Process(World& world, Ledger& ledger, std::string name, std::uint64_t n
       }),
       selection_(selection_of(world)),
       routes_(handlers(), options_.dispatcher.no_handler, world.clock().now()),
+      dead_handlers_({}, logger_),
       ready_(*options_.dispatcher.max_buffered),
       idle_(world.clock()),
-      scheduler_(std::make_shared<dispatcher::SetScheduler>(
-          dispatcher::SetScheduler::Parts{options_, routes_, ready_, *selection_, counters_, idle_,
-                                          logger_, observer_, world.clock(), false})),
+      scheduler_(std::make_shared<dispatcher::SetScheduler>(dispatcher::SetScheduler::Parts{
+          options_, routes_, ready_, *selection_, counters_, idle_, dead_handlers_, logger_,
+          observer_, world.clock(), false})),
       calls_({options_.dispatcher.retries, options_.dispatcher.no_handler,
               options_.dispatcher.max_deliveries, world.random().next()},
              logger_, world.clock()),

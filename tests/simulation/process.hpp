@@ -11,6 +11,7 @@
 #include "admission.hpp"
 #include "backend.hpp"
 #include "counters.hpp"
+#include "dead_handlers.hpp"
 #include "fair_ready_queue.hpp"
 #include "handler_calls.hpp"
 #include "idle_watch.hpp"
@@ -102,6 +103,7 @@ class Process {
   const std::unique_ptr<StoreSelection> selection_;
   dispatcher::Counters counters_;
   dispatcher::Routes routes_;
+  const dispatcher::DeadHandlers dead_handlers_;
   dispatcher::FairReadyQueue ready_;
   dispatcher::IdleWatch idle_;
   std::shared_ptr<dispatcher::SetScheduler> scheduler_;

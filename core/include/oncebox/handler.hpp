@@ -56,39 +56,51 @@ class NamesErrorKind {
   [[nodiscard]] virtual std::string error_kind() const = 0;
 };
 
+/// What a dispatcher knows of one call of a handler. All are borrowed.
+struct HandlerCall {
+  std::stop_token stop = {};
+  const std::atomic<bool>* lease_lost = nullptr;  ///< null: it is not
+  std::string_view store = {};
+  bool is_last_attempt = false;
+};
+
 /// What a handler can ask while it runs. Valid only during the call; safe to ask from any thread.
 class HandlerContext {
  public:
-  /// All are borrowed. A test of a handler makes its own context: `HandlerContext(message, {})`.
-  HandlerContext(const ClaimedMessage& message, std::stop_token stop,
-                 const std::atomic<bool>* lease_lost = nullptr, std::string_view store = {})
-      : message_(message), stop_(std::move(stop)), lease_lost_(lease_lost), store_(store) {}
+  /// A test of a handler makes its own context: `HandlerContext(message)`, or
+  /// `HandlerContext(message, {.is_last_attempt = true})`.
+  explicit HandlerContext(const ClaimedMessage& message, HandlerCall call = {})
+      : message_(message), call_(std::move(call)) {}
 
   /// The whole message, also for a handler that was given only its decoded payload.
   [[nodiscard]] const ClaimedMessage& message() const noexcept { return message_; }
 
   /// The name of the store that the message came from: of the dispatcher's queue, or of the one
   /// among many that a `SetDispatcher` works for.
-  [[nodiscard]] std::string_view store() const noexcept { return store_; }
+  [[nodiscard]] std::string_view store() const noexcept { return call_.store; }
 
   /// Requested when the dispatcher has waited long enough while it stops, and when the lease was
   /// lost. A handler that takes long should look at it and throw anything but `PermanentFailure`
   /// and `RetryAfter`: the message is then released without counting an attempt. One that returns
   /// has handled its message, however late.
-  [[nodiscard]] const std::stop_token& stop_token() const noexcept { return stop_; }
+  [[nodiscard]] const std::stop_token& stop_token() const noexcept { return call_.stop; }
 
   /// Somebody else may be handling this message now; what this handler answers will have no effect.
   /// Leases are extended while a handler runs, so this takes an unreachable store or a stalled
   /// process.
   [[nodiscard]] bool lease_lost() const noexcept {
-    return lease_lost_ != nullptr && lease_lost_->load(std::memory_order_relaxed);
+    return call_.lease_lost != nullptr && call_.lease_lost->load(std::memory_order_relaxed);
   }
+
+  /// Whether a failure of this call leaves the message dead, as far as this dispatcher knows: by
+  /// the rules for retries that it has itself, those of the handler or of
+  /// `DispatcherOptions::retries`. False where they leave the end to the rules of the store, which
+  /// may end it nevertheless. A `NotNow`, or an interruption, is no failure.
+  [[nodiscard]] bool is_last_attempt() const noexcept { return call_.is_last_attempt; }
 
  private:
   const ClaimedMessage& message_;
-  std::stop_token stop_;
-  const std::atomic<bool>* lease_lost_;
-  std::string_view store_;
+  HandlerCall call_;
 };
 
 /// Handles the messages of one or more topics.

@@ -16,8 +16,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// Where an object writes its log, who hears what it does, and where it takes the time from. Each is
-/// borrowed, must outlive the object, and has a default: no log, nobody, the machine's clock.
+/// Where an object writes its log, who hears what it does, and where it takes the time from. Each
+/// is borrowed, must outlive the object, and has a default: no log, nobody, the machine's clock.
 ///
 ///     Dispatcher dispatcher(store->inbox(), handlers, {.workers = 8}, {.logger = logger});
 struct Surroundings {

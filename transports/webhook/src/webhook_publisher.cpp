@@ -178,7 +178,9 @@ Publishers webhook_publishers(const WebhookPublisherOptions& options, const Cloc
   const auto publisher = std::make_shared<WebhookPublisher>(options, clock);
   Publishers publishers;
   for (const WebhookEndpoint& endpoint : options.endpoints) {
-    publishers.on(endpoint.topics, publisher, endpoint.limits);
+    publishers.on(
+        endpoint.topics, publisher,
+        {.max_concurrency = endpoint.limits.max_concurrency, .rate = endpoint.limits.rate});
   }
   return publishers;
 }

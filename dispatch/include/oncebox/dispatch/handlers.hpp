@@ -6,9 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "oncebox/dispatch/handler_hooks.hpp"
+#include "oncebox/dispatch/handler_options.hpp"
 #include "oncebox/handler.hpp"
 #include "oncebox/payload_codec.hpp"
-#include "oncebox/topic_limits.hpp"
 #include "oncebox/topic_pattern.hpp"
 
 namespace oncebox {
@@ -64,7 +65,7 @@ decltype(auto) decoded(const Payload& payload) {
 ///     Handlers handlers;
 ///     handlers.on("order.*", [](const ClaimedMessage& message, HandlerContext&) { … });
 ///     handlers.on<OrderPaid>("order.paid", [](const OrderPaid& paid, HandlerContext&) { … },
-///                            {.max_concurrency = 2});
+///                            {.max_concurrency = 2, .retry = RetryPolicy{.max_attempts = 3}});
 ///     handlers.on<OrderPaid>("order.shipped",
 ///                            [](const OrderPaid& paid, Transaction& transaction,
 ///                               HandlerContext&) { … });
@@ -80,64 +81,84 @@ class Handlers {
     TopicPattern pattern;
     std::shared_ptr<Handler> handler;
     std::shared_ptr<TransactionalHandler> transactional;
-    TopicLimits limits;
+    HandlerOptions options;
+  };
+
+  struct DeadRegistration {
+    TopicPattern pattern;
+    DeadHandler handler;
   };
 
   /// Throws `conflict` when the pattern has a handler already, `invalid_argument` when the pointer
-  /// is null, and as `TopicLimits::validate` does; then nothing changed.
-  Handlers& on(TopicPattern pattern, std::shared_ptr<Handler> handler, TopicLimits limits = {});
+  /// is null, and as `HandlerOptions::validate` does; then nothing changed.
+  Handlers& on(TopicPattern pattern, std::shared_ptr<Handler> handler,
+               const HandlerOptions& options = {});
   Handlers& on(TopicPattern pattern, std::shared_ptr<TransactionalHandler> handler,
-               TopicLimits limits = {});
+               const HandlerOptions& options = {});
 
   template <class Callable>
     requires std::invocable<Callable&, const ClaimedMessage&, HandlerContext&>
-  Handlers& on(TopicPattern pattern, Callable callable, TopicLimits limits = {}) {
+  Handlers& on(TopicPattern pattern, Callable callable, const HandlerOptions& options = {}) {
     return on(std::move(pattern),
-              std::make_shared<detail::CallableHandler<Callable>>(std::move(callable)), limits);
+              std::make_shared<detail::CallableHandler<Callable>>(std::move(callable)), options);
   }
 
   template <class Callable>
     requires std::invocable<Callable&, const ClaimedMessage&, Transaction&, HandlerContext&>
-  Handlers& on(TopicPattern pattern, Callable callable, TopicLimits limits = {}) {
+  Handlers& on(TopicPattern pattern, Callable callable, const HandlerOptions& options = {}) {
     return on(std::move(pattern),
               std::make_shared<detail::CallableTransactionalHandler<Callable>>(std::move(callable)),
-              limits);
+              options);
   }
 
   /// Decodes the payload through `PayloadCodec<T>`. A payload that cannot be decoded is a permanent
   /// failure, whose text never contains it.
   template <DecodablePayload T, class Callable>
     requires std::invocable<Callable&, const T&, HandlerContext&>
-  Handlers& on(TopicPattern pattern, Callable callable, TopicLimits limits = {}) {
+  Handlers& on(TopicPattern pattern, Callable callable, const HandlerOptions& options = {}) {
     return on(
         std::move(pattern),
         [callable = std::move(callable)](const ClaimedMessage& claimed,
                                          HandlerContext& context) mutable {
           callable(detail::decoded<T>(claimed.message.payload), context);
         },
-        limits);
+        options);
   }
 
   template <DecodablePayload T, class Callable>
     requires std::invocable<Callable&, const T&, Transaction&, HandlerContext&>
-  Handlers& on(TopicPattern pattern, Callable callable, TopicLimits limits = {}) {
+  Handlers& on(TopicPattern pattern, Callable callable, const HandlerOptions& options = {}) {
     return on(
         std::move(pattern),
         [callable = std::move(callable)](const ClaimedMessage& claimed, Transaction& transaction,
                                          HandlerContext& context) mutable {
           callable(detail::decoded<T>(claimed.message.payload), transaction, context);
         },
-        limits);
+        options);
   }
+
+  /// Runs around every handler, whether it is registered before or after. The first one is the
+  /// outermost. Throws `invalid_argument` when it is empty.
+  Handlers& around(Middleware middleware);
+
+  /// Hears of the messages of these topics that become dead, also of topics that nobody handles.
+  /// Throws `conflict` when the pattern has one already, `invalid_argument` when it is empty.
+  Handlers& on_dead(TopicPattern pattern, DeadHandler handler);
 
   [[nodiscard]] const std::vector<Registration>& registrations() const noexcept {
     return registrations_;
+  }
+  [[nodiscard]] const std::vector<Middleware>& middleware() const noexcept { return middleware_; }
+  [[nodiscard]] const std::vector<DeadRegistration>& dead_handlers() const noexcept {
+    return dead_handlers_;
   }
 
  private:
   Handlers& add(Registration registration);
 
   std::vector<Registration> registrations_;
+  std::vector<Middleware> middleware_;
+  std::vector<DeadRegistration> dead_handlers_;
 };
 
 }  // namespace oncebox

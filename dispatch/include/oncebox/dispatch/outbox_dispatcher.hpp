@@ -32,15 +32,25 @@ class Publishers {
   }
 
   /// Throws `conflict` when the pattern has a publisher already, `invalid_argument` when the
-  /// pointer is null, and as `TopicLimits::validate` does; then nothing changed.
+  /// pointer is null, and as `HandlerOptions::validate` does; then nothing changed.
   Publishers& on(TopicPattern pattern, std::shared_ptr<Publisher> publisher,
-                 TopicLimits limits = {});
+                 const HandlerOptions& options = {});
 
   /// A function, as `callable_publisher` makes it one.
   template <class Callable>
     requires std::invocable<Callable&, const ClaimedMessage&, HandlerContext&>
-  Publishers& on(TopicPattern pattern, Callable callable, TopicLimits limits = {}) {
-    return on(std::move(pattern), callable_publisher(std::move(callable)), limits);
+  Publishers& on(TopicPattern pattern, Callable callable, const HandlerOptions& options = {}) {
+    return on(std::move(pattern), callable_publisher(std::move(callable)), options);
+  }
+
+  /// These are as those of `Handlers`.
+  Publishers& around(Middleware middleware) {
+    handlers_.around(std::move(middleware));
+    return *this;
+  }
+  Publishers& on_dead(TopicPattern pattern, DeadHandler handler) {
+    handlers_.on_dead(std::move(pattern), std::move(handler));
+    return *this;
   }
 
   [[nodiscard]] const Handlers& handlers() const noexcept { return handlers_; }
