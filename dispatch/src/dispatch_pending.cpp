@@ -59,6 +59,7 @@ class PendingRun {
   DispatchedPending run();
 
  private:
+  static constexpr dispatcher::WakeSignal::Reasons kVerdicts = 1;
   /// What one look has brought.
   struct Batch {
     std::size_t messages = 0;
@@ -87,6 +88,7 @@ class PendingRun {
   dispatcher::InFlightTable table_;
   dispatcher::ReadyQueue ready_;
   dispatcher::WakeSignal keep_signal_;
+  dispatcher::WakeSignal verdicts_;
   dispatcher::Settler settler_;
   dispatcher::Origin origin_;
   dispatcher::HandlerCalls calls_;
@@ -109,9 +111,10 @@ PendingRun::PendingRun(QueueStore& store, const Handlers& handlers, std::size_t 
       table_(options_.batch_size, around.clock),
       ready_(options_.batch_size),
       keep_signal_(around.clock),
+      verdicts_(around.clock),
       settler_({store_, table_, hints_, hints_, counters_, around.logger, around.observer,
                 around.clock, options_.name, dead_handlers_},
-               [] {}),
+               [this] { verdicts_.raise(kVerdicts); }),
       origin_{options_.name, settler_, around.observer, store_.transactional()},
       calls_({options_.retries, options_.no_handler, options_.max_deliveries}, around.logger,
              around.clock),
@@ -216,6 +219,10 @@ void PendingRun::handle() {
   while (counters_.given_up == 0 && worker_.run_next(0)) record();
   while (dispatcher::InFlight* message = ready_.try_pop()) worker_.give_back(*message);
   record();
+  while (table_.size() > 0) {  // handlers that hold no thread
+    verdicts_.wait(kVerdicts);
+    record();
+  }
 }
 
 void PendingRun::record() {

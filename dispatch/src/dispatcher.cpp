@@ -216,7 +216,10 @@ StopResult Dispatcher::Impl::stop(const StopOptions& options) {
   }
   if (!table_.wait_quiet_until(finish_at)) {
     workers_.interrupt_all();
-    table_.wait_quiet_until(finish_at + interrupt_within);
+    if (!table_.wait_quiet_until(finish_at + interrupt_within)) {
+      workers_.release_uncompleted();
+      table_.wait_quiet_until(finish_at + 2 * interrupt_within);
+    }
   }
   const StopResult result = rest();
   if (!result.complete()) {
@@ -256,6 +259,7 @@ void Dispatcher::Impl::stop_and_join() {
   workers_.interrupt_all();
   if (claim_thread_.joinable()) claim_thread_.join();
   workers_.join();
+  workers_.release_uncompleted();
   settler_.stop_repeating();
   settle_signal_.raise(kLook);
   settler_thread_ = {};

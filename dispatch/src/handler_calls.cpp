@@ -7,6 +7,7 @@
 #include <random>
 #include <stop_token>
 #include <string_view>
+#include <utility>
 
 #include "oncebox/detail/condition.hpp"
 #include "oncebox/detail/mutex.hpp"
@@ -62,8 +63,7 @@ HandlerCalls::HandlerCalls(const Settings& settings, Logger& logger, const Clock
       entropy_state_(settings.seed ? *settings.seed : std::random_device{}()) {}
 
 template <class Handle>
-HandlerCalls::Answer HandlerCalls::guarded(HandlerContext& context, Handle handle) noexcept {
-  if (logger_.enabled(LogLevel::info)) log(LogLevel::info, "handler called", context, nullptr);
+HandlerCalls::Answer HandlerCalls::guarded(const HandlerContext& context, Handle handle) noexcept {
   using Kind = Failure::Kind;
   try {
     Failure failure;
@@ -92,7 +92,12 @@ HandlerCalls::Answer HandlerCalls::guarded(HandlerContext& context, Handle handl
   }
 }
 
+void HandlerCalls::log_call(const HandlerContext& context) noexcept {
+  if (logger_.enabled(LogLevel::info)) log(LogLevel::info, "handler called", context, nullptr);
+}
+
 HandlerCalls::Answer HandlerCalls::call(Handler& handler, HandlerContext& context) noexcept {
+  log_call(context);
   return guarded(context, [&]() -> Answer {
     handler.handle(context.message(), context);
     return {Ack{}};
@@ -102,12 +107,42 @@ HandlerCalls::Answer HandlerCalls::call(Handler& handler, HandlerContext& contex
 HandlerCalls::Answer HandlerCalls::call(TransactionalHandler& handler,
                                         TransactionalQueue* transactions,
                                         HandlerContext& context) noexcept {
+  log_call(context);
   return guarded(context, [&]() -> Answer {
     if (transactions == nullptr) {
       throw Error(ErrorCode::unsupported,
                   "the handler wants a transaction, but the store of this message has none");
     }
     return call_in_transaction(handler, *transactions, context);
+  });
+}
+
+void HandlerCalls::call(BatchHandler& handler, std::span<BatchMessage> batch,
+                        std::span<Answer> answers) noexcept {
+  for (const BatchMessage& message : batch) log_call(message.context());
+  std::exception_ptr thrown;
+  try {
+    handler.handle(batch);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const BatchMessage& message = batch[i];
+    answers[i] = conclude(message.context(), message.is_decided() ? message.failure() : thrown);
+  }
+}
+
+void HandlerCalls::start(AsyncHandler& handler, const ClaimedMessage& message,
+                         Completion completion) {
+  log_call(completion.context());
+  handler.start(message, std::move(completion));
+}
+
+HandlerCalls::Answer HandlerCalls::conclude(const HandlerContext& context,
+                                            const std::exception_ptr& failure) noexcept {
+  return guarded(context, [&]() -> Answer {
+    if (failure) std::rethrow_exception(failure);
+    return {Ack{}};
   });
 }
 

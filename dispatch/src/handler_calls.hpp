@@ -2,10 +2,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/dispatch/async_handler.hpp"
+#include "oncebox/dispatch/batch_handler.hpp"
 #include "oncebox/dispatch/no_handler_policy.hpp"
 #include "oncebox/handler.hpp"
 #include "oncebox/log.hpp"
@@ -48,6 +52,15 @@ class HandlerCalls {
   [[nodiscard]] Answer call(TransactionalHandler& handler, TransactionalQueue* transactions,
                             HandlerContext& context) noexcept;
 
+  /// One answer for each message.
+  void call(BatchHandler& handler, std::span<BatchMessage> batch,
+            std::span<Answer> answers) noexcept;
+  /// Only begins; what the handler throws is for `conclude`.
+  void start(AsyncHandler& handler, const ClaimedMessage& message, Completion completion);
+  /// Of a handler that has said what it would have thrown; null when it is done.
+  [[nodiscard]] Answer conclude(const HandlerContext& context,
+                                const std::exception_ptr& failure) noexcept;
+
   /// Whether a failure would be the last one, by the dispatcher's own rules.
   [[nodiscard]] bool is_last_attempt(const ClaimedMessage& message) const noexcept;
 
@@ -64,7 +77,8 @@ class HandlerCalls {
 
   /// The verdict on whatever `handle` throws.
   template <class Handle>
-  [[nodiscard]] Answer guarded(HandlerContext& context, Handle handle) noexcept;
+  [[nodiscard]] Answer guarded(const HandlerContext& context, Handle handle) noexcept;
+  void log_call(const HandlerContext& context) noexcept;
   [[nodiscard]] Answer call_in_transaction(TransactionalHandler& handler,
                                            TransactionalQueue& transactions,
                                            HandlerContext& context);

@@ -1,6 +1,7 @@
 #include "oncebox/dispatch/handlers.hpp"
 
 #include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
 
 namespace oncebox {
 
@@ -15,20 +16,42 @@ void HandlerOptions::validate() const {
   if (retry) retry->validate();
 }
 
+void BatchOptions::validate() const {
+  require_in_range("max_messages", max_messages, std::size_t{1}, limits::kMaxBatchItems);
+  handler.validate();
+}
+
 Handlers& Handlers::on(TopicPattern pattern, std::shared_ptr<Handler> handler,
                        const HandlerOptions& options) {
-  return add({std::move(pattern), std::move(handler), nullptr, options});
+  return add({.pattern = std::move(pattern), .handler = std::move(handler), .options = options});
 }
 
 Handlers& Handlers::on(TopicPattern pattern, std::shared_ptr<TransactionalHandler> handler,
                        const HandlerOptions& options) {
-  return add({std::move(pattern), nullptr, std::move(handler), options});
+  return add(
+      {.pattern = std::move(pattern), .transactional = std::move(handler), .options = options});
+}
+
+Handlers& Handlers::on_batch(TopicPattern pattern, std::shared_ptr<BatchHandler> handler,
+                             const BatchOptions& options) {
+  options.validate();
+  return add({.pattern = std::move(pattern),
+              .batch = std::move(handler),
+              .options = options.handler,
+              .max_batch = options.max_messages});
+}
+
+Handlers& Handlers::on_async(TopicPattern pattern, std::shared_ptr<AsyncHandler> handler,
+                             const HandlerOptions& options) {
+  return add({.pattern = std::move(pattern), .async = std::move(handler), .options = options});
 }
 
 Handlers& Handlers::add(Registration registration) {
   registration.options.validate();
   const std::string& pattern = registration.pattern.str();
-  if (registration.handler == nullptr && registration.transactional == nullptr) {
+  const bool has_one = registration.handler != nullptr || registration.transactional != nullptr ||
+                       registration.batch != nullptr || registration.async != nullptr;
+  if (!has_one) {
     throw Error(ErrorCode::invalid_argument, "no handler for the topic pattern " + pattern);
   }
   for (const Registration& known : registrations_) {

@@ -28,11 +28,15 @@ class Route {
   Route(const Handlers::Registration& registration, TimePoint now);
 
   [[nodiscard]] const TopicPattern& pattern() const noexcept { return registration_.pattern; }
-  /// One of the two is null.
+  /// All of them but one are null.
   [[nodiscard]] Handler* handler() const noexcept { return registration_.handler.get(); }
   [[nodiscard]] TransactionalHandler* transactional_handler() const noexcept {
     return registration_.transactional.get();
   }
+  [[nodiscard]] BatchHandler* batch_handler() const noexcept { return registration_.batch.get(); }
+  [[nodiscard]] AsyncHandler* async_handler() const noexcept { return registration_.async.get(); }
+  /// Messages in one call of a handler.
+  [[nodiscard]] std::size_t max_batch() const noexcept { return registration_.max_batch; }
   [[nodiscard]] bool is_limited() const noexcept { return limited_; }
 
   /// How many more messages may be claimed now. When there are none, the next `end` tells.

@@ -75,6 +75,7 @@ class SetDispatcher::Impl {
     begin_to_stop();
     workers_.interrupt_all();
     workers_.join();
+    workers_.release_uncompleted();
     scheduler_->stop();
   }
   Impl(const Impl&) = delete;
@@ -168,7 +169,10 @@ StopResult SetDispatcher::Impl::stop(const StopOptions& options) {
   }
   if (!scheduler_->wait_quiet_until(finish_at)) {
     workers_.interrupt_all();
-    scheduler_->wait_quiet_until(finish_at + interrupt_within);
+    if (!scheduler_->wait_quiet_until(finish_at + interrupt_within)) {
+      workers_.release_uncompleted();
+      scheduler_->wait_quiet_until(finish_at + 2 * interrupt_within);
+    }
   }
   const StopResult result = rest();
   if (!result.complete()) {

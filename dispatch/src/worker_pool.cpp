@@ -1,6 +1,8 @@
 #include "worker_pool.hpp"
 
 #include <algorithm>
+#include <exception>
+#include <memory>
 #include <new>
 #include <utility>
 #include <variant>
@@ -21,13 +23,18 @@ bool may_be_its_end(const Verdict& verdict, const MessageHistory& history) noexc
 
 using Stage = InFlight::Stage;
 
-std::uint64_t nanoseconds_between(SteadyTime start, SteadyTime end) {
-  return static_cast<std::uint64_t>(std::chrono::nanoseconds(end - start).count());
+/// Then another process may have it by now. If none has, it is soon claimed again.
+bool has_lapsed(const InFlight& message, TimePoint now) noexcept {
+  return message.lease_until.load(std::memory_order_relaxed) <= now;
 }
 
 }  // namespace
 
-WorkerPool::WorkerPool(const Parts& parts, std::size_t workers) : parts_(parts) {
+WorkerPool::WorkerPool(const Parts& parts, std::size_t workers)
+    : parts_(parts),
+      async_(std::make_shared<AsyncCalls>(
+          [this](const AsyncCallInFlight& call, InFlight& message,
+                 const std::exception_ptr& failure) { end_async(call, message, failure); })) {
   workers_.reserve(workers);
   for (std::size_t i = 0; i < workers; ++i) workers_.push_back(std::make_unique<Worker>());
 }
@@ -66,31 +73,42 @@ void WorkerPool::run(Worker& worker) {
 
 void WorkerPool::handle(Worker& worker, InFlight& message) {
   parts_.room.on_room();
+  if (message.route->batch_handler() != nullptr) return handle_batch(worker, message);
   const TimePoint now = parts_.clock.now();
-  // Another process may have it by now. If none has, it is soon claimed again.
-  const bool lapsed = message.lease_until.load(std::memory_order_relaxed) <= now;
-  std::optional<std::stop_token> stop;
-  if (!lapsed) stop = begin(worker, message);
+  if (has_lapsed(message, now)) return give_back(message);
+  if (message.route->async_handler() != nullptr) return start_async(worker, message);
+  InFlight* const only = &message;
+  std::optional<std::stop_token> stop = begin(worker, {&only, 1});
   if (!stop) return give_back(message);
 
-  const ClaimedMessage& claimed = *message.claimed;
-  if (message.route->begin(now)) parts_.room.on_limit_eased();
-  const Duration waited = std::max(now - claimed.eligible_at, Duration::zero());
-  worker.latency_ms.record(static_cast<std::uint64_t>(waited.count()));
-  const Origin& origin = *message.origin;
-  origin.observer.on_handler_start(claimed, waited);
-
-  HandlerContext context(claimed, {.stop = std::move(*stop),
-                                   .lease_lost = &message.lease_lost,
-                                   .store = origin.store,
-                                   .is_last_attempt = parts_.calls.is_last_attempt(claimed)});
+  note_start(worker, message, now);
+  HandlerContext context(*message.claimed, call_of(message, std::move(*stop)));
   const SteadyTime started = parts_.clock.steady();
   HandlerCalls::Answer answer = call(message, context);
-  const std::uint64_t took = nanoseconds_between(started, parts_.clock.steady());
+  const std::chrono::nanoseconds took = parts_.clock.steady() - started;
+  worker.duration_ns.record(static_cast<std::uint64_t>(took.count()));
+  note_end(message, answer, took);
+  end(worker);
+  conclude(message, std::move(answer));
+}
 
-  worker.duration_ns.record(took);
-  origin.observer.on_handler_end(claimed, answer.verdict, std::chrono::nanoseconds(took));
-  end(worker, message, std::move(answer));
+HandlerCall WorkerPool::call_of(const InFlight& message, std::stop_token stop) const {
+  return {.stop = std::move(stop),
+          .lease_lost = &message.lease_lost,
+          .store = message.origin->store,
+          .is_last_attempt = parts_.calls.is_last_attempt(*message.claimed)};
+}
+
+void WorkerPool::note_start(Worker& worker, InFlight& message, TimePoint now) {
+  if (message.route->begin(now)) parts_.room.on_limit_eased();
+  const Duration waited = std::max(now - message.claimed->eligible_at, Duration::zero());
+  worker.latency_ms.record(static_cast<std::uint64_t>(waited.count()));
+  message.origin->observer.on_handler_start(*message.claimed, waited);
+}
+
+void WorkerPool::note_end(const InFlight& message, const HandlerCalls::Answer& answer,
+                          std::chrono::nanoseconds took) {
+  message.origin->observer.on_handler_end(*message.claimed, answer.verdict, took);
 }
 
 HandlerCalls::Answer WorkerPool::call(const InFlight& message, HandlerContext& context) const {
@@ -103,9 +121,11 @@ HandlerCalls::Answer WorkerPool::call(const InFlight& message, HandlerContext& c
 
 // A thread that interrupts handlers says so, in `interrupted_` or `lease_lost`, before it takes the
 // worker's lock. So it either finds the handler running, or is seen here.
-std::optional<std::stop_token> WorkerPool::begin(Worker& worker, InFlight& message) {
+std::optional<std::stop_token> WorkerPool::begin(Worker& worker,
+                                                 std::span<InFlight* const> messages) {
+  const bool is_batch = messages.front()->route->batch_handler() != nullptr;
   const detail::Lock lock(worker.mutex);
-  if (interrupted_ || message.lease_lost) return std::nullopt;
+  if (interrupted_ || (!is_batch && messages.front()->lease_lost)) return std::nullopt;
   if (worker.stop_is_spent) {
     try {
       worker.stop = std::stop_source();
@@ -114,17 +134,22 @@ std::optional<std::stop_token> WorkerPool::begin(Worker& worker, InFlight& messa
     }
     worker.stop_is_spent = false;
   }
-  worker.current = &message;
-  message.stage = Stage::running;
+  // The others of a batch go on when one of them is lost.
+  worker.current = is_batch ? nullptr : messages.front();
+  worker.running = messages.size();
+  for (InFlight* message : messages) message->stage = Stage::running;
   return worker.stop.get_token();
 }
 
-void WorkerPool::end(Worker& worker, InFlight& message, HandlerCalls::Answer answer) {
-  {
-    const detail::Lock lock(worker.mutex);
-    worker.current = nullptr;
-    message.stage = Stage::finished;
-  }
+void WorkerPool::end(Worker& worker) {
+  const detail::Lock lock(worker.mutex);
+  if (worker.current != nullptr) worker.current->stage = Stage::finished;
+  worker.current = nullptr;
+  worker.running = 0;
+}
+
+void WorkerPool::conclude(InFlight& message, HandlerCalls::Answer answer) {
+  message.stage = Stage::finished;
   // A dead one is shown whole to the observer when its death is recorded.
   if (!may_be_its_end(answer.verdict, message.claimed->history)) {
     // Exchanged, because assigning an empty text keeps the memory of the old one.
@@ -139,6 +164,114 @@ void WorkerPool::end(Worker& worker, InFlight& message, HandlerCalls::Answer ans
   submit(message);
   if (room_was_wanted) parts_.room.on_limit_eased();
   parts_.room.on_room();
+}
+
+// Handlers of batches ---------------------------------------------------------------------------
+
+void WorkerPool::handle_batch(Worker& worker, InFlight& first) {
+  const TimePoint now = parts_.clock.now();
+  const std::vector<InFlight*> messages = gather_batch(first, now);
+  if (messages.empty()) return;
+  std::optional<std::stop_token> stop = begin(worker, messages);
+  if (!stop) {
+    for (InFlight* message : messages) give_back(*message);
+    return;
+  }
+  run_batch(worker, messages, now, *stop);
+}
+
+// What waits for the same handler, of the same store. Without memory, or what has lapsed, is given
+// back.
+std::vector<InFlight*> WorkerPool::gather_batch(InFlight& first, TimePoint now) {
+  std::vector<InFlight*> messages;
+  std::size_t room = first.route->max_batch();
+  try {
+    messages.reserve(room);
+    const auto fits = [&](const InFlight& message) {
+      const bool is_alike = message.route == first.route && message.origin == first.origin;
+      if (room == 0 || !is_alike) return false;
+      --room;
+      return true;
+    };
+    messages.push_back(&first);
+    --room;
+    for (InFlight* message : parts_.ready.extract(fits)) messages.push_back(message);
+  } catch (const std::bad_alloc&) {
+    if (messages.empty()) {
+      give_back(first);
+      return messages;
+    }
+  }
+  parts_.room.on_room();
+  std::erase_if(messages, [&](InFlight* message) {
+    const bool is_lost = has_lapsed(*message, now) || message->lease_lost;
+    if (is_lost) give_back(*message);
+    return is_lost;
+  });
+  return messages;
+}
+
+void WorkerPool::run_batch(Worker& worker, const std::vector<InFlight*>& messages, TimePoint now,
+                           const std::stop_token& stop) {
+  std::vector<BatchMessage> batch;
+  std::vector<HandlerCalls::Answer> answers;
+  try {
+    batch.reserve(messages.size());
+    answers.resize(messages.size(), {Release{}});
+    for (InFlight* message : messages) {
+      batch.emplace_back(HandlerContext(*message->claimed, call_of(*message, stop)));
+    }
+  } catch (const std::bad_alloc&) {
+    end(worker);
+    for (InFlight* message : messages) give_back(*message);
+    return;
+  }
+  for (InFlight* message : messages) note_start(worker, *message, now);
+  const SteadyTime started = parts_.clock.steady();
+  parts_.calls.call(*messages.front()->route->batch_handler(), batch, answers);
+  const std::chrono::nanoseconds took = parts_.clock.steady() - started;
+  worker.duration_ns.record(static_cast<std::uint64_t>(took.count()));
+  for (std::size_t i = 0; i < messages.size(); ++i) note_end(*messages[i], answers[i], took);
+  end(worker);
+  for (std::size_t i = 0; i < messages.size(); ++i) conclude(*messages[i], std::move(answers[i]));
+}
+
+// Handlers without a thread ---------------------------------------------------------------------
+
+void WorkerPool::start_async(Worker& worker, InFlight& message) {
+  note_start(worker, message, parts_.clock.now());
+  AsyncHandler& handler = *message.route->async_handler();
+  AsyncCalls::CallPtr call;
+  try {
+    const bool is_last = parts_.calls.is_last_attempt(*message.claimed);
+    call = async_->begin(message, is_last, parts_.clock.steady());
+  } catch (const std::bad_alloc&) {
+    call = nullptr;  // the message is released
+  }
+  if (call == nullptr) {
+    note_end(message, {Release{}}, {});
+    return conclude(message, {Release{}});
+  }
+  // From here on the message may be over at any time.
+  std::exception_ptr failure;
+  try {
+    parts_.calls.start(handler, call->claimed(), Completion(call));
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  async_->started(*call, failure);
+}
+
+void WorkerPool::end_async(const AsyncCallInFlight& call, InFlight& message,
+                           const std::exception_ptr& failure) {
+  HandlerCalls::Answer answer = parts_.calls.conclude(call.context(), failure);
+  const std::chrono::nanoseconds took = parts_.clock.steady() - call.began_at();
+  {
+    const detail::Lock lock(async_mutex_);
+    async_duration_ns_.record(static_cast<std::uint64_t>(took.count()));
+  }
+  note_end(message, answer, took);
+  conclude(message, std::move(answer));
 }
 
 void WorkerPool::give_back(InFlight& message) {
@@ -164,10 +297,11 @@ void WorkerPool::submit(InFlight& message) {
 std::optional<std::stop_source> WorkerPool::take_stop_source(Worker& worker,
                                                              const Renewal* delivery) {
   const detail::Lock lock(worker.mutex);
-  if (worker.current == nullptr || worker.stop_is_spent) return std::nullopt;
+  if (worker.running == 0 || worker.stop_is_spent) return std::nullopt;
   // The handler whose lease is lost may have ended, and its `InFlight` be that of another message.
   const bool meant =
-      delivery == nullptr || (worker.current == delivery->message && worker.current->lease_lost);
+      delivery == nullptr || (worker.current != nullptr && worker.current == delivery->message &&
+                              worker.current->lease_lost);
   if (!meant) return std::nullopt;
   worker.stop_is_spent = true;
   return worker.stop;
@@ -179,6 +313,7 @@ void WorkerPool::interrupt(const Renewal& delivery) {
     auto source = take_stop_source(*worker, &delivery);
     if (source) source->request_stop();
   }
+  async_->interrupt(delivery);
 }
 
 void WorkerPool::interrupt_all() {
@@ -187,13 +322,14 @@ void WorkerPool::interrupt_all() {
     auto source = take_stop_source(*worker, nullptr);
     if (source) source->request_stop();
   }
+  async_->interrupt_all();
 }
 
 std::size_t WorkerPool::running() const {
-  std::size_t running = 0;
+  std::size_t running = async_->running();
   for (const auto& worker : workers_) {
     const detail::Lock lock(worker->mutex);
-    if (worker->current != nullptr) ++running;
+    running += worker->running;
   }
   return running;
 }
@@ -206,6 +342,10 @@ void WorkerPool::add_to(RunningStats& stats) const {
     duration_ns.add(worker->duration_ns);
     stats.prefetch_hits += worker->hits;
     stats.prefetch_misses += worker->misses;
+  }
+  {
+    const detail::Lock lock(async_mutex_);
+    duration_ns.add(async_duration_ns_);
   }
   stats.running = running();
   stats.delivery_latency_ms = latency_ms.distribution();

@@ -62,7 +62,8 @@ struct DispatcherOptions {
 struct StopOptions {
   /// How long running handlers may go on. Then their stop tokens are requested.
   Duration finish_within = defaults::kFinishWithin;
-  /// How long to wait after that.
+  /// How long to wait after that. Then what handlers without a thread have not completed is
+  /// released, which may take as long again.
   Duration interrupt_within = defaults::kInterruptWithin;
 };
 

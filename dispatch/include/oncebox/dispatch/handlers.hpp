@@ -1,11 +1,15 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <memory>
 #include <new>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "oncebox/dispatch/async_handler.hpp"
+#include "oncebox/dispatch/batch_handler.hpp"
 #include "oncebox/dispatch/handler_hooks.hpp"
 #include "oncebox/dispatch/handler_options.hpp"
 #include "oncebox/handler.hpp"
@@ -35,6 +39,28 @@ class CallableTransactionalHandler final : public TransactionalHandler {
   void handle(const ClaimedMessage& message, Transaction& transaction,
               HandlerContext& context) override {
     callable_(message, transaction, context);
+  }
+
+ private:
+  Callable callable_;
+};
+
+template <class Callable>
+class CallableBatchHandler final : public BatchHandler {
+ public:
+  explicit CallableBatchHandler(Callable callable) : callable_(std::move(callable)) {}
+  void handle(std::span<BatchMessage> batch) override { callable_(batch); }
+
+ private:
+  Callable callable_;
+};
+
+template <class Callable>
+class CallableAsyncHandler final : public AsyncHandler {
+ public:
+  explicit CallableAsyncHandler(Callable callable) : callable_(std::move(callable)) {}
+  void start(const ClaimedMessage& message, Completion completion) override {
+    callable_(message, std::move(completion));
   }
 
  private:
@@ -79,9 +105,12 @@ class Handlers {
   /// One of the handlers is there. They are shared: one object may serve several patterns.
   struct Registration {
     TopicPattern pattern;
-    std::shared_ptr<Handler> handler;
-    std::shared_ptr<TransactionalHandler> transactional;
-    HandlerOptions options;
+    std::shared_ptr<Handler> handler = {};
+    std::shared_ptr<TransactionalHandler> transactional = {};
+    std::shared_ptr<BatchHandler> batch = {};
+    std::shared_ptr<AsyncHandler> async = {};
+    HandlerOptions options = {};
+    std::size_t max_batch = 1;  ///< messages in one call
   };
 
   struct DeadRegistration {
@@ -137,8 +166,36 @@ class Handlers {
         options);
   }
 
-  /// Runs around every handler, whether it is registered before or after. The first one is the
-  /// outermost. Throws `invalid_argument` when it is empty.
+  /// Handles several messages in one call, see `BatchHandler`.
+  ///
+  ///     handlers.on_batch("row.*", [&](std::span<BatchMessage> rows) { table.insert(rows); });
+  Handlers& on_batch(TopicPattern pattern, std::shared_ptr<BatchHandler> handler,
+                     const BatchOptions& options = {});
+  template <class Callable>
+    requires std::invocable<Callable&, std::span<BatchMessage>>
+  Handlers& on_batch(TopicPattern pattern, Callable callable, const BatchOptions& options = {}) {
+    return on_batch(std::move(pattern),
+                    std::make_shared<detail::CallableBatchHandler<Callable>>(std::move(callable)),
+                    options);
+  }
+
+  /// Handles messages without holding a thread, see `AsyncHandler`.
+  ///
+  ///     handlers.on_async("call.*", [&](const ClaimedMessage& message, Completion completion) {
+  ///       client.send(message.message.payload, std::move(completion));
+  ///     });
+  Handlers& on_async(TopicPattern pattern, std::shared_ptr<AsyncHandler> handler,
+                     const HandlerOptions& options = {});
+  template <class Callable>
+    requires std::invocable<Callable&, const ClaimedMessage&, Completion>
+  Handlers& on_async(TopicPattern pattern, Callable callable, const HandlerOptions& options = {}) {
+    return on_async(std::move(pattern),
+                    std::make_shared<detail::CallableAsyncHandler<Callable>>(std::move(callable)),
+                    options);
+  }
+
+  /// Runs around every call of a handler that was registered by `on`, whether it is registered
+  /// before or after. The first one is the outermost. Throws `invalid_argument` when it is empty.
   Handlers& around(Middleware middleware);
 
   /// Hears of the messages of these topics that become dead, also of topics that nobody handles.

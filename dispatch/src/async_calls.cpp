@@ -1,0 +1,138 @@
+#include "async_calls.hpp"
+
+#include <stdexcept>
+
+namespace oncebox::dispatcher {
+
+namespace {
+
+std::exception_ptr dropped() {
+  return std::make_exception_ptr(
+      std::runtime_error("the handler dropped its completion without using it"));
+}
+
+std::exception_ptr not_completed() {
+  return std::make_exception_ptr(
+      std::runtime_error("the handler had not completed when the dispatcher stopped"));
+}
+
+}  // namespace
+
+AsyncCallInFlight::AsyncCallInFlight(std::shared_ptr<AsyncCalls> calls, InFlight& message,
+                                     bool is_last_attempt, SteadyTime began_at)
+    : calls_(std::move(calls)),
+      claimed_(*message.claimed),
+      store_(message.origin->store),
+      context_(claimed_, {.stop = stop_.get_token(),
+                          .lease_lost = &lease_lost_,
+                          .store = store_,
+                          .is_last_attempt = is_last_attempt}),
+      began_at_(began_at),
+      message_(&message) {}
+
+void AsyncCallInFlight::complete(std::exception_ptr failure) noexcept {
+  calls_->end(*this, failure);
+}
+
+void AsyncCallInFlight::drop() noexcept { calls_->drop(*this); }
+
+AsyncCalls::CallPtr AsyncCalls::begin(InFlight& message, bool is_last_attempt, SteadyTime now) {
+  auto call =
+      std::make_shared<AsyncCallInFlight>(shared_from_this(), message, is_last_attempt, now);
+  const detail::Lock lock(mutex_);
+  // A thread that interrupts says so before it takes the lock: it is seen here, or finds the call.
+  if (is_interrupted_ || message.lease_lost) return nullptr;
+  calls_.emplace(&message, call);
+  message.stage = InFlight::Stage::running;
+  return call;
+}
+
+void AsyncCalls::started(AsyncCallInFlight& call, const std::exception_ptr& failure) noexcept {
+  bool is_dropped = false;
+  {
+    const detail::Lock lock(mutex_);
+    call.is_starting_ = false;
+    is_dropped = call.is_dropped_;
+  }
+  if (failure) {
+    end(call, failure);
+  } else if (is_dropped) {
+    end(call, dropped());
+  }
+}
+
+void AsyncCalls::drop(AsyncCallInFlight& call) noexcept {
+  {
+    const detail::Lock lock(mutex_);
+    call.is_dropped_ = true;
+    // Perhaps because it throws: what it throws says more.
+    if (call.is_starting_) return;
+  }
+  end(call, dropped());
+}
+
+void AsyncCalls::end(AsyncCallInFlight& call, const std::exception_ptr& failure) noexcept {
+  InFlight* message = nullptr;
+  CallPtr kept;
+  {
+    const detail::Lock lock(mutex_);
+    message = std::exchange(call.message_, nullptr);
+    if (message == nullptr) return;
+    const auto found = calls_.find(message);
+    kept = std::move(found->second);
+    calls_.erase(found);
+    ++ending_;
+  }
+  on_end_(call, *message, failure);
+  const detail::Lock lock(mutex_);
+  --ending_;
+  ended_.notify_all();
+}
+
+void AsyncCalls::interrupt(const Renewal& delivery) {
+  CallPtr call;
+  {
+    const detail::Lock lock(mutex_);
+    const auto found = calls_.find(delivery.message);
+    // The call may have ended, and its `InFlight` be that of another message.
+    if (found == calls_.end() || !delivery.message->lease_lost) return;
+    call = found->second;
+  }
+  call->lease_lost_ = true;
+  call->stop_.request_stop();
+}
+
+void AsyncCalls::interrupt_all() {
+  std::vector<CallPtr> calls;
+  {
+    const detail::Lock lock(mutex_);
+    is_interrupted_ = true;
+    for (const auto& [message, call] : calls_) calls.push_back(call);
+  }
+  // Without the lock: it runs what the handlers have registered.
+  for (const CallPtr& call : calls) call->stop_.request_stop();
+}
+
+void AsyncCalls::close() noexcept {
+  for (;;) {
+    CallPtr call;
+    {
+      const detail::Lock lock(mutex_);
+      is_interrupted_ = true;
+      if (calls_.empty()) {
+        while (ending_ > 0) ended_.wait(mutex_);
+        return;
+      }
+      call = calls_.begin()->second;
+    }
+    call->stop_.request_stop();
+    end(*call, not_completed());
+  }
+}
+
+std::size_t AsyncCalls::running() const {
+  const detail::Lock lock(mutex_);
+  return calls_.size();
+}
+
+}  // namespace oncebox::dispatcher
