@@ -4,6 +4,7 @@
 
 #include "dispatcher_fixture.hpp"
 #include "expect_error.hpp"
+#include "oncebox/testing/fault_injecting_queue_store.hpp"
 
 namespace oncebox {
 
@@ -303,7 +304,9 @@ TEST_F(DispatcherHandlingTest, OnePatternHasOneHandler) {
 
 TEST_F(DispatcherHandlingTest, AStoreWithoutTransactionsRefusesHandlersThatWantOne) {
   handlers_.on("order.*", [](const ClaimedMessage&, Transaction&, HandlerContext&) {});
-  expect_error(ErrorCode::unsupported, [&] { Dispatcher(store_.inbox(), handlers_); });
+  testing::FaultInjectingQueueStore without_transactions(
+      store_.inbox(), [](std::string_view) { return testing::Fault::none; });
+  expect_error(ErrorCode::unsupported, [&] { Dispatcher(without_transactions, handlers_); });
   expect_error(ErrorCode::invalid_argument,
                [&] { handlers_.on("other", std::shared_ptr<TransactionalHandler>()); });
 }

@@ -25,12 +25,6 @@ Message message(const std::string& id, std::string payload = "{}") {
   return {.key = {"shop", id}, .topic = "order.paid", .payload = std::move(payload)};
 }
 
-// Adds one to what a handler has done for a message.
-std::string count_effect(const std::string& name) {
-  return "INSERT INTO effect (name, times) VALUES ('" + name +
-         "', 1) ON CONFLICT (name) DO UPDATE SET times = effect.times + 1";
-}
-
 class TransactionConformance : public ::testing::TestWithParam<TransactionalStoreUnderTest> {
  protected:
   [[nodiscard]] Store& store() { return harness_->store(); }
@@ -52,7 +46,7 @@ class TransactionConformance : public ::testing::TestWithParam<TransactionalStor
     return std::move(messages.front());
   }
 
-  [[nodiscard]] std::int64_t effects() { return harness_->number("SELECT count(*) FROM effect"); }
+  [[nodiscard]] std::int64_t effects() { return harness_->effects(); }
   [[nodiscard]] Status status(const std::string& id) {
     return inbox().find(MessageKey{"shop", id}).value().status;
   }
@@ -78,13 +72,13 @@ TEST_P(TransactionConformance, RowsMessagesAndTheAcknowledgementAreCommittedToge
   EXPECT_TRUE(store().capabilities().joins_caller_transaction);
   const ClaimedMessage order = claimed(message("order"));
   const SettleOutcome outcome = handle(order, [&](Transaction& transaction) {
-    harness_->run(transaction, count_effect("order"));
+    harness_->count_effect(transaction, "order");
     const EnqueueOutcome sent = transaction.enqueue(QueueKind::outbox, message("receipt"));
     EXPECT_EQ(sent.status, EnqueueStatus::accepted);
     const EnqueueOutcome again = transaction.enqueue(QueueKind::outbox, message("receipt"));
     EXPECT_EQ(again.status, EnqueueStatus::duplicate);
     transaction.enqueue(QueueKind::inbox, message("next"));
-    harness_->run(transaction, count_effect("afterwards"));
+    harness_->count_effect(transaction, "afterwards");
     EXPECT_EQ(effects(), 0) << "seen before the commit";
     EXPECT_FALSE(is_in_outbox("receipt")) << "seen before the commit";
   });
@@ -100,7 +94,7 @@ TEST_P(TransactionConformance, WhatThrowsLeavesNothingBehind) {
   proves("PKT-09");
   const ClaimedMessage order = claimed(message("order"));
   const auto fails = [&](Transaction& transaction) {
-    harness_->run(transaction, count_effect("order"));
+    harness_->count_effect(transaction, "order");
     transaction.enqueue(QueueKind::outbox, message("receipt"));
     throw std::runtime_error("no stock");
   };
@@ -118,7 +112,7 @@ TEST_P(TransactionConformance, ALostLeaseTakesEverythingBack) {
   harness_->advance(31s);
   const ClaimedMessage second = claim_one();
   const SettleOutcome outcome = handle(
-      first, [&](Transaction& transaction) { harness_->run(transaction, count_effect("order")); });
+      first, [&](Transaction& transaction) { harness_->count_effect(transaction, "order"); });
   EXPECT_EQ(outcome, SettleStatus::lease_lost);
   EXPECT_EQ(effects(), 0);
   EXPECT_EQ(inbox().settle({.delivery = delivery_of(second)}), SettleStatus::settled);
@@ -128,7 +122,7 @@ TEST_P(TransactionConformance, OlderContentHasNoEffect) {
   const ClaimedMessage older = claimed(message("order", "old"));
   EXPECT_EQ(inbox().enqueue(message("order", "new")).status, EnqueueStatus::superseding);
   const SettleOutcome outcome = handle(
-      older, [&](Transaction& transaction) { harness_->run(transaction, count_effect("order")); });
+      older, [&](Transaction& transaction) { harness_->count_effect(transaction, "order"); });
   EXPECT_NE(outcome, SettleStatus::settled);
   EXPECT_EQ(effects(), 0);
   inbox().settle({.delivery = delivery_of(older), .verdict = Release{}});
@@ -139,7 +133,7 @@ TEST_P(TransactionConformance, ARefusedMessageLeavesTheTransactionAsItWas) {
   const ClaimedMessage order = claimed(message("order"));
   const std::string too_large(store().capabilities().max_payload_bytes + 1, 'x');
   const SettleOutcome outcome = handle(order, [&](Transaction& transaction) {
-    harness_->run(transaction, count_effect("order"));
+    harness_->count_effect(transaction, "order");
     EXPECT_THROW(transaction.enqueue(QueueKind::outbox, message("receipt", too_large)), Error);
     transaction.enqueue(QueueKind::outbox, message("other"));
   });
@@ -177,7 +171,7 @@ TEST_P(TransactionConformance, MessagesOfOneClaimAreHandledAtTheSameTime) {
   handlers.on("order.*",
               [&](const ClaimedMessage& order, Transaction& transaction, HandlerContext&) {
                 const std::string id = order.message.key.message_id.str();
-                harness_->run(transaction, count_effect(id));
+                harness_->count_effect(transaction, id);
                 transaction.enqueue(QueueKind::outbox, message("receipt of " + id));
                 const std::lock_guard lock(mutex);
                 if (++calls[id] == 1 && calls.size() % 3 == 0)
@@ -206,7 +200,7 @@ TEST_P(TransactionConformance, MessagesOfOneClaimAreHandledAtTheSameTime) {
     dispatcher.wake();
   }
   dispatcher.stop();
-  EXPECT_EQ(harness_->number("SELECT count(*) FROM effect WHERE times = 1"), kMessages);
+  EXPECT_EQ(harness_->effects_counted_once(), kMessages);
   EXPECT_EQ(effects(), kMessages);
   EXPECT_EQ(dispatcher.stats().handled, kMessages);
   EXPECT_EQ(store().outbox_operator().count({}), kMessages);
@@ -216,37 +210,37 @@ TEST_P(TransactionConformance, MessagesOfOneClaimAreHandledAtTheSameTime) {
 TEST_P(TransactionConformance, WhatACallerEnqueuesIsThereWithHisCommit) {
   proves("PKT-09");
   const std::unique_ptr<Caller> caller = harness_->caller();
-  caller->run("BEGIN");
-  caller->run(count_effect("order"));
+  caller->begin();
+  caller->count_effect("order");
   EXPECT_EQ(caller->joined().enqueue(QueueKind::outbox, message("receipt")).status,
             EnqueueStatus::accepted);
   EXPECT_EQ(caller->joined().enqueue(QueueKind::inbox, message("order")).status,
             EnqueueStatus::accepted);
   EXPECT_FALSE(is_in_outbox("receipt"));
   EXPECT_TRUE(outbox().find(MessageKey{"shop", "receipt"}) == std::nullopt);
-  caller->run("COMMIT");
+  caller->commit();
   EXPECT_EQ(effects(), 1);
   EXPECT_TRUE(is_in_outbox("receipt"));
   EXPECT_EQ(outbox().claim({.owner = owner_}).size(), 1U);
   EXPECT_EQ(claim_one().message.key.message_id, MessageId("order"));
 
-  caller->run("BEGIN");
+  caller->begin();
   EXPECT_EQ(caller->joined().enqueue(QueueKind::outbox, message("receipt")).status,
             EnqueueStatus::duplicate);
   EXPECT_EQ(caller->joined().enqueue(QueueKind::inbox, message("order", "other")).status,
             EnqueueStatus::superseding);
-  caller->run("COMMIT");
+  caller->commit();
 }
 
 TEST_P(TransactionConformance, WhatACallerTakesBackWasNeverThere) {
   proves("PKT-09");
   const std::unique_ptr<Caller> caller = harness_->caller();
   for (int round = 0; round < 3; ++round) {
-    caller->run("BEGIN");
-    caller->run(count_effect("order"));
+    caller->begin();
+    caller->count_effect("order");
     EXPECT_EQ(caller->joined().enqueue(QueueKind::outbox, message("receipt")).status,
               EnqueueStatus::accepted);
-    caller->run("ROLLBACK");
+    caller->roll_back();
   }
   EXPECT_EQ(effects(), 0);
   EXPECT_FALSE(is_in_outbox("receipt"));
@@ -274,9 +268,9 @@ TEST_P(TransactionConformance, ACommitOfACallerWakesTheWorker) {
   dispatcher.start();
   const std::unique_ptr<Caller> caller = harness_->caller();
   for (int i = 0; i < 3; ++i) {
-    caller->run("BEGIN");
+    caller->begin();
     caller->joined().enqueue(QueueKind::outbox, message(std::to_string(i)));
-    caller->run("COMMIT");
+    caller->commit();
     EXPECT_TRUE(handled.try_acquire_for(30s)) << "nobody was woken by commit " << i;
   }
 }

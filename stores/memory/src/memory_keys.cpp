@@ -206,6 +206,7 @@ std::vector<Outcome> MemoryKeys::run_batch(std::span<const Request> requests,
                                            Outcome (Batch::*step)(const Request&)) {
   std::vector<Outcome> outcomes;
   outcomes.reserve(requests.size());
+  handlers_.require_none_here();
   const detail::Lock lock(mutex_);
   const TimePoint now = clock_.now();
   const bool crowded = table_.rows.size() + requests.size() > options_.max_keys ||
@@ -226,6 +227,7 @@ std::vector<BeginOutcome> MemoryKeys::do_begin(std::span<const BeginRequest> req
 // quicker to read than all the rest is good enough.
 std::optional<BeginStatus> MemoryKeys::do_recognise(std::string_view key,
                                                     FailedKeyPolicy on_failed) {
+  handlers_.require_none_here();
   const detail::Lock lock(mutex_);
   KeyRow* const row = table_.rows.find_text(key);
   if (row == nullptr) return std::nullopt;
@@ -268,6 +270,7 @@ std::vector<std::optional<KeyRecord>> MemoryKeys::do_find(std::span<const Idempo
 }
 
 std::size_t MemoryKeys::do_cleanup(std::size_t limit) {
+  handlers_.require_none_here();
   const detail::Lock lock(mutex_);
   const TimePoint now = clock_.now();
   return table_.forget(now, limit);

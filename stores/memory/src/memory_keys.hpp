@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "handler_threads.hpp"
 #include "hash_index.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
@@ -22,7 +23,9 @@ namespace oncebox::memory {
 /// half-way through a batch undoes what the batch had done.
 class MemoryKeys final : public IdempotencyStore {
  public:
-  MemoryKeys(const Clock& clock, const Options& options) : clock_(clock), options_(options) {}
+  /// The clock and the threads are borrowed.
+  MemoryKeys(const Clock& clock, const Options& options, const HandlerThreads& handlers)
+      : clock_(clock), options_(options), handlers_(handlers) {}
 
  private:
   class Batch;
@@ -77,6 +80,7 @@ class MemoryKeys final : public IdempotencyStore {
 
   const Clock& clock_;
   const Options options_;
+  const HandlerThreads& handlers_;
   detail::Mutex mutex_;
   Table table_ ONCEBOX_GUARDED_BY(mutex_);
 };

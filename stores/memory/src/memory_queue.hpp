@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "handler_threads.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/driver/clock_watch.hpp"
@@ -18,16 +19,24 @@
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_store.hpp"
 #include "oncebox/topic_policy.hpp"
+#include "oncebox/transaction.hpp"
 #include "queue_index.hpp"
 
 namespace oncebox::memory {
 
 /// One queue in memory. A single lock makes each call atomic towards others; an error half-way
 /// through a batch undoes what the batch had done.
-class MemoryQueue final : public QueueStore, public QueueOperator {
+class MemoryQueue final : public QueueStore, public QueueOperator, public TransactionalQueue {
  public:
-  MemoryQueue(QueueKind kind, const Clock& clock, const Options& options)
-      : policies_(kind), clock_(clock), options_(options) {}
+  /// The clock and the threads are borrowed.
+  MemoryQueue(QueueKind kind, const Clock& clock, const Options& options, HandlerThreads& handlers)
+      : kind_(kind), policies_(kind), clock_(clock), options_(options), handlers_(handlers) {}
+
+  /// The other queue of the store, in which handlers may enqueue; to be called once, first.
+  void meet(MemoryQueue& sibling) noexcept { sibling_ = &sibling; }
+
+  [[nodiscard]] TransactionalQueue* transactional() noexcept override { return this; }
+  SettleOutcome acknowledge_with(const Delivery& delivery, const Work& work) override;
 
   [[nodiscard]] std::vector<TopicRule> rules();
   /// Goes by other rules from now on. `change` makes them of the present ones, under the lock.
@@ -39,6 +48,8 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
  private:
   class IntakeBatch;
   class ReapBatch;
+  friend class MemoryTransaction;
+  friend class StagedMessages;
 
   // QueueStore
   std::vector<EnqueueOutcome> do_enqueue(std::span<const Message> messages,
@@ -53,6 +64,7 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   void do_listen(std::weak_ptr<WorkListener> listener) override;
   std::vector<std::optional<MessageRecord>> do_find(std::span<const MessageKey> keys,
                                                     const FindOptions& options) override;
+  void do_require_outside_transaction() const override { handlers_.require_none_here(); }
 
   // QueueOperator
   MessagePage do_list(const ListRequest& request) override;
@@ -107,8 +119,11 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   /// There must be a worker.
   [[nodiscard]] TimePoint median_sighting() const ONCEBOX_REQUIRES(mutex_);
 
-  /// For calls that write. Mends what the queue holds when the clock has gone back.
+  /// For calls that write, which a handler in a transaction of this store may not make: throws
+  /// `conflict` then. Mends what the queue holds when the clock has gone back.
   [[nodiscard]] TimePoint read_clock() ONCEBOX_REQUIRES(mutex_);
+  /// The same for a transaction.
+  [[nodiscard]] TimePoint read_clock_in_transaction() ONCEBOX_REQUIRES(mutex_);
   void require_payload_size(const Payload& payload) const;
   [[nodiscard]] static PreparedEdit prepare(Row& row, const Payload& payload,
                                             const ReviveOptions& options, TimePoint now);
@@ -136,6 +151,12 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
                                            const ActOptions& options, TimePoint now);
   SettleOutcome settle_one(PreparedEnd prepared, const Settlement& settlement,
                            TimePoint now) noexcept ONCEBOX_REQUIRES(mutex_);
+  /// What an acknowledgement would answer now.
+  [[nodiscard]] SettleOutcome foreseen_acknowledgement(const Delivery& delivery, TimePoint now)
+      ONCEBOX_REQUIRES(mutex_);
+  /// Changes nothing unless it answers `settled`. Sets `may_be_claimable` when others may be now.
+  [[nodiscard]] SettleOutcome acknowledge(const Delivery& delivery, TimePoint now,
+                                          bool& may_be_claimable) ONCEBOX_REQUIRES(mutex_);
   MarkOutcome mark_one(PreparedEnd prepared, MarkAs as, TimePoint now) noexcept
       ONCEBOX_REQUIRES(mutex_);
   void revive_rows(std::span<Row* const> rows, const ReviveOptions& options, TimePoint now)
@@ -156,12 +177,15 @@ class MemoryQueue final : public QueueStore, public QueueOperator {
   ActOutcome act_on(PreparedEnd prepared, const OperatorAction& action, TimePoint now) noexcept
       ONCEBOX_REQUIRES(mutex_);
 
+  const QueueKind kind_;
+  MemoryQueue* sibling_ = nullptr;
   detail::Mutex mutex_;
   TopicPolicies policies_ ONCEBOX_GUARDED_BY(mutex_);
   std::vector<std::int64_t> spent_until_ns_ ONCEBOX_GUARDED_BY(mutex_);  ///< one for each limit
   const Clock& clock_;
   ClockWatch watch_;
   const Options options_;
+  HandlerThreads& handlers_;
   Rows rows_ ONCEBOX_GUARDED_BY(mutex_){options_};
   std::map<WorkerName, WorkerTimes> workers_ ONCEBOX_GUARDED_BY(mutex_);
   WorkListeners listeners_;  ///< told without the lock

@@ -306,6 +306,7 @@ ActOutcome MemoryQueue::act_on(PreparedEnd prepared, const OperatorAction& actio
 }
 
 CleanupResult MemoryQueue::do_cleanup(const CleanupRequest& request) {
+  handlers_.require_none_here();
   const detail::Lock lock(mutex_);
   const TimePoint now = clock_.now();
   std::vector<Row*> rows;

@@ -67,6 +67,11 @@ MessageRecord MemoryQueue::to_record(const Row& row, ListPayloads payloads, Time
 }
 
 TimePoint MemoryQueue::read_clock() {
+  handlers_.require_none_here();
+  return read_clock_in_transaction();
+}
+
+TimePoint MemoryQueue::read_clock_in_transaction() {
   const TimePoint now = clock_.now();
   if (!watch_.went_back(now)) return now;
   for (Row& row : rows_.index.rows_by_id()) {

@@ -20,13 +20,17 @@ const Options& validated(const Options& options) {
 struct MemoryStore::Impl {
   Impl(const Clock& clock, const Options& store_options)
       : options(store_options),
-        inbox(QueueKind::inbox, clock, store_options),
-        outbox(QueueKind::outbox, clock, store_options),
-        keys(clock, store_options),
+        inbox(QueueKind::inbox, clock, store_options, handlers),
+        outbox(QueueKind::outbox, clock, store_options, handlers),
+        keys(clock, store_options, handlers),
         policies(inbox, outbox),
-        audit(clock, store_options.max_audit_entries) {}
+        audit(clock, store_options.max_audit_entries) {
+    inbox.meet(outbox);
+    outbox.meet(inbox);
+  }
 
   const Options options;
+  HandlerThreads handlers;
   MemoryQueue inbox;
   MemoryQueue outbox;
   MemoryKeys keys;
@@ -50,7 +54,9 @@ PolicyStore& MemoryStore::policies() { return impl_->policies; }
 AuditTrail& MemoryStore::audit() { return impl_->audit; }
 
 Capabilities MemoryStore::capabilities() const {
-  return {.notifies = true, .max_payload_bytes = impl_->options.max_payload_bytes};
+  return {.joins_caller_transaction = true,
+          .notifies = true,
+          .max_payload_bytes = impl_->options.max_payload_bytes};
 }
 
 MigrationResult MemoryStore::migrate() { return {}; }

@@ -43,7 +43,7 @@ std::string run_with_libpq(PGconn* connection, const std::string& sql) {
   return {};
 }
 
-class OwnConnection final : public conformance::Caller {
+class OwnConnection final : public conformance::SqlCaller {
  public:
   OwnConnection(const TestSpace& space, const Clock& clock)
       : OwnConnection(space, JoinOptions{.clock = &clock}) {}
@@ -69,7 +69,7 @@ class OwnConnection final : public conformance::Caller {
   JoinedTransaction joined_;
 };
 
-class PostgresqlTransactionalHarness final : public conformance::TransactionalHarness {
+class PostgresqlTransactionalHarness final : public conformance::SqlTransactionalHarness {
  public:
   PostgresqlTransactionalHarness() {
     space_.run("CREATE TABLE {schema}.effect (name text PRIMARY KEY, times integer)");

@@ -27,7 +27,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class OwnConnection final : public conformance::Caller {
+class OwnConnection final : public conformance::SqlCaller {
  public:
   OwnConnection(const std::string& path, const Clock& clock)
       : connection_({.path = path}), joined_(connection_.handle(), {.clock = &clock}) {}
@@ -41,7 +41,7 @@ class OwnConnection final : public conformance::Caller {
   JoinedTransaction joined_;
 };
 
-class SqliteTransactionalHarness final : public conformance::TransactionalHarness {
+class SqliteTransactionalHarness final : public conformance::SqlTransactionalHarness {
  public:
   SqliteTransactionalHarness() {
     Connection({.path = path_})

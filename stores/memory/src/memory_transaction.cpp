@@ -1,0 +1,102 @@
+#include "memory_transaction.hpp"
+
+#include <utility>
+
+#include "intake_batch.hpp"
+#include "oncebox/error.hpp"
+
+namespace oncebox::memory {
+
+MemoryTransaction::MemoryTransaction(MemoryQueue& inbox, MemoryQueue& outbox)
+    : inbox_(inbox), outbox_(outbox) {}
+
+void MemoryTransaction::on_commit(std::function<void()> apply) {
+  require_open();
+  effects_.push_back(std::move(apply));
+}
+
+void MemoryTransaction::require_open() const {
+  if (is_over_) throw Error(ErrorCode::conflict, "this transaction is over; begin another");
+}
+
+std::vector<EnqueueOutcome> MemoryTransaction::do_enqueue(QueueKind queue,
+                                                          std::span<const Message> messages,
+                                                          const EnqueueOptions& options) {
+  require_open();
+  return (queue == QueueKind::inbox ? to_inbox_ : to_outbox_).enqueue(messages, options);
+}
+
+// The inbox is locked first, always.
+std::optional<SettleOutcome> MemoryTransaction::commit(
+    const std::optional<Acknowledgement>& ended) {
+  require_open();
+  is_over_ = true;
+  bool wakes_inbox = to_inbox_.brings_work();
+  bool wakes_outbox = to_outbox_.brings_work();
+  {
+    const detail::Lock inbox_lock(inbox_.mutex_);
+    const detail::Lock outbox_lock(outbox_.mutex_);
+    const TimePoint inbox_now = inbox_.read_clock_in_transaction();
+    const TimePoint outbox_now = outbox_.read_clock_in_transaction();
+    MemoryQueue::IntakeBatch into_inbox(inbox_.rows_, inbox_now, to_inbox_.size());
+    MemoryQueue::IntakeBatch into_outbox(outbox_.rows_, outbox_now, to_outbox_.size());
+    if (!to_inbox_.put_into(into_inbox) || !to_outbox_.put_into(into_outbox)) return std::nullopt;
+    if (ended) {
+      const SettleOutcome outcome =
+          ended->queue == QueueKind::inbox
+              ? inbox_.acknowledge(ended->delivery, inbox_now, wakes_inbox)
+              : outbox_.acknowledge(ended->delivery, outbox_now, wakes_outbox);
+      if (outcome != SettleStatus::settled) return outcome;
+    }
+    into_inbox.commit();
+    into_outbox.commit();
+  }
+  apply_effects();
+  if (wakes_inbox) inbox_.listeners_.notify();
+  if (wakes_outbox) outbox_.listeners_.notify();
+  return SettleOutcome{};
+}
+
+void MemoryTransaction::apply_effects() noexcept {
+  for (const std::function<void()>& apply : effects_) apply();
+}
+
+SettleOutcome MemoryQueue::foreseen_acknowledgement(const Delivery& delivery, TimePoint now) {
+  const Row* const row = find_delivery(delivery);
+  if (row == nullptr) return {SettleStatus::lease_lost};
+  RowState state = row->state;
+  const ResolvedPolicy& policy = policies_.for_topic(row->content->topic.str());
+  return apply_verdict(state, Ack{}, {}, policy, now);
+}
+
+SettleOutcome MemoryQueue::acknowledge(const Delivery& delivery, TimePoint now,
+                                       bool& may_be_claimable) {
+  const SettleOutcome foreseen = foreseen_acknowledgement(delivery, now);
+  if (foreseen != SettleStatus::settled) return foreseen;
+  const Settlement settlement{delivery, Ack{}};
+  PreparedEnd prepared = prepare(settlement, now);
+  may_be_claimable |= prepared.row->partition != nullptr || policies_.limits_concurrency();
+  return settle_one(std::move(prepared), settlement, now);
+}
+
+// The work runs again when calls of others made untrue what it was told. At least one of those
+// others has got through each time, so it ends.
+SettleOutcome MemoryQueue::acknowledge_with(const Delivery& delivery, const Work& work) {
+  const bool is_inbox = kind_ == QueueKind::inbox;
+  while (true) {
+    {
+      const detail::Lock lock(mutex_);
+      const SettleOutcome foreseen = foreseen_acknowledgement(delivery, read_clock());
+      if (foreseen != SettleStatus::settled) return foreseen;
+    }
+    MemoryTransaction transaction(is_inbox ? *this : *sibling_, is_inbox ? *sibling_ : *this);
+    {
+      const HandlerThreads::Scope here(handlers_);
+      work(transaction);
+    }
+    const auto outcome = transaction.commit(MemoryTransaction::Acknowledgement{kind_, delivery});
+    if (outcome) return *outcome;
+  }
+}
+
+}  // namespace oncebox::memory
