@@ -39,6 +39,7 @@ find_package(Boost 1.81 CONFIG REQUIRED)
 find_package(date CONFIG REQUIRED)
 
 if(ONCEBOX_BUILD_TESTS)
+  find_package(nlohmann_json 3.10 CONFIG REQUIRED)
   find_package(GTest 1.12 CONFIG REQUIRED)
   find_package(rapidcheck CONFIG REQUIRED)
   find_package(Python3 3.9 COMPONENTS Interpreter REQUIRED)

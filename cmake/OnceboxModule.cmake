@@ -54,6 +54,30 @@ function(oncebox_add_module name)
   endif()
 endfunction()
 
+# oncebox_add_codec(<name> HEADERS <file>... LIBRARY <target>)
+#
+# Adds oncebox::<name>: headers that make payloads by a library that the user has. It is linked
+# where the user has found it, and neither the build nor the installed package asks for it.
+function(oncebox_add_codec name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LIBRARY" "HEADERS")
+  _oncebox_require_parsed(oncebox_add_codec "${arg_UNPARSED_ARGUMENTS}")
+  set(target oncebox_${name})
+  add_library(${target} INTERFACE)
+  add_library(oncebox::${name} ALIAS ${target})
+  target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS include FILES ${arg_HEADERS})
+  target_link_libraries(${target}
+    INTERFACE oncebox::core $<TARGET_NAME_IF_EXISTS:${arg_LIBRARY}>)
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  if(TARGET oncebox_verify_headers AND TARGET ${arg_LIBRARY})
+    set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+    add_dependencies(oncebox_verify_headers ${target}_verify_interface_header_sets)
+  endif()
+  if(ONCEBOX_INSTALL)
+    install(TARGETS ${target} EXPORT oncebox-targets FILE_SET HEADERS)
+    set_property(GLOBAL APPEND PROPERTY ONCEBOX_INSTALLED_MODULES ${name})
+  endif()
+endfunction()
+
 # oncebox_embed(<target> NAMESPACE <namespace> FILES <function> <file> [<function> <file>]...)
 #
 # Puts files into the library: each is what the function of that name and namespace,

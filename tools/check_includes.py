@@ -4,7 +4,8 @@
 A module is a folder with include/oncebox/ in it, or internal/oncebox/ for headers that are not
 installed. MAY_INCLUDE says which modules its headers and sources may include; tests may include
 more. A public header includes only the standard library and oncebox/, so that a user never needs a
-client library's headers, and no internal header, which no user has.
+client library's headers, and no internal header, which no user has. Only the header of a codec
+includes the library that it is for.
 
 A header that others may include names the standard headers of what it uses itself: builds that
 compile many files as one do not show when it leans on another file. (`./dev lint` compiles each
@@ -32,6 +33,7 @@ MAY_INCLUDE = [
     ("curl", ["core"]),
     ("discovery", ["core", "fleet"]),
     ("testing", ["core"]),
+    ("codecs/*", ["core"]),
     ("stores/sql", ["core"]),
     ("stores/conformance", ["core", "dispatch", "testing"]),
     ("stores/open", ["core", "stores/*"]),
@@ -47,7 +49,8 @@ MAY_INCLUDE = [
     ("apps/*", LIBRARY + ["wire", "server", "discovery", "prometheus", "stores/*", "transports/*"]),
     (
         "examples",
-        LIBRARY + ["oncebox", "testing", "discovery", "prometheus", "stores/*", "transports/*"],
+        LIBRARY
+        + ["oncebox", "testing", "discovery", "prometheus", "codecs/*", "stores/*", "transports/*"],
     ),
     ("benchmarks", LIBRARY + ["testing", "stores/*", "transports/*"]),
 ]
@@ -58,6 +61,12 @@ STORES_TESTED_WITH_OTHERS = {"stores/open", "stores/http"}
 
 # Made of GoogleTest, and never installed.
 TEST_ONLY_MODULES = {"stores/conformance"}
+
+# A codec is made of the library that its user has: only its own public headers include that.
+LIBRARY_OF_CODEC = {
+    "codecs/boost_json": "boost/json.hpp",
+    "codecs/nlohmann_json": "nlohmann/json.hpp",
+}
 
 # <header>: names of namespace std for which a header has to include it.
 STANDARD_NAMES = {
@@ -184,7 +193,8 @@ def check_file(path, text, owners, internal):
         elif ".." in included.split("/"):
             yield f"{where}: {included} leaves its folder; include by module path"
         elif is_public and module not in TEST_ONLY_MODULES:
-            if bracket == '"' or not STANDARD_HEADER.fullmatch(included):
+            is_of_codec = included == LIBRARY_OF_CODEC.get(module)
+            if not is_of_codec and (bracket == '"' or not STANDARD_HEADER.fullmatch(included)):
                 yield (
                     f"{where}: a public header includes only the standard library and oncebox/, "
                     f"not {included}"

@@ -11,8 +11,10 @@
 #include "oncebox/clock.hpp"
 #include "oncebox/content_hash.hpp"
 #include "oncebox/detail/intake.hpp"
+#include "oncebox/detail/typed_message.hpp"
 #include "oncebox/group_commit.hpp"
 #include "oncebox/message.hpp"
+#include "oncebox/payload_codec.hpp"
 #include "oncebox/queue_store.hpp"
 #include "oncebox/queue_types.hpp"
 #include "oncebox/store.hpp"
@@ -113,6 +115,26 @@ class Inbox {
   /// inbox's store. What it answers, and what the log tells, holds only if that commits.
   EnqueueOutcome enqueue(Message message, Transaction& transaction);
   std::vector<EnqueueOutcome> enqueue(std::vector<Message> messages, Transaction& transaction);
+
+  // Typed: the value becomes the payload through `PayloadCodec<T>`, and the message says the rest:
+  //
+  //     inbox.enqueue(OrderPaid{42}, {.key = {"shop", "42"}, .topic = "order.paid"});
+  //
+  // A message that has a payload besides throws `invalid_argument`. What the codec throws goes on
+  // to the caller, and nothing is stored.
+
+  template <EncodablePayload T>
+  EnqueueOutcome enqueue(const T& value, Message message) {
+    return enqueue(detail::carrying(value, std::move(message)));
+  }
+  template <EncodablePayload T>
+  EnqueueOutcome enqueue(const T& value, Message message, Transaction& transaction) {
+    return enqueue(detail::carrying(value, std::move(message)), transaction);
+  }
+  template <EncodablePayload T>
+  [[nodiscard]] std::future<EnqueueOutcome> enqueue_future(const T& value, Message message) {
+    return enqueue_future(detail::carrying(value, std::move(message)));
+  }
 
   /// Refuses further single messages, stores and answers those that wait, and returns then. Must
   /// not be called by a callback.

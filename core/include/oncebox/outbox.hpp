@@ -5,14 +5,17 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "oncebox/causation.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/content_hash.hpp"
 #include "oncebox/detail/intake.hpp"
+#include "oncebox/detail/typed_message.hpp"
 #include "oncebox/group_commit_options.hpp"
 #include "oncebox/message.hpp"
+#include "oncebox/payload_codec.hpp"
 #include "oncebox/queue_store.hpp"
 #include "oncebox/store.hpp"
 #include "oncebox/surroundings.hpp"
@@ -117,6 +120,25 @@ class Outbox {
   OutboxReceipt enqueue(OutboxMessage message, Transaction& transaction, const Cause& cause = {});
   std::vector<OutboxReceipt> enqueue_all(std::vector<OutboxMessage> messages,
                                          Transaction& transaction, const Cause& cause = {});
+
+  // Typed, as with `Inbox`: the value becomes the payload through `PayloadCodec<T>`.
+  //
+  //     outbox.enqueue(OrderPaid{42}, {.topic = "order.paid"}, transaction, context);
+
+  template <EncodablePayload T>
+  OutboxReceipt enqueue(const T& value, OutboxMessage message, const Cause& cause = {}) {
+    return enqueue(detail::carrying(value, std::move(message)), cause);
+  }
+  template <EncodablePayload T>
+  OutboxReceipt enqueue(const T& value, OutboxMessage message, Transaction& transaction,
+                        const Cause& cause = {}) {
+    return enqueue(detail::carrying(value, std::move(message)), transaction, cause);
+  }
+  template <EncodablePayload T>
+  [[nodiscard]] std::future<OutboxReceipt> enqueue_future(const T& value, OutboxMessage message,
+                                                          const Cause& cause = {}) {
+    return enqueue_future(detail::carrying(value, std::move(message)), cause);
+  }
 
   /// Nothing when there is no such message of this source, or no longer.
   [[nodiscard]] std::optional<OutboxRecord> find(const MessageId& id);

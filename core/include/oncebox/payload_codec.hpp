@@ -17,6 +17,10 @@ namespace oncebox {
 ///       static oncebox::Payload encode(const OrderPaid& paid);     // or a string
 ///     };
 ///
+/// For JSON there is one to derive from: `oncebox::boost_json::Codec<OrderPaid>`, and the same for
+/// nlohmann/json. A codec with a `static constexpr std::string_view kContentType` has it set as the
+/// header `contentType` of what is sent through it, unless the sender sets one.
+///
 /// Whatever `decode` throws, except for running out of memory, means that the payload is invalid: a
 /// message that cannot be decoded today cannot be decoded tomorrow.
 template <class T>
@@ -44,5 +48,12 @@ template <class T>
 concept EncodablePayload = requires(const T& value) {
   { PayloadCodec<T>::encode(value) } -> std::convertible_to<Payload>;
 };
+
+/// The payload of a value, for calls that take messages as they are: several in one call, or marks
+/// and observations by their content. Throws what the codec throws.
+template <EncodablePayload T>
+[[nodiscard]] Payload encoded(const T& value) {
+  return PayloadCodec<T>::encode(value);
+}
 
 }  // namespace oncebox

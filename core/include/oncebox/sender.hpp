@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/detail/typed_message.hpp"
 #include "oncebox/headers.hpp"
 #include "oncebox/message.hpp"
 #include "oncebox/names.hpp"
@@ -69,7 +70,8 @@ class Sender {
   void send(const T& payload, SendOptions options = {})
     requires EncodablePayload<T>
   {
-    sent_.add(PayloadCodec<T>::encode(payload), std::move(options));
+    detail::note_content_type(options.headers, detail::content_type_of<T>());
+    sent_.add(encoded(payload), std::move(options));
   }
 
   /// What was sent and not yet taken.
