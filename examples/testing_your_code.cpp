@@ -6,11 +6,13 @@
 #include <iostream>
 #include <stdexcept>
 
+#include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/handler.hpp"
 #include "oncebox/inbox.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/testing/fake_clock.hpp"
 #include "oncebox/testing/fault_injecting_queue_store.hpp"
+#include "oncebox/testing/handler_record.hpp"
 
 namespace {
 
@@ -72,10 +74,29 @@ void test_a_lost_answer() {
   expect(queue.enqueue(kOrder).status == EnqueueStatus::duplicate, "sending it again is safe");
 }
 
+// An observer that remembers what came to the handlers, and how each call ended.
+void test_what_handlers_saw() {
+  memory::MemoryStore store;
+  store.inbox().enqueue(kOrder);
+  store.inbox().enqueue({.key = {"shop", "2"}, .topic = "order"});
+  Handlers handlers;
+  handlers.on("order", ship);
+  NullLogger logger;
+  testing::HandlerRecord record;
+  Dispatcher dispatcher(store.inbox(), handlers, {.workers = 1}, logger, record,
+                        SystemClock::shared());
+  dispatcher.start();
+  expect(record.wait_for(2), "a dispatcher calls the handler for both");
+  const auto calls = record.calls();
+  expect(calls[0].succeeded() && calls[0].claimed.message == kOrder, "the first order is shipped");
+  expect(calls[1].error() == "an empty order", "the second one is not");
+}
+
 }  // namespace
 
 int main() {
   test_the_handler_alone();
   test_a_worker_that_died();
   test_a_lost_answer();
+  test_what_handlers_saw();
 }
