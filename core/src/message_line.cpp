@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "oncebox/defaults.hpp"
+
 namespace oncebox::detail {
 
 void write_line(Logger& logger, const MessageLine& line, std::initializer_list<LogField> first,
@@ -61,7 +63,8 @@ std::vector<std::optional<MessageRecord>> look_up(QueueStore& queue,
     for (const KeyLine& line : lines.first(std::min(lines.size(), kMaxLookedUp))) {
       keys.push_back(line.key);
     }
-    return queue.find_some(keys, {.payloads = ListPayloads::omit});
+    return queue.find_some(keys,
+                           {.payloads = ListPayloads::omit, .max_bytes = defaults::kStepBytes});
   } catch (const std::exception&) {
     return {};
   }

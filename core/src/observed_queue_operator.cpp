@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "oncebox/defaults.hpp"
 #include "oncebox/internal/message_line.hpp"
 #include "oncebox/limits.hpp"
 
@@ -74,7 +75,8 @@ std::size_t ObservedQueueOperator::do_act_matching(const MessageFilter& filter,
   std::size_t changed = 0;
   while (changed < limit) {
     const std::size_t step = std::min(limit - changed, limits::kMaxListItems);
-    MessagePage page = below_.list({.filter = filter, .limit = step});
+    MessagePage page =
+        below_.list({.filter = filter, .limit = step, .max_bytes = defaults::kStepBytes});
     std::vector<MessageKey> keys;
     for (MessageRecord& record : page.records) keys.push_back(std::move(record.key));
     const std::vector<ActOutcome> outcomes = do_act(keys, action, options);

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "oncebox/defaults.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 
@@ -75,7 +76,9 @@ DeadGroups group_dead(QueueOperator& queue, const DeadGroupsRequest& request,
     throw Error(ErrorCode::invalid_argument,
                 "only dead messages are grouped; name no status and no state");
   }
-  ListRequest list{.filter = only_dead(filter), .order = ListOrder::newest_first};
+  ListRequest list{.filter = only_dead(filter),
+                   .order = ListOrder::newest_first,
+                   .max_bytes = defaults::kStepBytes};
   Grouping grouping(request.max_groups);
   for (;;) {
     if (keep_going && !keep_going()) return grouping.take(false);

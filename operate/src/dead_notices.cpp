@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "oncebox/defaults.hpp"
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
@@ -59,7 +60,8 @@ class QueueDeaths {
   void count_new(const QueueLook& look) ONCEBOX_REQUIRES(mutex_) {
     ListRequest list{.filter = {.statuses = {Status::dead}},
                      .order = ListOrder::newest_first,
-                     .limit = limits::kMaxListItems};
+                     .limit = limits::kMaxListItems,
+                     .max_bytes = defaults::kStepBytes};
     list.filter.finished.from = from_;
     TimePoint latest = from_ ? *from_ + kLate : look.now;
     for (std::size_t seen = 0; seen < kMaxDeathsPerLook;) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "oncebox/defaults.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 
@@ -41,6 +42,7 @@ class DeadWalk {
       : queue_(queue), group_(which.group), keep_going_(keep_going), left_(which.limit) {
     request_.filter = filter_of(which);
     request_.limit = limits::kMaxListItems;
+    request_.max_bytes = defaults::kStepBytes;
   }
 
   /// Up to so many keys; none at the end.

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "oncebox/defaults.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 
@@ -29,7 +30,7 @@ std::size_t act_on_all(QueueOperator& queue, const MessageFilter& filter,
                        const KeepGoing& keep_going) {
   const std::optional<MessageFilter> narrow = filter.narrowed_to(action);
   if (!narrow || limit == 0) return 0;
-  ListRequest request{.filter = *narrow};
+  ListRequest request{.filter = *narrow, .max_bytes = defaults::kStepBytes};
   std::size_t changed = 0;
   try {
     do {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "oncebox/defaults.hpp"
+
 namespace oncebox {
 
 namespace {
@@ -92,7 +94,9 @@ std::vector<Symptom> QueueRules::stuck_leases(const QueueLook& look) {
                                   words_for(length))};
   };
   if (may_be_stuck) {
-    ListRequest request{.filter = {.statuses = {Status::processing}}, .limit = kSearchedAtOnce};
+    ListRequest request{.filter = {.statuses = {Status::processing}},
+                        .limit = kSearchedAtOnce,
+                        .max_bytes = defaults::kStepBytes};
     do {
       const MessagePage page = look.operations.list(request);
       for (const MessageRecord& record : page.records) search(record);

@@ -102,6 +102,57 @@ TEST(EventSize, AnEventOfManyTopicsNeedsLittle) {
   EXPECT_LT(bytes, std::size_t{1} << 20) << "all of the topics as JSON have 6 MB";
 }
 
+/// Dead messages, each with as many headers as there may be.
+void bury_with_large_headers(QueueStore& queue, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    Message message{.key = {"s", MessageId(std::to_string(i))}, .topic = "t"};
+    for (std::size_t header = 0; header < Headers::kMaxEntries; ++header) {
+      message.headers.set("h" + std::to_string(header), std::string(Headers::kMaxValueBytes, 'x'));
+    }
+    queue.enqueue(message);
+    queue.mark(Mark{.key = message.key, .as = MarkAs::dead});
+  }
+}
+
+/// An array with the keys of these messages, and what else each item of a call has.
+std::string items_with(std::size_t count, const std::string& rest) {
+  std::string items;
+  for (std::size_t i = 0; i < count; ++i) {
+    items += (i > 0 ? "," : "") + (R"({"source":"s","messageId":")" + std::to_string(i)) + R"(")" +
+             rest + "}";
+  }
+  return "[" + items + "]";
+}
+
+TEST(StepSize, CallsThatGoThroughManyMessagesReadFewAtATime) {
+  RecordProperty("requirement", "R-38");
+  const testing::FakeClock clock;
+  const testing::TemporaryFolder folder;
+  const auto store = make_store(StoreKind::sqlite, clock, folder);
+  constexpr std::size_t kMessages = 40;  // 20 MiB of headers
+  bury_with_large_headers(store->inbox(), kMessages);
+  const std::string keys = items_with(kMessages, "");
+  ApiUnderTest under_test(quiet_options(), {{"main", *store}}, clock);
+  TestCall looked_up = post("/v1/messages/run-now", R"({"keys":)" + keys + "}");
+  looked_up.limits.topics = {TopicPattern("t")};
+  const std::vector<TestCall> calls{
+      get("/v1/dead/groups"),
+      post("/v1/dead/revive", R"({"all":true,"perSecond":1,"dryRun":true})"),
+      looked_up,
+      post("/v1/messages/cancel", R"({"keys":)" + keys + R"(,"dryRun":true})"),
+      post("/v1/messages/settle", R"({"owner":"0190a0b0-0000-7000-8000-000000000001","items":)" +
+                                      items_with(kMessages, R"(,"verdict":"Ack")") + "}"),
+      post("/v1/messages/delete", R"({"all":true})"),
+  };
+  for (const TestCall& call : calls) {
+    const std::size_t bytes = bytes_needed_for([&] {
+      const Response response = under_test.call(call);
+      EXPECT_EQ(response.status, 200) << call.target << response.body;
+    });
+    EXPECT_LT(bytes, std::size_t{6} << 20) << call.target;
+  }
+}
+
 TEST(HeapTrimmer, WhatClientsHeldGoesBackToTheSystem) {
   RecordProperty("requirement", "R-38");
   constexpr std::size_t kBytes = std::size_t{64} << 20;

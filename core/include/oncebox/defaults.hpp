@@ -17,6 +17,9 @@ inline constexpr Duration kRetention = std::chrono::days{30};
 
 inline constexpr std::size_t kKeptAttempts = 20;
 
+/// Of messages, without payloads, that are read at a time by whoever goes through many of them.
+inline constexpr std::size_t kStepBytes = 1 << 20;
+
 inline constexpr std::size_t kWorkers = 4;
 inline constexpr std::size_t kBufferBytes = 16 << 20;
 inline constexpr Duration kMaxPollInterval = std::chrono::seconds{10};

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 
+#include "oncebox/defaults.hpp"
 #include "oncebox/message.hpp"
 #include "oncebox/queue_store.hpp"
 
@@ -18,7 +19,7 @@ template <class Visit>
 void look_up(QueueStore& queue, std::span<const MessageKey> keys, Visit visit) {
   while (!keys.empty()) {
     const auto found =
-        queue.find_some(keys, {.payloads = ListPayloads::omit, .max_bytes = kMaxAnswerBytes});
+        queue.find_some(keys, {.payloads = ListPayloads::omit, .max_bytes = defaults::kStepBytes});
     for (const std::optional<MessageRecord>& record : found) visit(record);
     keys = keys.subspan(found.size());
   }

@@ -39,8 +39,8 @@ struct KeyLine {
 };
 
 /// Writes such lines as `write_line` does, with what `queue` knows of the first `kMaxLookedUp`
-/// messages: they are read with their payloads. The others, and all when the queue fails or is
-/// null, have what is at hand.
+/// messages, as far as they have `defaults::kStepBytes` together. The others, and all when the
+/// queue fails or is null, have what is at hand.
 inline constexpr std::size_t kMaxLookedUp = 50;
 void write_lines(Logger& logger, std::string_view store, std::span<const KeyLine> lines,
                  QueueStore* queue) noexcept;
