@@ -106,12 +106,18 @@ bool hashes_differ(const std::optional<ContentHash>& stored,
   return stored && offered && stored->comparable_with(*offered) && *stored != *offered;
 }
 
+std::optional<bool> same_by_hash(const std::optional<ContentHash>& stored_hash,
+                                 const Message& message) noexcept {
+  if (!stored_hash || !message.hash || !stored_hash->comparable_with(*message.hash)) {
+    return std::nullopt;
+  }
+  return *stored_hash == *message.hash;
+}
+
 bool same_content(const std::optional<ContentHash>& stored_hash, const Payload& stored_payload,
                   const Message& message) noexcept {
-  if (stored_hash && message.hash && stored_hash->comparable_with(*message.hash)) {
-    return *stored_hash == *message.hash;
-  }
-  return stored_payload == message.payload;
+  const std::optional<bool> same = same_by_hash(stored_hash, message);
+  return same ? *same : stored_payload == message.payload;
 }
 
 void count_duplicate(MessageHistory& history) noexcept {

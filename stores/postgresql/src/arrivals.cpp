@@ -106,13 +106,16 @@ void load_known(const Arrivals& arrivals, RowBatch& rows, const std::vector<std:
                 const EnqueueOptions& options) {
   const std::span<const Message> messages = arrivals.messages();
   std::vector<MessageKey> keys;
+  std::vector<const Message*> compared;
   for (const std::size_t i : known) {
     keys.push_back(messages[i].key);
+    compared.push_back(&messages[i]);
     if (options.on_hash_mismatch == HashMismatchPolicy::quarantine && messages[i].hash) {
       keys.push_back(quarantined_copy(messages[i]).key);
     }
   }
-  rows.load(keys, RowBatch::Payloads::include, RowBatch::NewRows::possible);
+  rows.load(keys, RowBatch::NewRows::possible);
+  rows.read_digests(compared);
 }
 
 void enqueue_known(const Arrivals& arrivals, RowBatch& rows, const std::vector<std::size_t>& known,

@@ -39,7 +39,7 @@ class PostgresqlQueue::Editing {
     bytes_.emplace(row->id, static_cast<std::size_t>(row->payload_bytes));
     const PastContent past = sql::revive_edited(*row, edit.payload, options_, rows.now());
     versions_.add(std::int32_t{past.content_version});
-    RowBatch::save_content(*row);
+    RowBatch::save_payload(*row);
     RowBatch::save(*row);
     return ReviveOutcome::revived;
   }
@@ -81,7 +81,7 @@ std::vector<ReviveOutcome> PostgresqlQueue::do_revive_edited(std::span<const Edi
     keys.push_back(edit.key);
   }
   auto outcomes = in_rows({}, [&](RowBatch& rows, Transaction& transaction) {
-    rows.load(keys, RowBatch::Payloads::omit, RowBatch::NewRows::none);
+    rows.load(keys, RowBatch::NewRows::none);
     Editing editing(sql_, options);
     std::vector<ReviveOutcome> answers;
     answers.reserve(edits.size());

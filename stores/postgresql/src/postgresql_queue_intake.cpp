@@ -296,7 +296,7 @@ std::vector<ObserveOutcome> PostgresqlQueue::do_observe(std::span<const Observat
   std::vector<MessageKey> keys;
   for (const Observation& observation : observations) keys.push_back(observation.key);
   return in_rows({}, [&](RowBatch& rows, Transaction& transaction) {
-    rows.load(keys, RowBatch::Payloads::omit, RowBatch::NewRows::possible);
+    rows.load(keys, RowBatch::NewRows::possible);
     sql::Intake intake(rows, rows.now());
     KnownPolicies::Snapshot rules;
     const auto paused = [&] {
@@ -318,7 +318,7 @@ std::vector<MarkOutcome> PostgresqlQueue::do_mark(std::span<const Mark> marks) {
   std::vector<MessageKey> keys;
   for (const Mark& mark : marks) keys.push_back(mark.key);
   std::vector<MarkOutcome> outcomes = in_rows({}, [&](RowBatch& rows, Transaction&) {
-    rows.load(keys, RowBatch::Payloads::omit, RowBatch::NewRows::none);
+    rows.load(keys, RowBatch::NewRows::none);
     std::vector<MarkOutcome> answers;
     answers.reserve(marks.size());
     for (const Mark& mark : marks) {

@@ -165,7 +165,7 @@ std::vector<WorkerRecord> PostgresqlQueue::do_workers() {
 std::vector<ReviveOutcome> PostgresqlQueue::do_revive(std::span<const MessageKey> keys,
                                                       const ReviveOptions& options) {
   auto outcomes = in_rows({}, [&](RowBatch& rows, Transaction&) {
-    rows.load(keys, RowBatch::Payloads::omit, RowBatch::NewRows::none);
+    rows.load(keys, RowBatch::NewRows::none);
     std::vector<ReviveOutcome> answers;
     answers.reserve(keys.size());
     for (const MessageKey& key : keys) {
@@ -191,7 +191,7 @@ std::vector<ActOutcome> PostgresqlQueue::do_act(std::span<const MessageKey> keys
                                                 const OperatorAction& action,
                                                 const ActOptions& options) {
   auto outcomes = in_rows({}, [&](RowBatch& rows, Transaction& transaction) {
-    rows.load(keys, RowBatch::Payloads::omit, RowBatch::NewRows::none);
+    rows.load(keys, RowBatch::NewRows::none);
     const KnownPolicies::Snapshot rules = policies_.read(transaction);
     const std::string error = cancellation_text(options.reason);
     std::vector<ActOutcome> answers;

@@ -322,7 +322,7 @@ class PostgresqlQueue::Settling {
   void settle_each(RowBatch& rows, const std::vector<std::size_t>& places) {
     std::vector<MessageKey> keys;
     for (const std::size_t i : places) keys.push_back(settlements_[i].delivery.key);
-    rows.load(keys, RowBatch::Payloads::omit, RowBatch::NewRows::none);
+    rows.load(keys, RowBatch::NewRows::none);
     may_be_claimable_ = false;
     for (const std::size_t i : places) {
       const Settlement& settlement = settlements_[i];

@@ -52,10 +52,10 @@ enum Column : int {
 
 constexpr std::string_view kColumns = R"sql(
 m.id, m.source, m.message_id, m.first_seen_at, m.due_at, m.expires_at, m.priority, m.topic,
-m.headers, m.hash_algorithm, m.hash, m.partition_key, s.stage, s.enqueue_order, s.eligible_at,
+{headers}, m.hash_algorithm, m.hash, m.partition_key, s.stage, s.enqueue_order, s.eligible_at,
 s.last_seen_at, s.owner, s.delivery, s.locked_until, s.finished_at, s.backoff_until, s.attempt,
 s.deliveries, s.lapses, s.content_version, s.claimed_version, s.duplicates, s.revivals,
-s.revived_at, s.revival_reason, s.last_error, s.leased_at, {}, {})sql";
+s.revived_at, s.revival_reason, s.last_error, s.leased_at, {worker}, {payload})sql";
 
 // Only of one that is leased: elsewhere the number is of an earlier lease.
 constexpr std::string_view kWorkerName =
@@ -66,12 +66,22 @@ std::optional<std::string_view> view_of(const std::optional<std::string>& text) 
   return std::string_view(*text);
 }
 
+constexpr std::string_view kNoHeaders = "NULL::text";
+constexpr std::string_view kNoPayload = "NULL::bytea";
+
+std::string columns(std::string_view headers, std::string_view worker, std::string_view payload) {
+  return fmt::format(fmt::runtime(kColumns), fmt::arg("headers", headers),
+                     fmt::arg("worker", worker), fmt::arg("payload", payload));
+}
+
 }  // namespace
 
 std::string row_columns(ListPayloads payloads) {
-  return fmt::format(fmt::runtime(kColumns), kWorkerName,
-                     payloads == ListPayloads::include ? "m.payload" : "NULL::bytea");
+  return columns("m.headers", kWorkerName,
+                 payloads == ListPayloads::include ? "m.payload" : kNoPayload);
 }
+
+std::string state_columns() { return columns(kNoHeaders, kWorkerName, kNoPayload); }
 
 std::string_view row_bytes(ListPayloads payloads) noexcept {
   return payloads == ListPayloads::include
@@ -91,9 +101,7 @@ std::string_view claim_bytes() noexcept {
                  FROM json_each_text(headers::json) h) END))sql";
 }
 
-std::string claimed_columns() {
-  return fmt::format(fmt::runtime(kColumns), "NULL::text", "m.payload");
-}
+std::string claimed_columns() { return columns("m.headers", "NULL::text", "m.payload"); }
 
 StoredMessage read_row(const Result& result, int number, int first) {
   const ResultRow row(result, number, first);

@@ -26,6 +26,8 @@ std::optional<std::string_view> text_of(const std::optional<Name>& name) {
 
 /// The columns that `read_row` reads, of the aliases m (the message) and s (its state).
 [[nodiscard]] std::string row_columns(ListPayloads payloads);
+/// The same with neither payload nor headers.
+[[nodiscard]] std::string state_columns();
 /// How many bytes the large ones of these columns have.
 [[nodiscard]] std::string_view row_bytes(ListPayloads payloads) noexcept;
 
@@ -36,7 +38,7 @@ std::optional<std::string_view> text_of(const std::optional<Name>& name) {
 /// `payload` and `headers`. It takes a headers' JSON apart, but only where there is some.
 [[nodiscard]] std::string_view claim_bytes() noexcept;
 
-/// A row of a statement that answers `row_columns` from column `first` on.
+/// A row of a statement that answers `row_columns`, or `state_columns`, from column `first` on.
 [[nodiscard]] StoredMessage read_row(const Result& result, int row, int first = 0);
 
 /// Where a row of the work table belongs now.

@@ -16,10 +16,10 @@ std::string now_sql(std::string_view parameter) {
 
 namespace {
 
-std::string read_sql(std::string_view rows, ListPayloads payloads) {
+std::string read_sql(std::string_view rows) {
   return fmt::format(
-      "SELECT octet_length(m.payload), s.in_run, {} FROM {} CROSS JOIN LATERAL ({}) s",
-      row_columns(payloads), rows, state_of_message());
+      "SELECT octet_length(m.payload), {}, s.in_run, {} FROM {} CROSS JOIN LATERAL ({}) s",
+      claim_bytes(), state_columns(), rows, state_of_message());
 }
 
 // The windows are over the messages that are there, in the order of the keys. The first of them
@@ -41,6 +41,10 @@ SELECT {now}, m.place, m.found, {columns}
 constexpr std::string_view kRowsByKey =
     "unnest($1::uuid[]) u(key) JOIN {message} m ON m.key = u.key";
 constexpr std::string_view kRowsById = "unnest($1::bigint[]) u(id) JOIN {message} m ON m.id = u.id";
+
+constexpr std::string_view kReadDigests = R"sql(
+SELECT m.id, sha256(m.payload)
+  FROM unnest($1::bigint[]) u(id) JOIN {message} m ON m.id = u.id)sql";
 
 // New ones have stage 1, and those that may stand behind the place from which claims look on 7.
 std::string enqueue_sql(int stage) {
@@ -183,7 +187,7 @@ std::string update_messages_sql() {
 UPDATE {{message}} m
    SET topic = u.topic,
        payload = CASE WHEN u.keeps_payload THEN m.payload ELSE u.payload END,
-       headers = CASE WHEN u.keeps_payload THEN m.headers ELSE u.headers END,
+       headers = CASE WHEN u.keeps_headers THEN m.headers ELSE u.headers END,
        hash_algorithm = u.hash_algorithm, hash = u.hash, priority = u.priority,
        partition_key = u.partition_key, due_at = u.due_at, expires_at = u.expires_at
   FROM {}
@@ -470,11 +474,11 @@ UPDATE {topic_policy} SET spent_until = $4::bigint
           "  FROM unnest($1::bigint[]) number");
   prepare(lock_keys, "lock_keys", kLockKeys);
   prepare(lock_ids, "lock_ids", kLockIds);
-  prepare(read_keys, "read_keys", read_sql(kRowsByKey, ListPayloads::omit));
-  prepare(read_keys_whole, "read_keys_whole", read_sql(kRowsByKey, ListPayloads::include));
+  prepare(read_keys, "read_keys", read_sql(kRowsByKey));
+  prepare(read_digests, "read_digests", kReadDigests);
   prepare(find, "find", find_sql(ListPayloads::omit));
   prepare(find_whole, "find_whole", find_sql(ListPayloads::include));
-  prepare(read_ids, "read_ids", read_sql(kRowsById, ListPayloads::omit));
+  prepare(read_ids, "read_ids", read_sql(kRowsById));
   prepare(read_time, "read_time", kReadTime);
   prepare(read_time_and_number, "read_time_and_number", kReadTimeAndNumber);
   prepare(insert_messages, "insert_messages", insert_sql("message", kMessageColumns));

@@ -54,7 +54,8 @@ inline constexpr std::array kMessageColumns{
 /// What new content or a new schedule changes in it.
 inline constexpr std::array kContentColumns{
     Column{"id", SqlType::bigint},
-    Column{"keeps_payload", SqlType::boolean},  // and headers
+    Column{"keeps_payload", SqlType::boolean},
+    Column{"keeps_headers", SqlType::boolean},
     Column{"topic", SqlType::text},
     Column{"payload", SqlType::bytea},
     Column{"headers", SqlType::text},
@@ -77,8 +78,10 @@ inline constexpr std::array kAttemptColumns{
     Column{"error", SqlType::text},
 };
 
-/// The columns before those of `row_columns` when rows are read in order to be changed.
-inline constexpr int kReadHead = 2;
+/// The columns before those of `state_columns` when rows are read in order to be changed.
+namespace read_head {
+enum Column : int { payload_bytes, claim_bytes, in_run, end };
+}  // namespace read_head
 
 /// Given a time, tests decide; otherwise the database's clock does. `parameter` is "$1" or the
 /// like.
@@ -126,8 +129,8 @@ struct QueueSql {
   Statement lock_partitions;  ///< bigint[], sorted -> the isolation level, for each
   Statement lock_keys;        ///< uuid[] -> the ids that are now locked
   Statement lock_ids;         ///< bigint[] -> those that nobody else had locked
-  Statement read_keys;        ///< uuid[] -> payload bytes, in a run, then `row_columns`
-  Statement read_keys_whole;  ///< the same with payloads
+  Statement read_keys;        ///< uuid[] -> `read_head`, then `state_columns`
+  Statement read_digests;     ///< bigint[] -> id, SHA-256 of the payload
   Statement find;        ///< uuid[], now, bytes -> now, place, how many are there, `row_columns`
   Statement find_whole;  ///< the same with payloads
   Statement read_ids;

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "oncebox/content_hash.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/sql/attempt_code.hpp"
 #include "oncebox/sql/header_json.hpp"
@@ -52,19 +53,17 @@ void RowBatch::lock_partitions(const std::set<std::string>& partitions) {
   partitions_locked_.insert(partitions.begin(), partitions.end());
 }
 
-void RowBatch::load(std::span<const MessageKey> keys, Payloads payloads, NewRows new_rows) {
+void RowBatch::load(std::span<const MessageKey> keys, NewRows new_rows) {
   std::set<sql::StorageKey> storage_keys;
   for (const MessageKey& key : keys) storage_keys.insert(sql::storage_key(key));
   ArrayValue array(SqlType::uuid);
   for (const sql::StorageKey& key : storage_keys) array.add(key);
   const Parameters all_keys = Parameters().add(std::move(array));
   const Parameters time = Parameters().add(now_);
-  const bool whole = payloads == Payloads::include;
   const bool numbered = new_rows == NewRows::possible && !first_number_;
   const std::array commands{
       Command{&sql_.runs.take_out, &all_keys}, Command{&sql_.runs.take_out_done, &all_keys},
-      Command{&sql_.lock_keys, &all_keys},
-      Command{whole ? &sql_.read_keys_whole : &sql_.read_keys, &all_keys},
+      Command{&sql_.lock_keys, &all_keys}, Command{&sql_.read_keys, &all_keys},
       Command{numbered ? &sql_.read_time_and_number : &sql_.read_time, &time}};
   const std::vector<Result> results = transaction_.run_all(commands);
   const Result& locked_rows = results[2];
@@ -105,9 +104,9 @@ void RowBatch::load_ids(std::span<const std::int64_t> ids) {
 void RowBatch::take_rows(const Result& result, const std::unordered_set<std::int64_t>& locked) {
   PartitionsNotLocked missing;
   for (int number = 0; number < result.rows(); ++number) {
-    StoredMessage message = read_row(result, number, kReadHead);
+    StoredMessage message = read_row(result, number, read_head::end);
     const bool is_done = message.state.status == Status::done;
-    const bool is_in_run = result.boolean(number, 1);
+    const bool is_in_run = result.boolean(number, read_head::in_run);
     if (is_in_run || (!is_done && !locked.contains(message.id))) {
       throw LostAgainstAnother("a message came while its key was looked up; repeat the call");
     }
@@ -116,7 +115,10 @@ void RowBatch::take_rows(const Result& result, const std::unordered_set<std::int
       missing.partitions.insert(partition->str());
     }
     Row& row = rows_.emplace_back(Row{std::move(message)});
-    row.payload_bytes = result.is_null(number, 0) ? 0 : result.int32(number, 0);
+    if (!result.is_null(number, read_head::payload_bytes)) {
+      row.payload_bytes = result.int32(number, read_head::payload_bytes);
+    }
+    row.claim_bytes = result.int32(number, read_head::claim_bytes);
     row.is_done = is_done;
     if (row.content) row.stored_topic = row.content->topic;
     row.stored_priority = row.state.priority;
@@ -129,6 +131,28 @@ void RowBatch::take_rows(const Result& result, const std::unordered_set<std::int
     missing.partitions.insert(partitions_locked_.begin(), partitions_locked_.end());
     throw missing;
   }
+}
+
+void RowBatch::read_digests(std::span<const Message* const> messages) {
+  std::unordered_map<std::int64_t, Row*> asked_for;
+  for (const Message* const message : messages) {
+    Row* const row = find(message->key);
+    const bool is_compared =
+        row != nullptr && row->content && !row->is_done && !same_by_hash(row->state.hash, *message);
+    if (is_compared) asked_for.emplace(row->id, row);
+  }
+  if (asked_for.empty()) return;
+  ArrayValue ids(SqlType::bigint);
+  for (const auto& [id, row] : asked_for) ids.add(id);
+  const Result digests = transaction_.run(sql_.read_digests, Parameters().add(std::move(ids)));
+  for (int number = 0; number < digests.rows(); ++number) {
+    asked_for.at(digests.int64(number, 0))->payload_digest.emplace(digests.bytes(number, 1));
+  }
+}
+
+bool RowBatch::has_payload_of(const Row& row, const Message& message) {
+  if (row.is_new || row.payload_changed) return row.content->payload == message.payload;
+  return row.payload_digest.value() == sha256(message.payload.bytes());
 }
 
 RowBatch::Row* RowBatch::find(const MessageKey& key) {
@@ -259,9 +283,10 @@ class RowBatch::Writing {
   }
 
   static int claim_bytes_of(const Row& row) {
-    if (!row.content) return row.payload_bytes;
-    if (row.payload_changed) return static_cast<int>(bytes_of(*row.content));
-    return row.payload_bytes + static_cast<int>(bytes_of(row.content->headers));
+    const int headers = row.headers_changed ? static_cast<int>(bytes_of(row.content->headers))
+                                            : row.claim_bytes - row.payload_bytes;
+    return headers + (row.payload_changed ? static_cast<int>(row.content->payload.size())
+                                          : row.payload_bytes);
   }
 
   void note_priority(const Row& row) {
@@ -269,14 +294,14 @@ class RowBatch::Writing {
     if (priority != 0) priorities_.insert(static_cast<std::int16_t>(priority));
   }
 
-  // Topic, payload and headers, or nothing; then the hash.
-  void put_given(RowArrays& rows, const Row& row, bool with_payload) {
+  // Topic, payload and headers, or nothing; then the hash. What is not known here is not written.
+  void put_given(RowArrays& rows, const Row& row) {
     using OptionalText = std::optional<std::string_view>;
     const std::optional<sql::Content>& content = row.content;
     const std::optional<std::string> headers =
-        content && with_payload ? sql::to_json(content->headers) : std::nullopt;
+        content ? sql::to_json(content->headers) : std::nullopt;
     rows.put(content ? OptionalText(content->topic.str()) : OptionalText())
-        .put(content && with_payload ? OptionalText(content->payload.bytes()) : OptionalText())
+        .put(content ? OptionalText(content->payload.bytes()) : OptionalText())
         .put(headers ? OptionalText(*headers) : OptionalText());
     const std::optional<ContentHash>& hash = row.state.hash;
     rows.put(hash ? OptionalText(hash->algorithm()) : OptionalText())
@@ -291,8 +316,8 @@ class RowBatch::Writing {
   }
 
   void put_content(const Row& row) {
-    messages_.put(row.id).put(!row.payload_changed);
-    put_given(messages_, row, row.payload_changed);
+    messages_.put(row.id).put(!row.payload_changed).put(!row.headers_changed);
+    put_given(messages_, row);
     put_schedule(messages_, row.state);
   }
 
@@ -302,7 +327,7 @@ class RowBatch::Writing {
         .put(std::string_view(row.key.source.str()))
         .put(std::string_view(row.key.message_id.str()))
         .put(row.state.history.first_seen_at);
-    put_given(new_messages_, row, true);
+    put_given(new_messages_, row);
     put_schedule(new_messages_, row.state);
     note_priority(row);
     const int bytes = row.content ? static_cast<int>(bytes_of(*row.content)) : 0;

@@ -39,10 +39,14 @@ class RowBatch {
  public:
   struct Row : StoredMessage {
     int payload_bytes = 0;  ///< as stored, of the payload alone
+    int claim_bytes = 0;    ///< the same with headers
+    /// As stored, of the payload; see `read_digests`.
+    std::optional<std::string> payload_digest = {};
     bool is_new = false;
     bool is_done = false;  ///< stands in the table of those that are done
     bool state_changed = false;
     bool payload_changed = false;
+    bool headers_changed = false;
     bool hash_changed = false;
     bool is_removed = false;
     int new_duplicates = 0;  ///< of one that is done
@@ -72,12 +76,16 @@ class RowBatch {
     number_ = static_cast<std::uint64_t>(first_number_.value()) + place;
   }
 
-  enum class Payloads { omit, include };
   enum class NewRows { none, possible };
-  /// Locks and reads what is stored under these keys. Throws `PartitionsNotLocked`.
-  void load(std::span<const MessageKey> keys, Payloads payloads, NewRows new_rows);
+  /// Locks and reads what is stored under these keys, without payloads and headers: they stay in
+  /// the database, because nobody knows how large they are together. Throws `PartitionsNotLocked`.
+  void load(std::span<const MessageKey> keys, NewRows new_rows);
   /// The same by number; rows that another transaction has locked are left out.
   void load_ids(std::span<const std::int64_t> ids);
+
+  /// Reads the digests of what these messages have as payload, where their hashes do not tell
+  /// whether they are what is stored; for `has_payload_of`.
+  void read_digests(std::span<const Message* const> messages);
 
   [[nodiscard]] TimePoint now() const { return now_.value(); }
   [[nodiscard]] Row* find(const MessageKey& key);
@@ -91,9 +99,15 @@ class RowBatch {
     save(row);
     if (ended) row.ended_attempt = std::move(ended);
   }
-  static void save_content(Row& row) { row.payload_changed = true; }
+  static void save_content(Row& row) {
+    save_payload(row);
+    row.headers_changed = true;
+  }
+  /// Of content whose headers stay.
+  static void save_payload(Row& row) { row.payload_changed = true; }
   static void save_hash(Row& row) { row.hash_changed = true; }
   static void touch(Row& row, TimePoint now, int duplicates);
+  [[nodiscard]] static bool has_payload_of(const Row& row, const Message& message);
   /// The number of the item at hand; see `at_item`.
   [[nodiscard]] std::uint64_t next_enqueue_order() const { return number_.value(); }
   static void remove(Row& row) { row.is_removed = true; }

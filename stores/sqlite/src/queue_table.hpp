@@ -73,6 +73,9 @@ class QueueTable {
   /// Notes that a known key came again.
   void touch(const QueueRow& row, TimePoint now, int duplicates);
   void remove(const QueueRow& row);
+  [[nodiscard]] static bool has_payload_of(const QueueRow& row, const Message& message) {
+    return row.content->payload == message.payload;
+  }
 
   /// How much is kept of what edits replaced in a message, and what the next one adds to it.
   [[nodiscard]] PastContentTotals past_content_totals(const QueueRow& row);

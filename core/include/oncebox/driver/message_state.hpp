@@ -70,6 +70,10 @@ enum class PartitionPlace { free, blocked };
 [[nodiscard]] bool hashes_differ(const std::optional<ContentHash>& stored,
                                  const std::optional<ContentHash>& offered) noexcept;
 
+/// Whether a message has the content that is stored with this hash; nothing when there are no two
+/// hashes of one algorithm to tell.
+[[nodiscard]] std::optional<bool> same_by_hash(const std::optional<ContentHash>& stored_hash,
+                                               const Message& message) noexcept;
 /// Equal hashes of one algorithm mean equal content; without them equal payloads do.
 [[nodiscard]] bool same_content(const std::optional<ContentHash>& stored_hash,
                                 const Payload& stored_payload, const Message& message) noexcept;

@@ -17,6 +17,8 @@ namespace oncebox::sql {
 /// - `save(row)`, `save_content(row)` and `save_hash(row)`: write the state back, or payload,
 ///   headers and hash, or only the hash;
 /// - `touch(row, now, duplicates)`: notes that a known key came again, and changes nothing else;
+/// - `has_payload_of(row, message)`: whether the payload of the row, which has content, is the
+///   message's; asked where their hashes do not tell. The payload itself need not have been read;
 /// - `next_enqueue_order()`.
 template <class Rows>
 class Intake {
@@ -115,7 +117,8 @@ class Intake {
   bool update(Row& row, const Message& message) {
     MessageState& state = row.state;
     const bool same_topic = row.content->topic == message.topic;
-    const bool same = same_content(state.hash, row.content->payload, message);
+    const std::optional<bool> by_hash = same_by_hash(state.hash, message);
+    const bool same = by_hash ? *by_hash : rows_.has_payload_of(row, message);
     const bool first_hash = same && !state.hash && message.hash;
     if (!same || !state.hash) state.hash = message.hash;
     row.content->topic = message.topic;
