@@ -10,6 +10,7 @@
 #include "faulty_store.hpp"
 #include "http/memory_budget.hpp"
 #include "oncebox/wire/message_json.hpp"
+#include "watched.hpp"
 
 namespace oncebox::server {
 
@@ -27,6 +28,10 @@ class ReadingTest : public ::testing::Test {
     return call;
   }
   [[nodiscard]] std::size_t held() const { return address->memory->held(); }
+  [[nodiscard]] static bool a_claim_waits(ApiUnderTest& under_test) {
+    constexpr const char* kOneWaits = "\noncebox_waiting_claims{store=\"main\"} 1\n";
+    return under_test.metrics().expose().find(kOneWaits) != std::string::npos;
+  }
 
   const testing::FakeClock clock;
   const std::shared_ptr<ClientAddress> address =
@@ -41,6 +46,7 @@ TEST_F(ReadingTest, ACallThatLooksIsRefusedBeforeTheStoreIsAskedWhenThereIsNoRoo
       get("/v1/dead"),
       get("/v1/dead/s/m"),
       get("/v1/dead/s/m/history"),
+      get("/v1/audit"),
   };
   StuckStore stuck(clock);
   ApiUnderTest under_test(quiet_options(), {{"main", stuck.store()}}, clock);
@@ -127,6 +133,48 @@ TEST_F(ReadingTest, SmallMessagesAreClaimedWhateverOthersHold) {
   others.force(64 * kMebibyte - 16'000);
   const json::value claimed = json_of(under_test.call(counted(post("/v1/messages/claim", "{}"))));
   EXPECT_EQ(claimed.at("messages").as_array().size(), 1U);
+}
+
+TEST_F(ReadingTest, ThePatternsOfAWaitingClaimCountUntilItIsAnswered) {
+  memory::MemoryStore store(clock);
+  ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
+  std::string patterns;
+  for (int i = 0; i < 250; ++i) {
+    patterns += (i > 0 ? "," : "") + (R"(")" + std::string(250, 'x')) + std::to_string(i) + R"(")";
+  }
+  const TestCall claim = counted(
+      post("/v1/messages/claim", R"({"waitSeconds":30,"topics":{"only":[)" + patterns + "]}}"));
+  {
+    MemoryHold others(address, MemoryPart::callers);
+    others.force(64 * kMebibyte);
+    EXPECT_EQ(problem_code(under_test.call(claim)), "overloaded");
+  }
+  const auto waiting = under_test.begin(claim);
+  ASSERT_TRUE(eventually([&] { return a_claim_waits(under_test); }));
+  EXPECT_TRUE(eventually([&] { return held() > 250U * 250U && held() < 250'000; }))
+      << "what a try holds meanwhile is more";
+  under_test.api().drain();
+  EXPECT_EQ(waiting->wait().status, 200);
+  EXPECT_TRUE(eventually([&] { return held() < 4'096; }));
+}
+
+TEST_F(ReadingTest, WhatAWaitingClaimBuriedCountsUntilItIsTold) {
+  memory::MemoryStore store(clock);
+  ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
+  const std::string longest(200, 'x');
+  for (int i = 0; i < 200; ++i) {
+    store.inbox().enqueue({.key = {Source(longest), MessageId(longest + std::to_string(i))},
+                           .topic = Topic(longest),
+                           .payload = "x",
+                           .expires_at = clock.now()});
+  }
+  const auto waiting =
+      under_test.begin(counted(post("/v1/messages/claim", R"({"waitSeconds":30})")));
+  ASSERT_TRUE(eventually([&] { return a_claim_waits(under_test); }));
+  EXPECT_TRUE(eventually([&] { return held() > 200U * 600U && held() < 400'000; }))
+      << "what a try holds meanwhile is more";
+  under_test.api().drain();
+  EXPECT_EQ(json_of(waiting->wait()).at("reaped").at("buried"), 200);
 }
 
 TEST_F(ReadingTest, CallsThatLookAndHangHoldUpNoClaim) {

@@ -9,6 +9,7 @@
 
 #include "api/answer_hold.hpp"
 #include "api/call_limits.hpp"
+#include "http/answers.hpp"
 #include "observe/metrics.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/internal/mix.hpp"
@@ -37,6 +38,27 @@ std::size_t hash_of(const TopicSelection& topics) {
     }
   }
   return hash;
+}
+
+/// What the patterns of a claim take in memory, beyond what its connection counts for.
+std::size_t held_bytes_of(const TopicSelection& topics) {
+  constexpr std::size_t kUncountedPatternBytes = std::size_t{4} << 10;
+  // Each is a text and its place in what is found by it.
+  constexpr std::size_t kBytesOfPattern = 2 * sizeof(TopicPattern);
+  std::size_t bytes = 0;
+  for (const std::vector<TopicPattern>* patterns : {&topics.only, &topics.except}) {
+    for (const TopicPattern& pattern : *patterns) bytes += kBytesOfPattern + pattern.str().size();
+  }
+  return bytes > kUncountedPatternBytes ? bytes : 0;
+}
+
+std::size_t bytes_of(const ReapResult& reaped) {
+  std::size_t bytes = 0;
+  for (const Death& death : reaped.deaths) {
+    bytes += sizeof(Death) + death.key.source.str().size() + death.key.message_id.str().size() +
+             death.topic.str().size() + death.cause.size();
+  }
+  return bytes;
 }
 
 bool concerns_the_store(const Error& error) {
@@ -91,6 +113,7 @@ struct WaitingClaims::Claim {
   std::size_t asked_bytes;  ///< a try asks for as many as there is memory for
   std::size_t topics_hash;
   SteadyTime deadline;
+  MemoryHold hold;         ///< of its patterns, and of what it tells of
   ReapResult reaped = {};  ///< while it was tried
   State state = State::trying;
   bool gone = false;     ///< its client went away
@@ -144,11 +167,16 @@ void WaitingClaims::claim(const ExchangePtr& exchange, wire::ClaimCall call) {
   const SteadyTime deadline = parts_.clock.steady() + call.wait;
   const std::size_t asked_bytes = call.request.max_bytes;
   const std::size_t topics_hash = hash_of(call.request.topics);
+  MemoryHold hold = exchange->new_hold();
+  if (!hold.resize(held_bytes_of(call.request.topics))) {
+    throw Error(ErrorCode::overloaded, std::string(kNoMemoryDetail));
+  }
   auto claim = std::make_shared<Claim>(Claim{.exchange = exchange,
                                              .call = std::move(call),
                                              .asked_bytes = asked_bytes,
                                              .topics_hash = topics_hash,
-                                             .deadline = deadline});
+                                             .deadline = deadline,
+                                             .hold = std::move(hold)});
   exchange->on_gone([self = std::weak_ptr(self()), weak = std::weak_ptr<Claim>(claim)] {
     const auto desk = self.lock();
     const auto gone = weak.lock();
@@ -190,7 +218,9 @@ WaitingClaims::Taken WaitingClaims::take(Claim& claim) {
   ClaimResult claimed = parts_.queue.claim(claim.call.request);
   // It may tell of messages that are not for the caller.
   if (CallLimits(claim.exchange->request()).allow_all_messages()) {
+    const std::size_t before = bytes_of(claim.reaped);
     claim.reaped.add(std::move(claimed.reaped));
+    claim.hold.force(claim.hold.size() + bytes_of(claim.reaped) - before);
   }
   taken.messages = std::move(claimed.messages);
   return taken;
