@@ -12,6 +12,7 @@
 #include "api/borrowed_stores.hpp"
 #include "api/call_pool.hpp"
 #include "api/heap_trimmer.hpp"
+#include "api/shared_answer.hpp"
 #include "http/answers.hpp"
 #include "http/authenticator.hpp"
 #include "http/http_server.hpp"
@@ -211,6 +212,7 @@ class Server::Impl {
   /// The threads that ask stores for /readyz and write /metrics, so that neither holds up a thread
   /// of the sockets. Two pools: /metrics answers while a store hangs.
   CallPool probes_{1, 1};
+  SharedAnswer exposition_;
   CallPool expositions_{1, 64};
   detail::Mutex waiting_mutex_;
   /// Those who have asked `/readyz` while the stores are being asked; one for each connection.
@@ -235,10 +237,12 @@ void Server::Impl::add_probe_routes() {
                .pattern = "/metrics",
                .scope = Scope::read,
                .handler = [this](const ExchangePtr& exchange) {
-                 expositions_.answer(exchange, [this](const Request&) {
+                 exposition_.ask(expositions_, exchange, [this] {
                    metrics_.on_dropped_log_lines(logger_.dropped_lines());
                    show_memory();
-                   return metrics_response(metrics_.expose());
+                   return [text = metrics_.expose()](const Request&) {
+                     return metrics_response(text);
+                   };
                  });
                }});
 }

@@ -20,6 +20,22 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
+/// Keeps whoever asks it for its number of dropped lines, as the metrics do, until it is let go.
+class HeldLogger final : public Logger {
+ public:
+  [[nodiscard]] bool enabled(LogLevel) const noexcept override { return false; }
+  void write(LogLevel, std::string_view, std::span<const LogField>) noexcept override {}
+  [[nodiscard]] std::uint64_t dropped_lines() const noexcept override {
+    opened_.wait();
+    return 0;
+  }
+  void let_go() { promise_.set_value(); }
+
+ private:
+  std::promise<void> promise_;
+  const std::shared_future<void> opened_ = promise_.get_future().share();
+};
+
 class ServerTest : public ::testing::Test {
  protected:
   ServerTest() {
@@ -93,6 +109,22 @@ TEST_F(ServerTest, AFloodOfProbesSharesOneAnswer) {
     EXPECT_THAT(answer.body, HasSubstr("a store cannot be used")) << answer.status;
   }
   EXPECT_TRUE(eventually([&] { return get("/readyz").status == 200; }));
+  server.reset();
+}
+
+TEST_F(ServerTest, WhoeverAsksForMetricsMeanwhileSharesOneAnswer) {
+  HeldLogger held;
+  server.emplace(options, std::vector<NamedStore>{{"main", store}}, held, clock);
+  server->start();
+  // Far more than any queue of calls takes.
+  std::vector<RawClient> clients;
+  for (int i = 0; i < 200; ++i) {
+    clients.push_back(connect());
+    clients.back().send(get_text("/metrics"));
+  }
+  EXPECT_EQ(get("/healthz").status, 200);
+  held.let_go();
+  for (RawClient& client : clients) EXPECT_EQ(client.receive().status, 200);
   server.reset();
 }
 
