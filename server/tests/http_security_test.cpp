@@ -333,6 +333,7 @@ TEST_F(HttpSecurity, WithoutTokensNothingIsTakenThatAnyPageCouldSend) {
   const std::string json = "Content-Type: application/json\r\n";
   const std::string cross_site = "Sec-Fetch-Site: cross-site\r\n";
   EXPECT_EQ(post(""), 403);
+  EXPECT_EQ(post("Content-Type:\r\n"), 403);
   EXPECT_EQ(post(json), 200);
   EXPECT_EQ(post("Origin: http://localhost\r\n"), 200);
   EXPECT_EQ(post(json + cross_site), 403);

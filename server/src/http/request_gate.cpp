@@ -178,7 +178,7 @@ std::optional<Response> RequestGate::check_page(const Request& request, const Ro
     return refusal(403, "forbidden", "Another origin",
                    "without tokens pages of other sites may not call; see cors_origins", request);
   }
-  if (request.method == Method::post && !origin && !request.fields.get("Content-Type")) {
+  if (request.method == Method::post && !origin && is("Content-Type", "")) {
     return refusal(403, "forbidden", "A POST that any page could send",
                    "without tokens a POST needs a Content-Type: application/json", request);
   }
