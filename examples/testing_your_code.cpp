@@ -81,10 +81,8 @@ void test_what_handlers_saw() {
   store.inbox().enqueue({.key = {"shop", "2"}, .topic = "order"});
   Handlers handlers;
   handlers.on("order", ship);
-  NullLogger logger;
   testing::HandlerRecord record;
-  Dispatcher dispatcher(store.inbox(), handlers, {.workers = 1}, logger, record,
-                        SystemClock::shared());
+  Dispatcher dispatcher(store.inbox(), handlers, {.workers = 1}, {.observer = record});
   dispatcher.start();
   expect(record.wait_for(2), "a dispatcher calls the handler for both");
   const auto calls = record.calls();

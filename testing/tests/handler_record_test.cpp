@@ -25,9 +25,7 @@ TEST(HandlerRecord, TellsWhatHandlersSawAndHowItEnded) {
   });
   HandlerRecord record;
   EXPECT_FALSE(record.wait_for(1, 0ms));
-  NullLogger logger;
-  Dispatcher dispatcher(store.inbox(), handlers, {.workers = 1}, logger, record,
-                        SystemClock::shared());
+  Dispatcher dispatcher(store.inbox(), handlers, {.workers = 1}, {.observer = record});
   dispatcher.start();
   ASSERT_TRUE(record.wait_for(4));
   dispatcher.stop();

@@ -16,7 +16,7 @@ namespace oncebox::testing {
 /// give to a dispatcher in a test.
 ///
 ///     HandlerRecord record;
-///     Dispatcher dispatcher(store.inbox(), handlers, {}, logger, record, clock);
+///     Dispatcher dispatcher(store.inbox(), handlers, {}, {.observer = record});
 ///     …
 ///     expect(record.wait_for(2));
 ///     expect(record.calls().at(1).error() == "no such order");
