@@ -1,5 +1,6 @@
 #include "async_calls.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace oncebox::dispatcher {
@@ -71,13 +72,13 @@ void AsyncCalls::drop(AsyncCallInFlight& call) noexcept {
   end(call, dropped());
 }
 
-void AsyncCalls::end(AsyncCallInFlight& call, const std::exception_ptr& failure) noexcept {
+bool AsyncCalls::end(AsyncCallInFlight& call, const std::exception_ptr& failure) noexcept {
   InFlight* message = nullptr;
   CallPtr kept;
   {
     const detail::Lock lock(mutex_);
     message = std::exchange(call.message_, nullptr);
-    if (message == nullptr) return;
+    if (message == nullptr) return false;
     const auto found = calls_.find(message);
     kept = std::move(found->second);
     calls_.erase(found);
@@ -87,6 +88,7 @@ void AsyncCalls::end(AsyncCallInFlight& call, const std::exception_ptr& failure)
   const detail::Lock lock(mutex_);
   --ending_;
   ended_.notify_all();
+  return true;
 }
 
 void AsyncCalls::interrupt(const Renewal& delivery) {
@@ -102,18 +104,23 @@ void AsyncCalls::interrupt(const Renewal& delivery) {
   call->stop_.request_stop();
 }
 
-void AsyncCalls::interrupt_all() {
-  std::vector<CallPtr> calls;
-  {
-    const detail::Lock lock(mutex_);
-    is_interrupted_ = true;
-    for (const auto& [message, call] : calls_) calls.push_back(call);
+void AsyncCalls::interrupt_all() noexcept {
+  const auto runs = [](const auto& entry) { return !entry.second->stop_.stop_requested(); };
+  for (;;) {
+    CallPtr call;
+    {
+      const detail::Lock lock(mutex_);
+      is_interrupted_ = true;
+      const auto next = std::ranges::find_if(calls_, runs);
+      if (next == calls_.end()) return;
+      call = next->second;
+    }
+    call->stop_.request_stop();  // without the lock: it runs what the handler has registered
   }
-  // Without the lock: it runs what the handlers have registered.
-  for (const CallPtr& call : calls) call->stop_.request_stop();
 }
 
-void AsyncCalls::close() noexcept {
+std::size_t AsyncCalls::close() noexcept {
+  std::size_t ended = 0;
   for (;;) {
     CallPtr call;
     {
@@ -121,12 +128,12 @@ void AsyncCalls::close() noexcept {
       is_interrupted_ = true;
       if (calls_.empty()) {
         while (ending_ > 0) ended_.wait(mutex_);
-        return;
+        return ended;
       }
       call = calls_.begin()->second;
     }
     call->stop_.request_stop();
-    end(*call, not_completed());
+    if (end(*call, not_completed())) ++ended;
   }
 }
 

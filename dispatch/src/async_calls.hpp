@@ -9,7 +9,6 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "in_flight.hpp"
 #include "oncebox/clock.hpp"
@@ -72,16 +71,17 @@ class AsyncCalls final : public std::enable_shared_from_this<AsyncCalls> {
   /// Requests the stop token of this delivery, if it is one of them.
   void interrupt(const Renewal& delivery);
   /// Requests those of all; none begins any more.
-  void interrupt_all();
-  /// Ends those that are left as interrupted. Nothing has an effect after it.
-  void close() noexcept;
+  void interrupt_all() noexcept;
+  /// Ends those that are left as interrupted, and answers how many. Nothing has an effect after it.
+  std::size_t close() noexcept;
 
   [[nodiscard]] std::size_t running() const;
 
  private:
   friend class AsyncCallInFlight;
 
-  void end(AsyncCallInFlight& call, const std::exception_ptr& failure) noexcept;
+  /// False when it was over before.
+  bool end(AsyncCallInFlight& call, const std::exception_ptr& failure) noexcept;
   void drop(AsyncCallInFlight& call) noexcept;
 
   const OnEnd on_end_;

@@ -205,6 +205,7 @@ void PendingRun::take_in(std::vector<ClaimedMessage> messages, TimePoint lease_u
 // Should it fail, their leases lapse.
 void PendingRun::release(const std::vector<ClaimedMessage>& messages) try {
   std::vector<Settlement> settlements;
+  settlements.reserve(messages.size());
   for (const ClaimedMessage& message : messages) {
     settlements.push_back({delivery_of(message), Release{}});
   }

@@ -71,13 +71,13 @@ class Dispatcher::Impl {
   ObservedQueueStore store_;
   dispatcher::Counters counters_;
   dispatcher::Routes routes_;
-  const dispatcher::DeadHandlers dead_handlers_;
   dispatcher::InFlightTable table_;
   dispatcher::ReadyQueue ready_;
   dispatcher::IdleWatch idle_;
   dispatcher::ClaimGate gate_;
   dispatcher::WakeSignal settle_signal_;
   dispatcher::WakeSignal keep_signal_;
+  const dispatcher::DeadHandlers dead_handlers_;
   dispatcher::Settler settler_;
   dispatcher::Origin origin_;
   dispatcher::HandlerCalls calls_;
@@ -103,7 +103,6 @@ Dispatcher::Impl::Impl(QueueStore& store, const Handlers& handlers,
       clock_(surroundings.clock),
       store_(store, options_.name, logger_, observer_, clock_),
       routes_(handlers, options_.no_handler, clock_.now()),
-      dead_handlers_(handlers, logger_),
       table_(dispatcher::in_flight_capacity(options_), clock_),
       ready_(dispatcher::in_flight_capacity(options_)),
       idle_(clock_),
@@ -111,6 +110,7 @@ Dispatcher::Impl::Impl(QueueStore& store, const Handlers& handlers,
             idle_, clock_),
       settle_signal_(clock_),
       keep_signal_(clock_),
+      dead_handlers_(handlers, logger_),
       settler_({store_, table_, gate_, gate_, counters_, logger_, observer_, clock_, options_.name,
                 dead_handlers_},
                [this] { settle_signal_.raise(kVerdicts); }),
@@ -216,8 +216,8 @@ StopResult Dispatcher::Impl::stop(const StopOptions& options) {
   }
   if (!table_.wait_quiet_until(finish_at)) {
     workers_.interrupt_all();
-    if (!table_.wait_quiet_until(finish_at + interrupt_within)) {
-      workers_.release_uncompleted();
+    const bool is_quiet = table_.wait_quiet_until(finish_at + interrupt_within);
+    if (!is_quiet && workers_.release_uncompleted() > 0) {
       table_.wait_quiet_until(finish_at + 2 * interrupt_within);
     }
   }

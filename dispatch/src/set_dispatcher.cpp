@@ -169,8 +169,8 @@ StopResult SetDispatcher::Impl::stop(const StopOptions& options) {
   }
   if (!scheduler_->wait_quiet_until(finish_at)) {
     workers_.interrupt_all();
-    if (!scheduler_->wait_quiet_until(finish_at + interrupt_within)) {
-      workers_.release_uncompleted();
+    const bool is_quiet = scheduler_->wait_quiet_until(finish_at + interrupt_within);
+    if (!is_quiet && workers_.release_uncompleted() > 0) {
       scheduler_->wait_quiet_until(finish_at + 2 * interrupt_within);
     }
   }

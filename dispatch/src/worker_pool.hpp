@@ -52,8 +52,8 @@ class WorkerPool {
   /// Requests those of all handlers; none begins any more.
   void interrupt_all();
   /// Releases what handlers without a thread have not completed; none has an effect any more. After
-  /// `interrupt_all`.
-  void release_uncompleted() noexcept { async_->close(); }
+  /// `interrupt_all`. Answers how many there were.
+  std::size_t release_uncompleted() noexcept { return async_->close(); }
 
   /// Hands a message that no handler has begun to its settler, to be released.
   void give_back(InFlight& message);

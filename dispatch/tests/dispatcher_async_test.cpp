@@ -71,6 +71,7 @@ TEST_F(DispatcherAsyncTest, ManyAreUnderWayOnOneWorker) {
   ASSERT_TRUE(completions_.wait_for(100));
   EXPECT_EQ(dispatcher_->stats().running, 100U);
   std::vector<std::jthread> threads;
+  threads.reserve(4);
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([this] {
       for (int each = 0; each < 25; ++each) completions_.next().done();

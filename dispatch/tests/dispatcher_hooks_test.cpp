@@ -99,7 +99,7 @@ TEST_F(DispatcherHooksTest, TheDeadAreToldByTopicAfterTheirDeathIsRecorded) {
   handlers_.on("mail.*", [](const ClaimedMessage&, HandlerContext&) {
     throw PermanentFailure("no such address");
   });
-  const auto note_as = [this](std::string name) {
+  const auto note_as = [this](const std::string& name) {
     return [this, name](const DeadMessage& dead) {
       const std::string id = dead.claimed.message.key.message_id.str();
       EXPECT_EQ(record(id).status, Status::dead);
@@ -133,7 +133,7 @@ TEST_F(DispatcherHooksTest, AHandlerOfTheDeadThatFailsChangesNothing) {
 }
 
 TEST_F(DispatcherHooksTest, MiddlewareRunsAroundEveryHandlerTheFirstOneOutermost) {
-  const auto note_as = [this](std::string name) {
+  const auto note_as = [this](const std::string& name) {
     return [this, name](const ClaimedMessage& claimed, HandlerContext& context,
                         const NextHandler& next) {
       EXPECT_EQ(&claimed, &context.message());
