@@ -125,6 +125,7 @@ void run(Report& report, const HousekeepingOptions& options) {
     housekeeping.add({.name = "bench",
                       .inbox = {store.inbox(), store.inbox_operator()},
                       .outbox = {store.outbox(), store.outbox_operator()},
+                      .deliveries = {store.deliveries(), store.deliveries_operator()},
                       .keys = store.keys(),
                       .audit = store.audit()});
     load.run_turn(during);
@@ -171,6 +172,7 @@ void run_idle(Report& report) {
     housekeeping.add({.name = fmt::format("s{}", i),
                       .inbox = {store.inbox(), store.inbox_operator()},
                       .outbox = {store.outbox(), store.outbox_operator()},
+                      .deliveries = {store.deliveries(), store.deliveries_operator()},
                       .keys = store.keys(),
                       .audit = store.audit()});
   }

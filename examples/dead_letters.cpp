@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
   housekeeping.add({.name = "shop",
                     .inbox = {store->inbox(), store->inbox_operator()},
                     .outbox = {store->outbox(), store->outbox_operator()},
+                    .deliveries = {store->deliveries(), store->deliveries_operator()},
                     .keys = store->keys(),
                     .audit = store->audit()});
 

@@ -18,7 +18,7 @@ import re
 import project_files
 
 # What a user's program is made of.
-LIBRARY = ["core", "fleet", "dispatch", "receive", "operate"]
+LIBRARY = ["core", "fleet", "dispatch", "receive", "operate", "publish"]
 
 # The first matching line counts. A module may always include itself.
 MAY_INCLUDE = [
@@ -42,9 +42,11 @@ MAY_INCLUDE = [
     ("prometheus", ["core", "dispatch"]),
     ("transports/webhook", ["core", "dispatch", "wire", "curl"]),
     ("transports/*", ["core", "dispatch"]),
+    ("publish", ["core", "fleet", "dispatch", "wire", "transports/webhook"]),
     (
         "server",
-        ["core", "engine", "fleet", "operate", "wire", "prometheus", "transports/webhook"],
+        ["core", "engine", "fleet", "operate", "wire", "prometheus", "transports/webhook",
+         "dispatch", "publish"],
     ),
     ("apps/*", LIBRARY + ["wire", "server", "discovery", "prometheus", "stores/*", "transports/*"]),
     (

@@ -16,6 +16,18 @@ AuditAction audit_action(const OperatorAction& action) noexcept {
   return kActions[action.index()];
 }
 
+AuditedPart audited_part(QueueKind queue) noexcept {
+  switch (queue) {
+    case QueueKind::inbox:
+      return AuditedPart::inbox;
+    case QueueKind::outbox:
+      return AuditedPart::outbox;
+    case QueueKind::deliveries:
+      break;
+  }
+  return AuditedPart::deliveries;
+}
+
 AuditAction audit_action_of(const TopicPolicyChange& change) {
   TopicPolicyChange other = change;
   other.paused = {};
@@ -47,6 +59,16 @@ std::string_view to_string(AuditAction action) noexcept {
       return "reschedule";
     case AuditAction::delete_messages:
       return "delete";
+    case AuditAction::set_endpoint:
+      return "set_endpoint";
+    case AuditAction::remove_endpoint:
+      return "remove_endpoint";
+    case AuditAction::disable_endpoint:
+      return "disable_endpoint";
+    case AuditAction::enable_endpoint:
+      return "enable_endpoint";
+    case AuditAction::resend:
+      return "resend";
   }
   return "unknown";
 }
@@ -61,6 +83,10 @@ std::string_view to_string(AuditedPart part) noexcept {
       return "keys";
     case AuditedPart::audit_trail:
       return "audit_trail";
+    case AuditedPart::deliveries:
+      return "deliveries";
+    case AuditedPart::endpoints:
+      return "endpoints";
   }
   return "unknown";
 }

@@ -14,4 +14,28 @@ std::string_view to_string(HealthStatus status) noexcept {
   return "unknown";
 }
 
+QueueStore& Store::queue(QueueKind kind) {
+  switch (kind) {
+    case QueueKind::inbox:
+      return inbox();
+    case QueueKind::outbox:
+      return outbox();
+    case QueueKind::deliveries:
+      break;
+  }
+  return deliveries();
+}
+
+QueueOperator& Store::queue_operator(QueueKind kind) {
+  switch (kind) {
+    case QueueKind::inbox:
+      return inbox_operator();
+    case QueueKind::outbox:
+      return outbox_operator();
+    case QueueKind::deliveries:
+      break;
+  }
+  return deliveries_operator();
+}
+
 }  // namespace oncebox

@@ -145,7 +145,7 @@ TopicPolicies::TopicPolicies(QueueKind queue, std::vector<TopicRule> rules)
   std::ranges::sort(rules_, {}, [](const TopicRule& rule) {
     return std::pair<const std::string&, bool>(rule.pattern.str(), rule.pattern.is_exact());
   });
-  const RetryPolicy of_queue = queue == QueueKind::outbox ? outbox_retry_policy() : RetryPolicy{};
+  const RetryPolicy of_queue = queue == QueueKind::inbox ? RetryPolicy{} : outbox_retry_policy();
   fallback_ = resolved({}, of_queue);
   for (const TopicRule& rule : rules_) {
     patterns_.push_back(rule.pattern);

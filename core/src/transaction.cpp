@@ -5,11 +5,19 @@
 namespace oncebox {
 
 std::string_view to_string(QueueKind queue) noexcept {
-  return queue == QueueKind::inbox ? "inbox" : "outbox";
+  switch (queue) {
+    case QueueKind::inbox:
+      return "inbox";
+    case QueueKind::outbox:
+      return "outbox";
+    case QueueKind::deliveries:
+      return "deliveries";
+  }
+  return "";
 }
 
 std::optional<QueueKind> queue_kind(std::string_view word) noexcept {
-  for (const QueueKind queue : {QueueKind::inbox, QueueKind::outbox}) {
+  for (const QueueKind queue : kQueueKinds) {
     if (word == to_string(queue)) return queue;
   }
   return std::nullopt;

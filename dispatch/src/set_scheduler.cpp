@@ -161,7 +161,7 @@ LanePtr SetScheduler::make_lane(const MemberStorePtr& member) {
       StoreLane::Parts{parts_.ready, *this, *workers_, parts_.counters, parts_.dead_handlers,
                        parts_.logger, parts_.clock, parts_.options.dispatcher,
                        parts_.options.notified_poll_interval,
-                       in_flight_capacity(parts_.options.dispatcher)},
+                       in_flight_capacity(parts_.options.dispatcher), parts_.options.queue},
       *this);
   lane->origin().whole = lane;
   lane->listener = std::make_shared<LaneListener>(weak_from_this(), lane->number());

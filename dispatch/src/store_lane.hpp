@@ -74,6 +74,7 @@ class StoreLane final : public WorkHints {
     const DispatcherOptions& options;
     Duration notified_poll_interval;
     std::size_t capacity;  ///< messages in flight
+    QueueKind queue = QueueKind::inbox;
   };
 
   /// `number` stands for it where it may be gone already, and orders lanes the same way every time.

@@ -112,11 +112,14 @@ struct FollowedStore {
         inbox(member->store().inbox(), member->name(), logger,
               observer_of(observers.inbox, member->name()), clock),
         outbox(member->store().outbox(), member->name() + "/outbox", logger,
-               observer_of(observers.outbox, member->name()), clock) {}
+               observer_of(observers.outbox, member->name()), clock),
+        deliveries(member->store().deliveries(), member->name() + "/deliveries", logger,
+                   observer_of(observers.deliveries, member->name()), clock) {}
 
   const MemberStorePtr kept;
   ObservedQueueStore inbox;
   ObservedQueueStore outbox;
+  ObservedQueueStore deliveries;
 };
 
 using NotesPtr = std::shared_ptr<Notes>;
@@ -137,8 +140,10 @@ class Housekeeping::Impl {
     std::vector<StoreTask> tasks{
         reap("reap of the inbox", store.inbox, &StoreHousekeeping::inbox, notes),
         reap("reap of the outbox", store.outbox, &StoreHousekeeping::outbox, notes),
+        reap("reap of the deliveries", store.deliveries, &StoreHousekeeping::deliveries, notes),
         clean("cleanup of the inbox", store.inbox, &StoreHousekeeping::inbox, notes),
         clean("cleanup of the outbox", store.outbox, &StoreHousekeeping::outbox, notes),
+        clean("cleanup of the deliveries", store.deliveries, &StoreHousekeeping::deliveries, notes),
         clean_keys(store.keys, notes),
         clean_audit(store.audit, notes)};
     tasks_.add({.store = store.name,
@@ -178,6 +183,7 @@ class Housekeeping::Impl {
            .server = member->server(),
            .inbox = {followed->inbox, store.inbox_operator()},
            .outbox = {followed->outbox, store.outbox_operator()},
+           .deliveries = {followed->deliveries, store.deliveries_operator()},
            .keys = store.keys(),
            .audit = store.audit(),
            .keep_alive = followed});

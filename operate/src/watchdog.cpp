@@ -84,14 +84,12 @@ struct Watch {
   Watch(WatchedStore watched, const WatchdogOptions& options)
       : name(std::move(watched.name)),
         store(watched.store),
-        inbox(options),
-        outbox(options),
+        queues{QueueRules(options), QueueRules(options), QueueRules(options)},
         answering(options.slow_after) {}
 
   const std::string name;
   Store& store;
-  QueueRules inbox;
-  QueueRules outbox;
+  std::array<QueueRules, std::size(kQueueKinds)> queues;  ///< by kind
   Answering answering;
 
   mutable detail::Mutex mutex;
@@ -226,12 +224,10 @@ class Watchdog::Impl {
       if (health.status == HealthStatus::unavailable) {
         throw Error(ErrorCode::unavailable, health.detail);
       }
-      const bool inbox_is_quiet =
-          look_at(watch, QueueKind::inbox, watch.inbox, watch.store.inbox_operator());
-      const bool outbox_is_quiet =
-          look_at(watch, QueueKind::outbox, watch.outbox, watch.store.outbox_operator());
+      bool is_quiet = true;
+      for (const QueueKind queue : kQueueKinds) is_quiet &= look_at(watch, queue);
       note(watch, std::move(health), watch.answering.answered(began, clock_.now()));
-      return inbox_is_quiet && outbox_is_quiet ? StepOutcome::idle : StepOutcome::worked;
+      return is_quiet ? StepOutcome::idle : StepOutcome::worked;
     } catch (...) {
       note(watch, std::move(health), watch.answering.failed(began));
       throw;
@@ -239,7 +235,9 @@ class Watchdog::Impl {
   }
 
   /// Whether nothing is unfinished.
-  bool look_at(Watch& watch, QueueKind queue, QueueRules& rules, QueueOperator& operations) {
+  bool look_at(Watch& watch, QueueKind queue) {
+    QueueOperator& operations = watch.store.queue_operator(queue);
+    QueueRules& rules = watch.queues.at(static_cast<std::size_t>(queue));
     const QueueStats stats = operations.stats();
     const QueueLook look{watch.name, to_string(queue), operations, stats, clock_.now()};
     tell(update(watch, look.queue, rules.look(look)));
@@ -340,9 +338,9 @@ WatchdogReport look_once(const std::string& name, Store& store, const WatchdogOp
   Health health = store.health();
   try {
     Findings findings;
-    for (const auto& [queue, operations] :
-         {std::pair<std::string_view, QueueOperator&>("inbox", store.inbox_operator()),
-          std::pair<std::string_view, QueueOperator&>("outbox", store.outbox_operator())}) {
+    for (const QueueKind kind : kQueueKinds) {
+      const std::string_view queue = to_string(kind);
+      QueueOperator& operations = store.queue_operator(kind);
       const QueueStats stats = operations.stats();
       QueueRules rules(options);
       (void)findings.update(name, queue, rules.look({name, queue, operations, stats, clock.now()}));

@@ -30,6 +30,7 @@ HousekeptStore kept(const std::string& name, Store& store) {
   return {.name = name,
           .inbox = {store.inbox(), store.inbox_operator()},
           .outbox = {store.outbox(), store.outbox_operator()},
+          .deliveries = {store.deliveries(), store.deliveries_operator()},
           .keys = store.keys(),
           .audit = store.audit()};
 }
@@ -228,6 +229,7 @@ TEST_P(HousekeepingTest, AStoreThatFailsIsCountedAndHoldsUpNoOther) {
   HousekeptStore failing{.name = "broken",
                          .inbox = {inbox, broken->inbox_operator()},
                          .outbox = {inbox, broken->outbox_operator()},
+                         .deliveries = {inbox, broken->deliveries_operator()},
                          .keys = broken->keys(),
                          .audit = broken->audit()};
   Housekeeping housekeeping = make();
@@ -305,6 +307,7 @@ TEST_P(HousekeepingTest, KeysGoInBatchesWhichAreSmallerWhereTheyTakeLong) {
   housekeeping.add({.name = "a",
                     .inbox = {store->inbox(), store->inbox_operator()},
                     .outbox = {store->outbox(), store->outbox_operator()},
+                    .deliveries = {store->deliveries(), store->deliveries_operator()},
                     .keys = keys,
                     .audit = store->audit()});
   EXPECT_TRUE(eventually([&] { return housekeeping.figures().front().keys_removed == 40; }));
@@ -319,6 +322,7 @@ TEST_P(HousekeepingTest, OneThatIsBehindForAnHourIsToldOnce) {
   housekeeping.add({.name = "a",
                     .inbox = {store->inbox(), store->inbox_operator()},
                     .outbox = {store->outbox(), store->outbox_operator()},
+                    .deliveries = {store->deliveries(), store->deliveries_operator()},
                     .keys = keys,
                     .audit = store->audit()});
   const auto figures = [&] { return housekeeping.figures().front(); };
@@ -358,6 +362,7 @@ TEST_P(HousekeepingTest, LapsedLeasesEndInBatches) {
   housekeeping.add({.name = "a",
                     .inbox = {counted, store->inbox_operator()},
                     .outbox = {store->outbox(), store->outbox_operator()},
+                    .deliveries = {store->deliveries(), store->deliveries_operator()},
                     .keys = store->keys(),
                     .audit = store->audit()});
   EXPECT_TRUE(eventually([&] { return housekeeping.figures().front().inbox.released == 50; }));

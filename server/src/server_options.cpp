@@ -129,6 +129,7 @@ void ServerOptions::validate() const {
   }
   with_prefix("watchdog.", [this] { watchdog.validate(); });
   with_prefix("notices.", [this] { notices.validate(); });
+  publish.validate();
   for (const std::string& origin : cors_origins) validate_origin(origin);
   validate_webhooks(webhooks);
   with_prefix("retry: ", [this] { retry.validate(); });

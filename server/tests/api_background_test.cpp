@@ -183,11 +183,12 @@ TEST_P(Events, TellHowFullTheQueuesAre) {
   const std::string event = "event: stats\ndata: ";
   const std::size_t begin = text.rfind(event, text.find("order.created")) + event.size();
   const json::value stats = json::parse(text.substr(begin, text.find('\n', begin) - begin));
-  ASSERT_EQ(stats.at("queues").as_array().size(), 4U);
+  ASSERT_EQ(stats.at("queues").as_array().size(), 6U);
   EXPECT_EQ(stats.at("queues").at(0).at("store"), "first");
   EXPECT_EQ(stats.at("queues").at(0).at("queue"), "inbox");
   EXPECT_EQ(stats.at("queues").at(0).at("stats").at("topics").at(0).at("ready"), 1);
-  EXPECT_EQ(stats.at("queues").at(3).at("queue"), "outbox");
+  EXPECT_EQ(stats.at("queues").at(4).at("queue"), "outbox");
+  EXPECT_EQ(stats.at("queues").at(5).at("queue"), "deliveries");
 }
 
 TEST_P(Events, KeepComingEverySecond) {

@@ -51,7 +51,7 @@ std::size_t count_lines(const std::string& exposed, const std::string& start) {
 /// What a service does in its life, with a real store, so that every family has a member.
 class MetricsTest : public ::testing::Test {
  protected:
-  MetricsTest() : inbox_(store_, {}, {logger_, main_->inbox(), clock_}) {}
+  MetricsTest() : inbox_(store_, {}, {logger_, main_->queue(QueueKind::inbox), clock_}) {}
 
   static Message message(const std::string& id, const std::string& topic = "order.created") {
     return {.key = {"shop", id}, .topic = topic, .payload = "{}"};
@@ -192,7 +192,7 @@ TEST_F(MetricsTest, CountsWhatAQueueDoes) {
 }
 
 TEST_F(MetricsTest, AFailedCallOfTheStoreIsCountedAndHasNoBatch) {
-  Observer& observer = main_->outbox();
+  Observer& observer = main_->queue(QueueKind::outbox);
   observer.on_store_call("enqueue", 5, 1ms, true);
   const std::string exposed = metrics_.expose();
   const std::string labels = R"({call="enqueue",queue="outbox",store="main"})";
@@ -213,7 +213,7 @@ TEST_F(MetricsTest, RequestsAreCountedByRouteMethodAndClassOfStatus) {
 }
 
 TEST_F(MetricsTest, TopicsBeyondTheLimitCountTogether) {
-  Observer& observer = main_->inbox();
+  Observer& observer = main_->queue(QueueKind::inbox);
   for (int i = 0; i < 1'000; ++i) {
     observer.on_enqueue(message("1", "topic." + std::to_string(i)), {});
   }
@@ -258,7 +258,7 @@ TEST_F(MetricsTest, ATopicThatIsGoneHasNoMessages) {
 }
 
 TEST_F(MetricsTest, ATopicCannotForgeALine) {
-  main_->inbox().on_enqueue(message("1", "a\"} 1\nforged_total 7\n#\\"), {});
+  main_->queue(QueueKind::inbox).on_enqueue(message("1", "a\"} 1\nforged_total 7\n#\\"), {});
   const std::string exposed = metrics_.expose();
   EXPECT_EQ(count_lines(exposed, "forged_total"), 0u);
   EXPECT_EQ(count_lines(exposed, "oncebox_messages_enqueued_total{"), 1u);
@@ -279,8 +279,8 @@ TEST_F(MetricsTest, AStoreThatIsGoneLosesItsSeries) {
   auto first = metrics_.of_store("tenant");
   auto second = metrics_.of_store("tenant");
   EXPECT_EQ(lines_of_tenant(), 1) << "what is not used has no series";
-  first->inbox().on_enqueue(message("1"), {});
-  first->inbox().on_claim(1, 1);
+  first->queue(QueueKind::inbox).on_enqueue(message("1"), {});
+  first->queue(QueueKind::inbox).on_claim(1, 1);
   first->on_keys("begin", "acquired");
   second->on_stats(QueueKind::outbox, {{{.topic = Topic("t"), .ready = 7}}}, clock_.now());
   const int used = lines_of_tenant();
@@ -291,7 +291,7 @@ TEST_F(MetricsTest, AStoreThatIsGoneLosesItsSeries) {
   EXPECT_EQ(lines_of_tenant(), 1);
   metrics_.on_stores({both.data(), 1});
   EXPECT_EQ(lines_of_tenant(), 0);
-  metrics_.of_store("tenant")->inbox().on_claim(1, 1);
+  metrics_.of_store("tenant")->queue(QueueKind::inbox).on_claim(1, 1);
   EXPECT_EQ(lines_of_tenant(), 0);
 }
 
@@ -303,8 +303,8 @@ TEST_F(MetricsTest, ManyStoresThatNobodyUsesCostALineEach) {
   const std::size_t before = count_lines(metrics_.expose(), "");
   for (const std::string& name : names) {
     stores.push_back(metrics_.of_store(name));
-    stores.back()->inbox().on_store_call("reap", 0, 1ms, false);
-    stores.back()->inbox().on_reap({});
+    stores.back()->queue(QueueKind::inbox).on_store_call("reap", 0, 1ms, false);
+    stores.back()->queue(QueueKind::inbox).on_reap({});
     stores.back()->on_stats(QueueKind::inbox, {}, clock_.now());
     up.push_back({name, true});
   }
@@ -317,7 +317,9 @@ TEST_F(MetricsTest, StoresAndTopicsBeyondTheLimitCountTogether) {
   for (int i = 0; i < 2'500; ++i) {
     stores.push_back(metrics_.of_store("tenant" + std::to_string(i)));
     for (int topic = 0; topic < 10; ++topic) {
-      stores.back()->inbox().on_enqueue(message("1", "t" + std::to_string(topic)), {});
+      stores.back()
+          ->queue(QueueKind::inbox)
+          .on_enqueue(message("1", "t" + std::to_string(topic)), {});
     }
   }
   const std::string exposed = metrics_.expose();
@@ -343,7 +345,7 @@ TEST_F(MetricsTest, KnowsTheProcess) {
 }
 
 TEST_F(MetricsTest, CountsFromManyThreadsWithoutLosingOne) {
-  Observer& observer = main_->inbox();
+  Observer& observer = main_->queue(QueueKind::inbox);
   {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 4; ++t) {
@@ -378,7 +380,7 @@ std::chrono::nanoseconds time_of_this_thread() {
 /// All that one request with one message makes the service count. The bound is loose, for
 /// sanitizers; `NanosecondsOfARequest` in the report is the figure.
 TEST_F(MetricsTest, CountingARequestCostsLittle) {
-  Observer& observer = main_->inbox();
+  Observer& observer = main_->queue(QueueKind::inbox);
   const Message one = message("1");
   constexpr int kTurns = 20'000;
   const auto turn = [&] {

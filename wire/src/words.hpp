@@ -7,6 +7,7 @@
 
 #include "json_reader.hpp"
 #include "oncebox/audit_trail.hpp"
+#include "oncebox/endpoint_store.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/idempotency_store.hpp"
 #include "oncebox/queue_operator.hpp"
@@ -185,6 +186,32 @@ inline constexpr std::array kWords<AuditAction> = {
     Word<AuditAction>{AuditAction::run_now, "RunNow"},
     Word<AuditAction>{AuditAction::reschedule, "Reschedule"},
     Word<AuditAction>{AuditAction::delete_messages, "Delete"},
+    Word<AuditAction>{AuditAction::set_endpoint, "SetEndpoint"},
+    Word<AuditAction>{AuditAction::remove_endpoint, "RemoveEndpoint"},
+    Word<AuditAction>{AuditAction::disable_endpoint, "DisableEndpoint"},
+    Word<AuditAction>{AuditAction::enable_endpoint, "EnableEndpoint"},
+    Word<AuditAction>{AuditAction::resend, "Resend"},
+};
+
+template <>
+inline constexpr std::array kWords<EndpointSaved> = {
+    Word<EndpointSaved>{EndpointSaved::created, "Created"},
+    Word<EndpointSaved>{EndpointSaved::changed, "Changed"},
+    Word<EndpointSaved>{EndpointSaved::unchanged, "Unchanged"},
+};
+
+template <>
+inline constexpr std::array kWords<EndpointEvent::Kind> = {
+    Word<EndpointEvent::Kind>{EndpointEvent::Kind::failed, "Failed"},
+    Word<EndpointEvent::Kind>{EndpointEvent::Kind::worked, "Worked"},
+    Word<EndpointEvent::Kind>{EndpointEvent::Kind::disabled, "Disabled"},
+    Word<EndpointEvent::Kind>{EndpointEvent::Kind::enabled, "Enabled"},
+};
+
+template <>
+inline constexpr std::array kWords<EndpointSecrets> = {
+    Word<EndpointSecrets>{EndpointSecrets::leave_out, "LeaveOut"},
+    Word<EndpointSecrets>{EndpointSecrets::include, "Include"},
 };
 
 template <>
@@ -193,6 +220,8 @@ inline constexpr std::array kWords<AuditedPart> = {
     Word<AuditedPart>{AuditedPart::outbox, "Outbox"},
     Word<AuditedPart>{AuditedPart::keys, "Keys"},
     Word<AuditedPart>{AuditedPart::audit_trail, "AuditTrail"},
+    Word<AuditedPart>{AuditedPart::deliveries, "Deliveries"},
+    Word<AuditedPart>{AuditedPart::endpoints, "Endpoints"},
 };
 
 template <>

@@ -30,13 +30,18 @@ enum class AuditAction {
   run_now,
   reschedule,
   delete_messages,
+  set_endpoint,
+  remove_endpoint,
+  disable_endpoint,
+  enable_endpoint,
+  resend,
 };
 
 /// What a change of a topic's policy is called: a pause, a resumption, or more than that.
 [[nodiscard]] AuditAction audit_action_of(const TopicPolicyChange& change);
 
 /// Which part of the store was changed.
-enum class AuditedPart { inbox, outbox, keys, audit_trail };
+enum class AuditedPart { inbox, outbox, keys, audit_trail, deliveries, endpoints };
 
 /// How a change ended.
 enum class AuditStatus {
@@ -47,18 +52,21 @@ enum class AuditStatus {
 
 /// Every value, in order; for those who write them as words.
 inline constexpr AuditAction kAuditActions[] = {
-    AuditAction::revive,     AuditAction::revive_edited,  AuditAction::purge,
-    AuditAction::cleanup,    AuditAction::pause,          AuditAction::resume,
-    AuditAction::set_policy, AuditAction::cancel,         AuditAction::run_now,
-    AuditAction::reschedule, AuditAction::delete_messages};
-inline constexpr AuditedPart kAuditedParts[] = {AuditedPart::inbox, AuditedPart::outbox,
-                                                AuditedPart::keys, AuditedPart::audit_trail};
+    AuditAction::revive,          AuditAction::revive_edited,
+    AuditAction::purge,           AuditAction::cleanup,
+    AuditAction::pause,           AuditAction::resume,
+    AuditAction::set_policy,      AuditAction::cancel,
+    AuditAction::run_now,         AuditAction::reschedule,
+    AuditAction::delete_messages, AuditAction::set_endpoint,
+    AuditAction::remove_endpoint, AuditAction::disable_endpoint,
+    AuditAction::enable_endpoint, AuditAction::resend};
+inline constexpr AuditedPart kAuditedParts[] = {AuditedPart::inbox,      AuditedPart::outbox,
+                                                AuditedPart::keys,       AuditedPart::audit_trail,
+                                                AuditedPart::deliveries, AuditedPart::endpoints};
 inline constexpr AuditStatus kAuditStatuses[] = {AuditStatus::succeeded, AuditStatus::failed,
                                                  AuditStatus::unknown};
 
-[[nodiscard]] constexpr AuditedPart audited_part(QueueKind queue) noexcept {
-  return queue == QueueKind::inbox ? AuditedPart::inbox : AuditedPart::outbox;
-}
+[[nodiscard]] AuditedPart audited_part(QueueKind queue) noexcept;
 
 /// What the trail calls an operator's action.
 [[nodiscard]] AuditAction audit_action(const OperatorAction& action) noexcept;

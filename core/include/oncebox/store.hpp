@@ -5,10 +5,12 @@
 #include <string_view>
 
 #include "oncebox/audit_trail.hpp"
+#include "oncebox/endpoint_store.hpp"
 #include "oncebox/idempotency_store.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_store.hpp"
 #include "oncebox/topic_policy.hpp"
+#include "oncebox/transaction.hpp"
 
 namespace oncebox {
 
@@ -48,13 +50,22 @@ class Store {
 
   [[nodiscard]] virtual QueueStore& inbox() = 0;
   [[nodiscard]] virtual QueueStore& outbox() = 0;
+  /// What is under way to endpoints; see `QueueKind::deliveries`.
+  [[nodiscard]] virtual QueueStore& deliveries() = 0;
   [[nodiscard]] virtual IdempotencyStore& keys() = 0;
 
   [[nodiscard]] virtual QueueOperator& inbox_operator() = 0;
   [[nodiscard]] virtual QueueOperator& outbox_operator() = 0;
+  [[nodiscard]] virtual QueueOperator& deliveries_operator() = 0;
 
-  /// The rules for topics, of both queues.
+  [[nodiscard]] QueueStore& queue(QueueKind kind);
+  [[nodiscard]] QueueOperator& queue_operator(QueueKind kind);
+
+  /// The rules for topics, of every queue.
   [[nodiscard]] virtual PolicyStore& policies() = 0;
+
+  /// Where the messages of the outbox go.
+  [[nodiscard]] virtual EndpointStore& endpoints() = 0;
 
   /// Who changed what by hand. The store's own calls write nothing there: see `audited`.
   [[nodiscard]] virtual AuditTrail& audit() = 0;

@@ -125,7 +125,7 @@ struct PolicyOptions {
   std::string reason = {};  ///< for the trail of a server
 };
 
-/// The rules for topics that a store keeps, for both of its queues. Whoever claims, settles or
+/// The rules for topics that a store keeps, for each of its queues. Whoever claims, settles or
 /// reaps after a call has returned, in any process, goes by what it changed. Threads, atomicity and
 /// bad input as for `QueueStore`.
 class PolicyStore {

@@ -11,8 +11,13 @@
 
 namespace oncebox {
 
-/// The two queues of a store.
-enum class QueueKind { inbox, outbox };
+/// The queues of a store. In `deliveries` stands one message for each endpoint that a message of
+/// the outbox goes to; its topic is the name of the endpoint.
+enum class QueueKind { inbox, outbox, deliveries };
+
+/// Every value, in order.
+inline constexpr QueueKind kQueueKinds[] = {QueueKind::inbox, QueueKind::outbox,
+                                            QueueKind::deliveries};
 
 [[nodiscard]] std::string_view to_string(QueueKind queue) noexcept;
 /// The queue that this word means, if any.

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "api/publish_service.hpp"
 #include "observe/metrics.hpp"
 
 namespace oncebox::server {
@@ -26,6 +27,8 @@ Api::Api(const ServerOptions& options, StoreSet& stores, Metrics& metrics, Logge
       stores_(stores, parts_),
       events_(stores_, parts_),
       recovery_(parts_, stores),
+      publishing_(options_.publish.is_on() ? std::make_unique<PublishService>(parts_, stores)
+                                           : nullptr),
       probe_(kReadinessPatience, clock) {
   stores_.start(
       {.on_opened =
@@ -37,6 +40,7 @@ Api::Api(const ServerOptions& options, StoreSet& stores, Metrics& metrics, Logge
 }
 
 Api::~Api() {
+  if (publishing_) publishing_->stop(Duration::zero());
   recovery_.stop();
   events_.stop();
   stores_.close();
@@ -52,6 +56,7 @@ void Api::add_routes(Router& router) {
   add_operator_routes(router, context_);
   add_edit_routes(router, context_);
   add_audit_routes(router, context_);
+  add_endpoint_routes(router, context_);
   add_recovery_routes(router, context_);
   recovery_.add_routes(router);
   add_key_routes(router, context_);
@@ -68,6 +73,7 @@ void Api::add_routes(Router& router) {
 void Api::start() {
   events_.start();
   recovery_.start();
+  if (publishing_) publishing_->start();
 }
 
 void Api::drain() noexcept {
@@ -77,8 +83,7 @@ void Api::drain() noexcept {
 
 void Api::check_tokens() {
   for (const ServedStorePtr& store : stores_.all()) {
-    store->inbox.claims->check_tokens();
-    store->outbox.claims->check_tokens();
+    for (const QueueKind kind : kQueueKinds) store->queue(kind).claims->check_tokens();
   }
   events_.check_tokens();
 }

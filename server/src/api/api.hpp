@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -18,6 +19,8 @@
 #include "oncebox/server/server_options.hpp"
 
 namespace oncebox::server {
+
+class PublishService;
 
 /// What the service does with its stores: the routes of `/v1` but for webhooks, and the work behind
 /// them (threads that wait for stores, claims that wait, reaping, retention, live statistics).
@@ -60,6 +63,7 @@ class Api {
   ServedStores stores_;
   EventStreams events_;
   Recovery recovery_;
+  const std::unique_ptr<PublishService> publishing_;  ///< null: somebody else works on the outboxes
   const ApiContext context_{parts_, stores_};
   HealthProbe probe_;
   detail::Mutex asking_mutex_;  ///< taken before the other one

@@ -88,15 +88,16 @@ void add_store_route(Router& router, const ApiContext& context, const ApiRoute& 
 
 void add_queue_route(Router& router, const ApiContext& context, const ApiRoute& route,
                      std::function<void(const QueueCall&)> handler) {
-  add_store_route(router, context, route, [handler](const StoreCall& call) {
-    handler({call.exchange, {call.store, &call.store->inbox}, call.arguments});
-  });
-  const std::string path = fmt::format("/outbox{}", route.path);
-  ApiRoute outbox = route;
-  outbox.path = path;
-  add_store_route(router, context, outbox, [handler = std::move(handler)](const StoreCall& call) {
-    handler({call.exchange, {call.store, &call.store->outbox}, call.arguments});
-  });
+  for (const QueueKind kind : kQueueKinds) {
+    const std::string path = kind == QueueKind::inbox
+                                 ? std::string(route.path)
+                                 : fmt::format("/{}{}", to_string(kind), route.path);
+    ApiRoute of_queue = route;
+    of_queue.path = path;
+    add_store_route(router, context, of_queue, [kind, handler](const StoreCall& call) {
+      handler({call.exchange, {call.store, &call.store->queue(kind)}, call.arguments});
+    });
+  }
 }
 
 std::string_view body_or_empty_object(const Request& request) noexcept {

@@ -22,6 +22,7 @@ void add_work_routes(Router& router, const ApiContext& context);
 void add_operator_routes(Router& router, const ApiContext& context);
 void add_edit_routes(Router& router, const ApiContext& context);
 void add_audit_routes(Router& router, const ApiContext& context);
+void add_endpoint_routes(Router& router, const ApiContext& context);
 void add_recovery_routes(Router& router, const ApiContext& context);
 void add_key_routes(Router& router, const ApiContext& context);
 void add_store_routes(Router& router, const ApiContext& context);
@@ -58,7 +59,7 @@ struct ApiRoute {
 
 void add_store_route(Router& router, const ApiContext& context, const ApiRoute& route,
                      std::function<void(const StoreCall&)> handler);
-/// For the inbox, and with `/outbox` before the path for the outbox.
+/// For the inbox, and with `/outbox` or `/deliveries` before the path for the other queues.
 void add_queue_route(Router& router, const ApiContext& context, const ApiRoute& route,
                      std::function<void(const QueueCall&)> handler);
 

@@ -136,7 +136,7 @@ void EventStreams::watch(const ServedStorePtr& store) {
 
 // A store that cannot be listened to now is tried again with the next stream.
 void EventStreams::begin_to_watch(const ServedStorePtr& store) noexcept try {
-  for (ServedQueue* queue : {&store->inbox, &store->outbox}) {
+  for (ServedQueue* queue : {&store->inbox, &store->outbox, &store->deliveries}) {
     const auto watch = new_watch(*queue);
     if (!watch) return;
     queue->watch = watch;
@@ -368,7 +368,7 @@ void EventStreams::count(const ServedStorePtr& store, std::list<Answer> answer) 
 void EventStreams::count(ServedStore& store, Answer& answer) try {
   answer.health = store.ask_health();
   if (answer.health.status == HealthStatus::unavailable) return;
-  for (ServedQueue* queue : {&store.inbox, &store.outbox}) {
+  for (ServedQueue* queue : {&store.inbox, &store.outbox, &store.deliveries}) {
     QueueStats stats = queue->operations.stats();
     store.metrics().on_stats(queue->kind, stats, parts_.clock.now());
     answer.samples.push_back({answer.name, to_string(queue->kind), std::move(stats)});

@@ -89,6 +89,7 @@ void Recovery::add(const ServedStorePtr& store) {
                      .server = server,
                      .inbox = kept(store->inbox),
                      .outbox = {store->outbox.queue, store->outbox.operations},
+                     .deliveries = {store->deliveries.queue, store->deliveries.operations},
                      .keys = store->keys(),
                      .audit = store->audit(),
                      .keep_alive = store});

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "api/publish_service.hpp"
 #include "oncebox/audit_trail.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/wire/audit_json.hpp"
@@ -65,9 +66,14 @@ EnqueueOptions strict(const ApiParts& parts) {
   return options;
 }
 
+std::string log_name_of(const MemberStore& member, QueueKind queue) {
+  if (queue == QueueKind::inbox) return member.name();
+  return member.name() + "/" + std::string(to_string(queue));
+}
+
 detail::IntakeOptions intake_options(MemberStore& member, QueueKind queue,
                                      const EnqueueOptions& enqueue) {
-  return {.name = queue == QueueKind::inbox ? member.name() : member.name() + "/outbox",
+  return {.name = log_name_of(member, queue),
           .queue = queue,
           .enqueue = enqueue,
           .max_payload_bytes = member.store().capabilities().max_payload_bytes};
@@ -75,24 +81,49 @@ detail::IntakeOptions intake_options(MemberStore& member, QueueKind queue,
 
 }  // namespace
 
+ServedStore::QueueService::QueueService(MemberStore& member, QueueKind kind, const ApiParts& parts,
+                                        Observer& observer)
+    : name(log_name_of(member, kind)),
+      intake(member.store().queue(kind), intake_options(member, kind, usual(parts)),
+             {parts.logger, observer, parts.clock}),
+      strict_intake(member.store().queue(kind), intake_options(member, kind, strict(parts)),
+                    {parts.logger, observer, parts.clock}),
+      operations(member.store().queue_operator(kind), member.store().queue(kind), name,
+                 parts.logger, observer) {}
+
+ServedQueue ServedStore::served(QueueKind kind, QueueService& service) {
+  return {.store = *this,
+          .calls = calls,
+          .looks = looks,
+          .kind = kind,
+          .log_name = service.name,
+          .queue = service.intake.queue(),
+          .operations = service.operations,
+          .singles = service.intake,
+          .strict_singles = service.strict_intake,
+          .max_payload_bytes = store().capabilities().max_payload_bytes};
+}
+
+ServedQueue& ServedStore::queue(QueueKind kind) noexcept {
+  switch (kind) {
+    case QueueKind::inbox:
+      return inbox;
+    case QueueKind::outbox:
+      return outbox;
+    case QueueKind::deliveries:
+      break;
+  }
+  return deliveries;
+}
+
 ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
     : member_(std::move(member)),
       parts_(parts),
       metrics_(parts.metrics.of_store(name())),
-      into_inbox_(store().inbox(), intake_options(*member_, QueueKind::inbox, usual(parts)),
-                  {parts.logger, metrics_->inbox(), parts.clock}),
-      strictly_into_inbox_(store().inbox(),
-                           intake_options(*member_, QueueKind::inbox, strict(parts)),
-                           {parts.logger, metrics_->inbox(), parts.clock}),
-      into_outbox_(store().outbox(), intake_options(*member_, QueueKind::outbox, usual(parts)),
-                   {parts.logger, metrics_->outbox(), parts.clock}),
-      strictly_into_outbox_(store().outbox(),
-                            intake_options(*member_, QueueKind::outbox, strict(parts)),
-                            {parts.logger, metrics_->outbox(), parts.clock}),
-      inbox_operator_(store().inbox_operator(), store().inbox(), name(), parts.logger,
-                      metrics_->inbox()),
-      outbox_operator_(store().outbox_operator(), store().outbox(), name() + "/outbox",
-                       parts.logger, metrics_->outbox()),
+      inbox_service_(*member_, QueueKind::inbox, parts, metrics_->queue(QueueKind::inbox)),
+      outbox_service_(*member_, QueueKind::outbox, parts, metrics_->queue(QueueKind::outbox)),
+      deliveries_service_(*member_, QueueKind::deliveries, parts,
+                          metrics_->queue(QueueKind::deliveries)),
       begins_([this](std::span<const BeginRequest> batch) { return keys().begin(batch); }, {}, {},
               parts.clock),
       completions_(
@@ -100,31 +131,14 @@ ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
           parts.clock),
       calls(parts.calls, member_->server()),
       looks(parts.calls, member_->server(), kLooksAtOnce),
-      inbox{.store = *this,
-            .calls = calls,
-            .looks = looks,
-            .kind = QueueKind::inbox,
-            .log_name = name(),
-            .queue = into_inbox_.queue(),
-            .operations = inbox_operator_,
-            .singles = into_inbox_,
-            .strict_singles = strictly_into_inbox_,
-            .max_payload_bytes = store().capabilities().max_payload_bytes},
-      outbox{.store = *this,
-             .calls = calls,
-             .looks = looks,
-             .kind = QueueKind::outbox,
-             .log_name = name() + "/outbox",
-             .queue = into_outbox_.queue(),
-             .operations = outbox_operator_,
-             .singles = into_outbox_,
-             .strict_singles = strictly_into_outbox_,
-             .max_payload_bytes = inbox.max_payload_bytes},
+      inbox(served(QueueKind::inbox, inbox_service_)),
+      outbox(served(QueueKind::outbox, outbox_service_)),
+      deliveries(served(QueueKind::deliveries, deliveries_service_)),
       rules_pause_({.first = kFirstRulesPause, .longest = kLongestRulesPause}) {}
 
 void ServedStore::set_rules(const std::weak_ptr<ServedStore>& self) {
   const ServerOptions& options = parts_.options;
-  if (options.retry.empty() && options.topics.empty()) return;
+  if (options.retry.empty() && options.topics.empty() && options.publish.endpoints.empty()) return;
   rules_ = calls.add_task([self] {
     if (const ServedStorePtr store = self.lock()) store->try_to_set_rules();
   });
@@ -134,32 +148,35 @@ void ServedStore::set_rules(const std::weak_ptr<ServedStore>& self) {
 void ServedStore::try_to_set_rules() {
   try {
     set_configured_policies(store(), parts_.options);
+    set_configured_endpoints(store(), name(), parts_.options.publish);
   } catch (const Error& error) {
     const Duration pause = rules_pause_.take();
-    parts_.logger.log(LogLevel::error,
-                      "the configured rules for topics could not be set and are tried again; until "
-                      "then the store is served by the rules that it has",
-                      {{"store", name()}, {"error", error.what()}});
+    parts_.logger.log(
+        LogLevel::error,
+        "the configured rules for topics, or endpoints, could not be set and are tried "
+        "again; until then the store goes by those that it has",
+        {{"store", name()}, {"error", error.what()}});
     rules_.want_at(parts_.clock.steady() + pause);
   }
 }
 
 RequestQueue ServedQueue::for_request(const Request& request) const {
   const ApiParts& parts = store.parts();
-  const bool is_inbox = kind == QueueKind::inbox;
   Store& below = store.store();
-  return RequestQueue({.below = is_inbox ? below.inbox() : below.outbox(),
-                       .operations = is_inbox ? below.inbox_operator() : below.outbox_operator(),
+  return RequestQueue({.below = below.queue(kind),
+                       .operations = below.queue_operator(kind),
                        .name = log_name,
                        .logger = parts.logger,
-                       .observer = is_inbox ? store.metrics().inbox() : store.metrics().outbox(),
+                       .observer = store.metrics().queue(kind),
                        .clock = parts.clock},
                       request);
 }
 
 bool ServedStore::take_use() noexcept {
   const bool is_used = is_used_.exchange(false);
-  return is_used || inbox.claims->waiting() > 0 || outbox.claims->waiting() > 0;
+  return is_used || std::ranges::any_of(kQueueKinds, [this](QueueKind kind) {
+           return queue(kind).claims->waiting() > 0;
+         });
 }
 
 Health ServedStore::last_health() const {
@@ -202,8 +219,9 @@ void ServedStores::on_opened(const MemberStorePtr& member) noexcept try {
 
 void ServedStores::add(const MemberStorePtr& member) {
   ServedStorePtr store = closer_.make<ServedStore>(member->server(), member, parts_);
-  let_claims_wait(store, store->inbox, parts_, places_);
-  let_claims_wait(store, store->outbox, parts_, places_);
+  for (const QueueKind kind : kQueueKinds) {
+    let_claims_wait(store, store->queue(kind), parts_, places_);
+  }
   store->set_rules(store);
   {
     const detail::WriteLock lock(mutex_);
@@ -227,8 +245,7 @@ void ServedStores::on_removed(const MemberStorePtr& member) noexcept {
 }
 
 void ServedStores::retire(ServedStorePtr store) {
-  store->inbox.claims->close();
-  store->outbox.claims->close();
+  for (const QueueKind kind : kQueueKinds) store->queue(kind).claims->close();
 }
 
 ServedStorePtr ServedStores::find_open(std::string_view name) const {
@@ -267,8 +284,7 @@ std::vector<ServedStorePtr> ServedStores::all() const {
 
 void ServedStores::drain() noexcept {
   for (const ServedStorePtr& store : all()) {
-    store->inbox.claims->drain();
-    store->outbox.claims->drain();
+    for (const QueueKind kind : kQueueKinds) store->queue(kind).claims->drain();
   }
 }
 

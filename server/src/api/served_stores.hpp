@@ -115,8 +115,10 @@ class ServedStore {
 
   /// Without log and metrics: its queues are below.
   [[nodiscard]] Store& store() noexcept { return member_->store(); }
+  [[nodiscard]] ServedQueue& queue(QueueKind kind) noexcept;
   [[nodiscard]] IdempotencyStore& keys() { return store().keys(); }
   [[nodiscard]] PolicyStore& policies() { return store().policies(); }
+  [[nodiscard]] EndpointStore& endpoints() { return store().endpoints(); }
   [[nodiscard]] AuditTrail& audit() { return store().audit(); }
 
   using Begins = GroupCommit<BeginRequest, BeginOutcome>;
@@ -124,9 +126,9 @@ class ServedStore {
   [[nodiscard]] Begins& begins() noexcept { return begins_; }
   [[nodiscard]] Completions& completions() noexcept { return completions_; }
 
-  /// Sets the configured rules for topics, in the lane of the store, and tries again when that
-  /// fails. The store is served meanwhile, by the rules that it has. To be called once; `self` is
-  /// this object.
+  /// Sets the configured rules for topics and endpoints, in the lane of the store, and tries again
+  /// when that fails. The store is served meanwhile, by the rules that it has. To be called once;
+  /// `self` is this object.
   void set_rules(const std::weak_ptr<ServedStore>& self);
 
   /// Whether somebody has used it since the last call, or waits for it.
@@ -143,12 +145,21 @@ class ServedStore {
   const MemberStorePtr member_;
   const ApiParts& parts_;
   const std::shared_ptr<StoreMetrics> metrics_;
-  detail::Intake into_inbox_;
-  detail::Intake strictly_into_inbox_;
-  detail::Intake into_outbox_;
-  detail::Intake strictly_into_outbox_;
-  ObservedQueueOperator inbox_operator_;
-  ObservedQueueOperator outbox_operator_;
+  /// What a queue is served with.
+  struct QueueService {
+    QueueService(MemberStore& member, QueueKind kind, const ApiParts& parts, Observer& observer);
+
+    const std::string name;
+    detail::Intake intake;
+    detail::Intake strict_intake;
+    ObservedQueueOperator operations;
+  };
+
+  [[nodiscard]] ServedQueue served(QueueKind kind, QueueService& service);
+
+  QueueService inbox_service_;
+  QueueService outbox_service_;
+  QueueService deliveries_service_;
   Begins begins_;
   Completions completions_;
 
@@ -158,6 +169,7 @@ class ServedStore {
   CallLane looks;
   ServedQueue inbox;
   ServedQueue outbox;
+  ServedQueue deliveries;
   std::atomic<bool> is_watched = false;  ///< event streams hear of its work, or are about to
 
  private:

@@ -54,13 +54,13 @@ class CountedStore final : public StoreMetrics {
         waiting_claims_(waiting_claims),
         inbox_(queues, name, "inbox"),
         outbox_(queues, name, "outbox"),
+        deliveries_(queues, name, "deliveries"),
         keys_(kMaxSeries, [this, &keys, name](const auto& values) {
           return std::make_unique<CounterEntry>(CounterEntry{&series_.add(
               keys, {{"store", name}, {"call", text(values[0])}, {"outcome", text(values[1])}})});
         }) {}
 
-  [[nodiscard]] Observer& inbox() override { return inbox_; }
-  [[nodiscard]] Observer& outbox() override { return outbox_; }
+  [[nodiscard]] Observer& queue(QueueKind kind) override { return of(kind); }
   void on_keys(std::string_view call, std::string_view outcome) override {
     keys_.get({call, outcome}).counter->Increment();
   }
@@ -68,15 +68,28 @@ class CountedStore final : public StoreMetrics {
     series_.add(waiting_claims_, {{"store", name_}}).Increment(static_cast<double>(change));
   }
   void on_stats(QueueKind queue, const QueueStats& stats, TimePoint now) override {
-    (queue == QueueKind::inbox ? inbox_ : outbox_).on_stats(stats, now);
+    of(queue).on_stats(stats, now);
   }
 
  private:
+  [[nodiscard]] metrics::QueueMetrics& of(QueueKind kind) noexcept {
+    switch (kind) {
+      case QueueKind::inbox:
+        return inbox_;
+      case QueueKind::outbox:
+        return outbox_;
+      case QueueKind::deliveries:
+        break;
+    }
+    return deliveries_;
+  }
+
   const std::string name_;
   prometheus::Family<prometheus::Gauge>& waiting_claims_;
   metrics::OwnedSeries series_;
   metrics::QueueMetrics inbox_;
   metrics::QueueMetrics outbox_;
+  metrics::QueueMetrics deliveries_;
   metrics::LabelCache<CounterEntry, 2> keys_;
 };
 

@@ -21,8 +21,7 @@ class StoreMetrics {
  public:
   virtual ~StoreMetrics() = default;
 
-  [[nodiscard]] virtual Observer& inbox() = 0;
-  [[nodiscard]] virtual Observer& outbox() = 0;
+  [[nodiscard]] virtual Observer& queue(QueueKind kind) = 0;
   virtual void on_keys(std::string_view call, std::string_view outcome) = 0;
   virtual void on_waiting_claims(std::ptrdiff_t change) = 0;
   /// A queue's depth by topic and state, as it was counted.

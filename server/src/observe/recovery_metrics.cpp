@@ -46,7 +46,8 @@ RecoveryMetrics::StoreSeries RecoveryMetrics::make(const std::string& store) {
     return &removed_.Add({{"store", store}, {"queue", queue}, {"state", what}});
   };
   return {.removed = {removed("inbox", "done"), removed("inbox", "dead"), removed("outbox", "done"),
-                      removed("outbox", "dead"), removed("keys", "forgotten"),
+                      removed("outbox", "dead"), removed("deliveries", "done"),
+                      removed("deliveries", "dead"), removed("keys", "forgotten"),
                       removed("audit", "forgotten")},
           .failures = &failures_.Add({{"store", store}}),
           .last_run = &last_run_.Add({{"store", store}})};
@@ -65,9 +66,14 @@ void RecoveryMetrics::on_housekeeping(std::span<const StoreHousekeeping> stores)
     auto known = stores_.extract(store.store);
     if (known.empty() && kept.size() + stores_.size() >= kMaxStoresShown) continue;
     const StoreSeries series = known.empty() ? make(store.store) : known.mapped();
-    const std::array removed = {store.inbox.done_removed,  store.inbox.dead_removed,
-                                store.outbox.done_removed, store.outbox.dead_removed,
-                                store.keys_removed,        store.audit_removed};
+    const std::array removed = {store.inbox.done_removed,
+                                store.inbox.dead_removed,
+                                store.outbox.done_removed,
+                                store.outbox.dead_removed,
+                                store.deliveries.done_removed,
+                                store.deliveries.dead_removed,
+                                store.keys_removed,
+                                store.audit_removed};
     for (std::size_t i = 0; i < removed.size(); ++i) raise_to(*series.removed[i], removed[i]);
     raise_to(*series.failures, store.failures);
     if (store.last_run) {

@@ -35,7 +35,7 @@ class RecoveryMetrics {
 
  private:
   struct StoreSeries {
-    std::array<prometheus::Counter*, 6> removed{};
+    std::array<prometheus::Counter*, 8> removed{};
     prometheus::Counter* failures = nullptr;
     prometheus::Gauge* last_run = nullptr;
   };

@@ -4,8 +4,8 @@
   make_openapi.py           writes it
   make_openapi.py --check   fails when it is not what this would write
 
-Most calls exist four times: for the default store and for a named one, for the inbox and for the
-outbox. They are described once; the copies say `x-variant-of`.
+Most calls exist six times: for the default store and for a named one, for the inbox, the outbox and
+the deliveries. They are described once; the copies say `x-variant-of`.
 """
 
 import json
@@ -39,6 +39,7 @@ TAGS = [
     ("Messages", "Take messages in, hand them to workers, and settle what they did."),
     ("Dead letters", "Look at what failed for good, bring it back, or remove it."),
     ("Operation", "See and steer a queue."),
+    ("Endpoints", "Where the messages of the outbox go."),
     ("Inbox contract", "One idempotency key a call: begin under a lease, mark, release, ask."),
     ("Keys", "The same in batches, with results, failures and retention."),
     ("Webhooks", "Signed requests of other services become messages."),
@@ -161,6 +162,14 @@ STATS_PARAMETERS = {
 }
 
 
+ENDPOINT_PARAMETERS = {
+    "knownVersion": query(
+        "knownVersion", {"type": "integer", "minimum": 0},
+        "The version of the last list: while it is the same, the endpoints are left out."),
+    "secrets": query(
+        "secrets", {"enum": ["LeaveOut", "Include"], "type": "string", "default": "LeaveOut"},
+        "Whether to answer the secrets, as they were given."),
+}
 AUDIT_PARAMETERS = {
     "actor": query("actor", {"type": "string"}, "By this token or user."),
     "action": query(
@@ -508,6 +517,35 @@ def audit_calls():
         "Count", {"count": 3})
 
 
+def endpoint_calls():
+    endpoint = {
+        "name": "crm", "url": "https://crm.example.com/hooks", "topics": ["order.*"],
+        "secrets": ["env:CRM_SECRET"], "allowPrivate": False, "disableAfterSeconds": 432000}
+    shown = {name: value for name, value in endpoint.items() if name != "secrets"}
+    yield get(
+        "/v1/endpoints", "listEndpoints", "Endpoints", "operate", "List the endpoints",
+        "Each message of the outbox goes to every endpoint of which a topic matches: as one "
+        "delivery, a message whose topic is the endpoint's name, under `/v1/deliveries`. What "
+        "holds for attempts, limits and pauses is the rule for that topic there.",
+    ).with_parameters(ENDPOINT_PARAMETERS).answers(
+        "EndpointList", {"version": 7, "endpoints": [{**shown, "failingSince": TIME}]})
+    yield post(
+        "/v1/endpoints", "saveEndpoint", "Endpoints", "operate", "Add or change an endpoint",
+        "All of it is set, but for the secrets, which stay when they are left out.",
+    ).takes("EndpointSave", {**endpoint, "reason": "new customer"}).answers(
+        "EndpointSaved", {"status": "Created"})
+    yield post(
+        "/v1/endpoints/remove", "removeEndpoint", "Endpoints", "operate", "Remove an endpoint",
+        "What is under way to it fails for good.",
+    ).takes("EndpointRemoval", {"name": "crm"}).answers("Count", {"count": 1})
+    yield post(
+        "/v1/endpoints/note", "noteEndpoint", "Endpoints", "operate",
+        "Enable or disable an endpoint, or note how it works",
+        "Whoever delivers notes failures and successes; operators enable and disable.",
+    ).takes("EndpointNote", {"name": "crm", "event": "Enabled", "reason": "it is back"}).answers(
+        "EndpointNoted", {"known": True, "changed": True})
+
+
 def key_calls():
     key = {"key": "payments:worker:1"}
     held = {**key, "leaseId": LEASE}
@@ -631,10 +669,11 @@ def service_calls():
 def all_calls():
     for call in [*message_calls(), *operator_calls(), *edit_calls()]:
         outbox = call.variant("/v1/outbox", "InOutbox", ", of the outbox")
-        for queue_call in (call, outbox):
+        deliveries = call.variant("/v1/deliveries", "InDeliveries", ", of the deliveries")
+        for queue_call in (call, outbox, deliveries):
             yield queue_call
             yield queue_call.variant("/v1/stores/{store}", "OfStore", ", of a store", ["store"])
-    for call in [*key_calls(), *audit_calls()]:
+    for call in [*key_calls(), *audit_calls(), *endpoint_calls()]:
         yield call
         yield call.variant("/v1/stores/{store}", "OfStore", ", of a store", ["store"])
     yield from service_calls()
@@ -685,7 +724,8 @@ def document():
                 "description": "A token of the server's configuration. Its scopes are produce, "
                 "consume, read and operate (which includes read). Without configured tokens "
                 "everybody may do everything."}},
-            "parameters": {**PARAMETERS, **LIST_PARAMETERS, **AUDIT_PARAMETERS, **STORES_PARAMETERS,
+            "parameters": {**PARAMETERS, **LIST_PARAMETERS, **AUDIT_PARAMETERS,
+                           **ENDPOINT_PARAMETERS, **STORES_PARAMETERS,
                            **STATS_PARAMETERS, **GROUP_PARAMETERS},
             "requestBodies": bodies,
             "responses": responses,

@@ -554,8 +554,9 @@ AUDIT_SCHEMAS = {
                    "store directly."),
         action=words(
             "Revive", "ReviveEdited", "Purge", "Cleanup", "Pause", "Resume", "SetPolicy", "Cancel",
-            "RunNow", "Reschedule", "Delete"),
-        part=words("Inbox", "Outbox", "Keys", "AuditTrail"),
+            "RunNow", "Reschedule", "Delete", "SetEndpoint", "RemoveEndpoint", "DisableEndpoint",
+            "EnableEndpoint", "Resend"),
+        part=words("Inbox", "Outbox", "Keys", "AuditTrail", "Deliveries", "Endpoints"),
         subject=text("What was selected, as JSON, which may have been cut."),
         reason=text(),
         begunAt=time(), finishedAt=time(),
@@ -572,6 +573,51 @@ AUDIT_SCHEMAS = {
         retentionSeconds=seconds("How long entries are kept.", minimum=0, default=31536000),
         limit=integer("At most so many.", minimum=1, default=1000),
         reason=text("For the trail.", maxLength=2048)),
+}
+
+ENDPOINT_NAME = text(
+    "Also the topic of its deliveries.", minLength=1, maxLength=64, pattern="^[A-Za-z0-9._-]+$")
+ENDPOINT = dict(
+    name=ENDPOINT_NAME,
+    url=text("`https://…` and `http://…`: a signed webhook; `oncebox+https://…`: another Oncebox.",
+             maxLength=2048),
+    topics=array(ref("TopicPattern"), maxItems=64,
+                 description="A message goes here when one of them matches. Left out: all."),
+    secrets=array(
+        text("`literal:` and the secret; `env:NAME` and `file:PATH` come from the configuration.",
+             maxLength=2048),
+        maxItems=10, description="In a request, left out: those that are there stay."),
+    headers={
+        "type": "object", "description": "Of every request.", "maxProperties": 64,
+        "additionalProperties": text(maxLength=8192)},
+    timeoutSeconds=seconds("Of one attempt.", exclusiveMinimum=0, maximum=3600),
+    allowPrivate=boolean("Whether addresses of private networks may be called."),
+    disableAfterSeconds=seconds(
+        "It is disabled when every delivery has failed for so long; 0: never.", minimum=0,
+        default=432000))
+ENDPOINT_STATUS = dict(
+    failingSince=time("Since then no delivery has succeeded."),
+    disabledAt=time("It gets nothing from then on, until it is enabled."),
+    disabledReason=text())
+
+ENDPOINT_SCHEMAS = {
+    "EndpointSave": request(
+        ["name", "url"], **ENDPOINT, reason=text("For the audit trail.", maxLength=2048)),
+    "EndpointSaved": answer(["status"], status=words("Created", "Changed", "Unchanged")),
+    "EndpointList": answer(
+        ["version"], version=count("Grows with every change."),
+        endpoints=array(
+            answer(["name", "url"], **ENDPOINT, **ENDPOINT_STATUS),
+            description="By name; absent when the version is `knownVersion`.")),
+    "EndpointRemoval": request(
+        ["name"], name=ENDPOINT_NAME, reason=text("For the audit trail.", maxLength=2048)),
+    "EndpointNote": request(
+        ["name", "event"], name=ENDPOINT_NAME,
+        event=words("Failed", "Worked", "Disabled", "Enabled"),
+        at=time("Left out: now."), reason=text("Also for the audit trail.", maxLength=2048)),
+    "EndpointNoted": answer(
+        ["known", "changed"], known=boolean("Whether there is such an endpoint."),
+        changed=boolean("Of several that note the same, one is told so."), **ENDPOINT_STATUS),
 }
 
 KEY_SCHEMAS = {
@@ -652,8 +698,10 @@ SERVICE_SCHEMAS = {
         findings=array(answer(
             ["code", "store", "since", "detail"],
             code=words("LeaseStuck", "ReadyLate", "StoreLagging", "TopicPoison"),
-            store=text(), queue=words("inbox", "outbox", description="Absent: the whole store."),
+            store=text(),
+            queue=words("inbox", "outbox", "deliveries", description="Absent: the whole store."),
             topic=name("Absent: all of them."), since=time(), detail=text("In a sentence.")))),
 }
 
-SCHEMAS = {**QUEUE_SCHEMAS, **EDIT_SCHEMAS, **AUDIT_SCHEMAS, **KEY_SCHEMAS, **SERVICE_SCHEMAS}
+SCHEMAS = {**QUEUE_SCHEMAS, **EDIT_SCHEMAS, **AUDIT_SCHEMAS, **ENDPOINT_SCHEMAS,
+           **KEY_SCHEMAS, **SERVICE_SCHEMAS}

@@ -27,8 +27,22 @@ std::vector<StoreCase> on_each_queue() {
   return cases;
 }
 
+std::vector<StoreCase> on_deliveries() {
+  std::vector<StoreCase> cases = on_inbox();
+  for (StoreCase& one : cases) one.queue = QueueKind::deliveries;
+  return cases;
+}
+
 std::string case_name(const testing::TestParamInfo<StoreCase>& info) {
-  return info.param.store.name + (info.param.queue == QueueKind::inbox ? "" : "Outbox");
+  switch (info.param.queue) {
+    case QueueKind::inbox:
+      return info.param.store.name;
+    case QueueKind::outbox:
+      return info.param.store.name + "Outbox";
+    case QueueKind::deliveries:
+      break;
+  }
+  return info.param.store.name + "Deliveries";
 }
 
 MessageKey key(std::string_view id, std::string_view source) { return {source, id}; }
@@ -136,12 +150,10 @@ std::optional<ErrorCode> error_of(const std::function<void()>& call) {
 
 StoreConformance::StoreConformance() { use_fresh_space(); }
 
-QueueStore& StoreConformance::queue_of(Store& store) const {
-  return GetParam().queue == QueueKind::inbox ? store.inbox() : store.outbox();
-}
+QueueStore& StoreConformance::queue_of(Store& store) const { return store.queue(GetParam().queue); }
 
 QueueOperator& StoreConformance::operator_of(Store& store) const {
-  return GetParam().queue == QueueKind::inbox ? store.inbox_operator() : store.outbox_operator();
+  return store.queue_operator(GetParam().queue);
 }
 
 void StoreConformance::reopen() {

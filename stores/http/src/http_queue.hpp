@@ -2,21 +2,35 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "http_client.hpp"
 #include "oncebox/driver/work_listener.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_store.hpp"
+#include "oncebox/transaction.hpp"
 
 namespace oncebox::http {
+
+/// What comes before the path of a call about a queue.
+[[nodiscard]] constexpr std::string_view path_of(QueueKind queue) noexcept {
+  switch (queue) {
+    case QueueKind::inbox:
+      return "";
+    case QueueKind::outbox:
+      return "/outbox";
+    case QueueKind::deliveries:
+      break;
+  }
+  return "/deliveries";
+}
 
 /// A queue of the service.
 class HttpQueue final : public QueueStore {
  public:
-  /// `prefix` comes before every path: "" or "/outbox". `start_listening` is called for every
-  /// listener.
-  HttpQueue(HttpClient& client, std::string prefix, std::function<void()> start_listening)
-      : client_(client), prefix_(std::move(prefix)), start_listening_(std::move(start_listening)) {}
+  /// `start_listening` is called for every listener.
+  HttpQueue(HttpClient& client, QueueKind kind, std::function<void()> start_listening)
+      : client_(client), prefix_(path_of(kind)), start_listening_(std::move(start_listening)) {}
 
   [[nodiscard]] WorkListeners& listeners() noexcept { return listeners_; }
 
@@ -45,8 +59,7 @@ class HttpQueue final : public QueueStore {
 /// What an operator does with it.
 class HttpQueueOperator final : public QueueOperator {
  public:
-  HttpQueueOperator(HttpClient& client, std::string prefix)
-      : client_(client), prefix_(std::move(prefix)) {}
+  HttpQueueOperator(HttpClient& client, QueueKind kind) : client_(client), prefix_(path_of(kind)) {}
 
  private:
   MessagePage do_list(const ListRequest& request) override;

@@ -8,6 +8,7 @@
 #include "event_stream.hpp"
 #include "http_audit.hpp"
 #include "http_client.hpp"
+#include "http_endpoints.hpp"
 #include "http_keys.hpp"
 #include "http_policies.hpp"
 #include "http_queue.hpp"
@@ -67,12 +68,15 @@ class HttpStore::Impl {
  public:
   Impl(const Options& options, const Clock& clock)
       : client(options),
-        inbox(client, "", [this] { start_listening(); }),
-        outbox(client, "/outbox", [this] { start_listening(); }),
-        inbox_operator(client, ""),
-        outbox_operator(client, "/outbox"),
+        inbox(client, QueueKind::inbox, [this] { start_listening(); }),
+        outbox(client, QueueKind::outbox, [this] { start_listening(); }),
+        deliveries(client, QueueKind::deliveries, [this] { start_listening(); }),
+        inbox_operator(client, QueueKind::inbox),
+        outbox_operator(client, QueueKind::outbox),
+        deliveries_operator(client, QueueKind::deliveries),
         keys(client),
         policies(client),
+        endpoints(client),
         audit(client),
         clock_(clock) {}
 
@@ -107,8 +111,10 @@ class HttpStore::Impl {
     const detail::Lock lock(mutex_);
     if (events_) return;
     const auto on_work = [this](std::optional<QueueKind> queue) {
-      if (queue != QueueKind::outbox) inbox.listeners().notify();
-      if (queue != QueueKind::inbox) outbox.listeners().notify();
+      // Nothing: it may have been any.
+      if (!queue || queue == QueueKind::inbox) inbox.listeners().notify();
+      if (!queue || queue == QueueKind::outbox) outbox.listeners().notify();
+      if (!queue || queue == QueueKind::deliveries) deliveries.listeners().notify();
     };
     events_ = std::make_unique<EventStream>(client, clock_, on_work);
   }
@@ -117,10 +123,13 @@ class HttpStore::Impl {
   HttpClient client;
   HttpQueue inbox;
   HttpQueue outbox;
+  HttpQueue deliveries;
   HttpQueueOperator inbox_operator;
   HttpQueueOperator outbox_operator;
+  HttpQueueOperator deliveries_operator;
   HttpKeys keys;
   HttpPolicies policies;
+  HttpEndpoints endpoints;
   HttpAudit audit;
 
  private:
@@ -142,10 +151,13 @@ HttpStore::~HttpStore() = default;
 
 QueueStore& HttpStore::inbox() { return impl_->inbox; }
 QueueStore& HttpStore::outbox() { return impl_->outbox; }
+QueueStore& HttpStore::deliveries() { return impl_->deliveries; }
 IdempotencyStore& HttpStore::keys() { return impl_->keys; }
 QueueOperator& HttpStore::inbox_operator() { return impl_->inbox_operator; }
 QueueOperator& HttpStore::outbox_operator() { return impl_->outbox_operator; }
+QueueOperator& HttpStore::deliveries_operator() { return impl_->deliveries_operator; }
 PolicyStore& HttpStore::policies() { return impl_->policies; }
+EndpointStore& HttpStore::endpoints() { return impl_->endpoints; }
 AuditTrail& HttpStore::audit() { return impl_->audit; }
 
 Capabilities HttpStore::capabilities() const { return impl_->capabilities(); }

@@ -15,8 +15,7 @@ MemoryQueue& memory_queue(QueueStore& queue) { return static_cast<MemoryQueue&>(
 }  // namespace
 
 struct CallerTransaction::Impl {
-  explicit Impl(MemoryStore& store)
-      : transaction(memory_queue(store.inbox()), memory_queue(store.outbox())) {}
+  explicit Impl(MemoryStore& store) : transaction(memory_queue(store.inbox()).queues()) {}
 
   MemoryTransaction transaction;
 };

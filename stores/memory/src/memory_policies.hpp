@@ -5,11 +5,12 @@
 
 namespace oncebox::memory {
 
-/// The rules of both queues. Each queue keeps its own, under its lock.
+/// The rules of all queues. Each queue keeps its own, under its lock.
 class MemoryPolicies final : public PolicyStore {
  public:
-  /// Both are borrowed.
-  MemoryPolicies(MemoryQueue& inbox, MemoryQueue& outbox) : inbox_(inbox), outbox_(outbox) {}
+  /// Everything is borrowed.
+  MemoryPolicies(MemoryQueue& inbox, MemoryQueue& outbox, MemoryQueue& deliveries)
+      : inbox_(inbox), outbox_(outbox), deliveries_(deliveries) {}
 
  private:
   std::vector<TopicRule> do_rules(QueueKind queue) override;
@@ -19,11 +20,20 @@ class MemoryPolicies final : public PolicyStore {
                  const PolicyOptions& options) override;
 
   [[nodiscard]] MemoryQueue& of(QueueKind queue) noexcept {
-    return queue == QueueKind::inbox ? inbox_ : outbox_;
+    switch (queue) {
+      case QueueKind::inbox:
+        return inbox_;
+      case QueueKind::outbox:
+        return outbox_;
+      case QueueKind::deliveries:
+        break;
+    }
+    return deliveries_;
   }
 
   MemoryQueue& inbox_;
   MemoryQueue& outbox_;
+  MemoryQueue& deliveries_;
 };
 
 }  // namespace oncebox::memory

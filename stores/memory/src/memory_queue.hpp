@@ -24,6 +24,15 @@
 
 namespace oncebox::memory {
 
+class MemoryQueue;
+
+/// Those of one store.
+struct MemoryQueues {
+  MemoryQueue& inbox;
+  MemoryQueue& outbox;
+  MemoryQueue& deliveries;
+};
+
 /// One queue in memory. A single lock makes each call atomic towards others; an error half-way
 /// through a batch undoes what the batch had done.
 class MemoryQueue final : public QueueStore, public QueueOperator, public TransactionalQueue {
@@ -32,8 +41,9 @@ class MemoryQueue final : public QueueStore, public QueueOperator, public Transa
   MemoryQueue(QueueKind kind, const Clock& clock, const Options& options, HandlerThreads& handlers)
       : kind_(kind), policies_(kind), clock_(clock), options_(options), handlers_(handlers) {}
 
-  /// The other queue of the store, in which handlers may enqueue; to be called once, first.
-  void meet(MemoryQueue& sibling) noexcept { sibling_ = &sibling; }
+  /// In these handlers may enqueue. Borrowed; to be called once, first.
+  void meet(const MemoryQueues& queues) noexcept { queues_ = &queues; }
+  [[nodiscard]] const MemoryQueues& queues() const noexcept { return *queues_; }
 
   [[nodiscard]] TransactionalQueue* transactional() noexcept override { return this; }
   SettleOutcome acknowledge_with(const Delivery& delivery, const Work& work) override;
@@ -178,7 +188,7 @@ class MemoryQueue final : public QueueStore, public QueueOperator, public Transa
       ONCEBOX_REQUIRES(mutex_);
 
   const QueueKind kind_;
-  MemoryQueue* sibling_ = nullptr;
+  const MemoryQueues* queues_ = nullptr;
   detail::Mutex mutex_;
   TopicPolicies policies_ ONCEBOX_GUARDED_BY(mutex_);
   std::vector<std::int64_t> spent_until_ns_ ONCEBOX_GUARDED_BY(mutex_);  ///< one for each limit

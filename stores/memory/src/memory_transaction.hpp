@@ -11,12 +11,11 @@
 
 namespace oncebox::memory {
 
-/// Gathers what is to happen at once, and then does it under the locks of both queues. No lock is
+/// Gathers what is to happen at once, and then does it under the locks of all queues. No lock is
 /// held meanwhile, so a handler may take its time and read the store.
 class MemoryTransaction final : public Transaction {
  public:
-  /// Both are borrowed.
-  MemoryTransaction(MemoryQueue& inbox, MemoryQueue& outbox);
+  explicit MemoryTransaction(const MemoryQueues& queues);
 
   void on_commit(std::function<void()> apply);
 
@@ -34,12 +33,15 @@ class MemoryTransaction final : public Transaction {
   std::vector<EnqueueOutcome> do_enqueue(QueueKind queue, std::span<const Message> messages,
                                          const EnqueueOptions& options) override;
   void require_open() const;
+  [[nodiscard]] StagedMessages& staged(QueueKind queue) noexcept;
   void apply_effects() noexcept;
 
   MemoryQueue& inbox_;
   MemoryQueue& outbox_;
+  MemoryQueue& deliveries_;
   StagedMessages to_inbox_{inbox_};
   StagedMessages to_outbox_{outbox_};
+  StagedMessages to_deliveries_{deliveries_};
   std::vector<std::function<void()>> effects_;
   bool is_over_ = false;
 };

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <optional>
 
 #include "arrivals.hpp"
@@ -43,7 +45,7 @@ struct JoinedTransaction::Impl {
   };
 
   const Queue& queue_of(QueueKind kind) {
-    std::optional<Queue>& queue = kind == QueueKind::inbox ? inbox : outbox;
+    std::optional<Queue>& queue = queues.at(static_cast<std::size_t>(kind));
     if (!queue) queue.emplace(names, kind);
     return *queue;
   }
@@ -69,8 +71,7 @@ struct JoinedTransaction::Impl {
   const std::size_t max_payload_bytes;
   const std::chrono::milliseconds call_timeout;
   const Clock* const clock;
-  std::optional<Queue> inbox;
-  std::optional<Queue> outbox;
+  std::array<std::optional<Queue>, std::size(kQueueKinds)> queues;  // by kind
 };
 
 JoinedTransaction::JoinedTransaction(pg_conn* connection, const JoinOptions& options)

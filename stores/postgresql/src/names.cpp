@@ -51,6 +51,8 @@ std::string Names::fill(std::string_view sql, std::string_view queue) const {
       fmt::arg("version", quoted("", "schema")), fmt::arg("key", quoted("", "key")),
       fmt::arg("audit", quoted("", "audit")), fmt::arg("topic_policy", quoted("", "topic_policy")),
       fmt::arg("policy_version", quoted("", "policy_version")),
+      fmt::arg("endpoint", quoted("", "endpoint")),
+      fmt::arg("endpoint_version", quoted("", "endpoint_version")),
       fmt::arg("queue", fmt::format("{}{}", prefix_, queue)), fmt::arg("prefix", prefix_),
       fmt::arg("message", quoted(queue, "message")), fmt::arg("work", quoted(queue, "work")),
       fmt::arg("done", quoted(queue, "done")), fmt::arg("run", quoted(queue, "run")),

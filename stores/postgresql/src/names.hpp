@@ -16,8 +16,8 @@ class Names {
   [[nodiscard]] const std::string& schema() const noexcept { return schema_; }
 
   /// Fills quoted names into a statement that says `{schema}`, `{version}`, `{key}`, `{audit}`,
-  /// `{topic_policy}`, `{policy_version}`, and for a queue, "inbox" or "outbox", `{message}`,
-  /// `{work}`, `{done}`, `{state}`, `{done_count}`,
+  /// `{topic_policy}`, `{policy_version}`, `{endpoint}`, `{endpoint_version}`, and for a queue, by
+  /// the word of its QueueKind, `{message}`, `{work}`, `{done}`, `{state}`, `{done_count}`,
   /// `{priority}`, `{past_content}`, `{worker}`, `{attempt}`, `{numbers}` and `{deliveries}`.
   /// `{queue}` is the name of the queue's tables without quotation marks, for the names of their
   /// indexes.

@@ -44,8 +44,9 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
  public:
   PostgresqlQueue(const StoreParts& parts, QueueKind kind);
 
-  /// The other queue of the store, for transactions; must be called before any.
-  void meet(PostgresqlQueue& sibling) noexcept { sibling_ = &sibling; }
+  using Sibling = std::function<PostgresqlQueue&(QueueKind)>;
+  /// The queues of the store, for transactions; must be called before any.
+  void meet(Sibling sibling) { sibling_ = std::move(sibling); }
 
   [[nodiscard]] TransactionalQueue* transactional() noexcept override { return this; }
   SettleOutcome acknowledge_with(const Delivery& delivery, const Work& work) override;
@@ -231,7 +232,7 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
 
   const StoreParts parts_;
   const QueueKind kind_;
-  PostgresqlQueue* sibling_ = nullptr;
+  Sibling sibling_;
   const std::string name_;
   const QueueSql sql_;
   KnownPolicies policies_;

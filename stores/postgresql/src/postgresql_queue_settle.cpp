@@ -404,7 +404,7 @@ SettleOutcome PostgresqlQueue::acknowledge_with(const Delivery& delivery, const 
   std::set<PostgresqlQueue*> brought_work;
   const auto enqueue = [&](QueueKind kind, std::span<const Message> messages,
                            const EnqueueOptions& options, Transaction& transaction) {
-    PostgresqlQueue& queue = kind == kind_ ? *this : *sibling_;
+    PostgresqlQueue& queue = kind == kind_ ? *this : sibling_(kind);
     std::vector<EnqueueOutcome> outcomes = queue.enqueue_in(transaction, messages, options);
     if (std::any_of(outcomes.begin(), outcomes.end(), brings_work)) brought_work.insert(&queue);
     return outcomes;

@@ -13,6 +13,7 @@
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 #include "postgresql_audit.hpp"
+#include "postgresql_endpoints.hpp"
 #include "postgresql_keys.hpp"
 #include "postgresql_policies.hpp"
 #include "postgresql_queue.hpp"
@@ -48,18 +49,28 @@ struct PostgresqlStore::Impl {
         parts{pool, names, clock, schedules, signature},
         inbox(with_schema(parts), QueueKind::inbox),
         outbox(parts, QueueKind::outbox),
+        deliveries(parts, QueueKind::deliveries),
         keys(pool, names, clock),
-        policies(pool, names,
-                 [this](QueueKind queue) {
-                   (queue == QueueKind::inbox ? inbox : outbox).announce_committed();
-                 }),
+        policies(pool, names, [this](QueueKind kind) { queue(kind).announce_committed(); }),
+        endpoints(pool, names),
         audit(pool, names, clock) {
-    inbox.meet(outbox);
-    outbox.meet(inbox);
-    if (!notifies()) return;
-    for (PostgresqlQueue* queue : {&inbox, &outbox}) {
-      queue->on_listen([this] { std::call_once(listening, [this] { start_listening(); }); });
+    for (const QueueKind kind : kQueueKinds) {
+      queue(kind).meet([this](QueueKind other) -> PostgresqlQueue& { return queue(other); });
+      if (!notifies()) continue;
+      queue(kind).on_listen([this] { std::call_once(listening, [this] { start_listening(); }); });
     }
+  }
+
+  [[nodiscard]] PostgresqlQueue& queue(QueueKind kind) noexcept {
+    switch (kind) {
+      case QueueKind::inbox:
+        return inbox;
+      case QueueKind::outbox:
+        return outbox;
+      case QueueKind::deliveries:
+        break;
+    }
+    return deliveries;
   }
 
   [[nodiscard]] bool notifies() const noexcept {
@@ -95,11 +106,11 @@ VALUES (0, 0, now(), '', '', $1::bytea))sql",
   }
 
   void start_listening() {
-    listener.emplace(
-        pool, schedules,
-        std::vector<Listener::Channel>{{names.channel("inbox"), [this] { inbox.notify(); }},
-                                       {names.channel("outbox"), [this] { outbox.notify(); }}},
-        signature);
+    std::vector<Listener::Channel> channels;
+    for (const QueueKind kind : kQueueKinds) {
+      channels.push_back({names.channel(to_string(kind)), [this, kind] { queue(kind).notify(); }});
+    }
+    listener.emplace(pool, schedules, std::move(channels), signature);
   }
 
   const Options options;
@@ -110,8 +121,10 @@ VALUES (0, 0, now(), '', '', $1::bytea))sql",
   const StoreParts parts;
   PostgresqlQueue inbox;
   PostgresqlQueue outbox;
+  PostgresqlQueue deliveries;
   PostgresqlKeys keys;
   PostgresqlPolicies policies;
+  PostgresqlEndpoints endpoints;
   PostgresqlAudit audit;
   std::once_flag listening;
   std::optional<Listener> listener;  // last: its thread calls the queues
@@ -127,10 +140,13 @@ PostgresqlStore::~PostgresqlStore() = default;
 
 QueueStore& PostgresqlStore::inbox() { return impl_->inbox; }
 QueueStore& PostgresqlStore::outbox() { return impl_->outbox; }
+QueueStore& PostgresqlStore::deliveries() { return impl_->deliveries; }
 IdempotencyStore& PostgresqlStore::keys() { return impl_->keys; }
 QueueOperator& PostgresqlStore::inbox_operator() { return impl_->inbox; }
 QueueOperator& PostgresqlStore::outbox_operator() { return impl_->outbox; }
+QueueOperator& PostgresqlStore::deliveries_operator() { return impl_->deliveries; }
 PolicyStore& PostgresqlStore::policies() { return impl_->policies; }
+EndpointStore& PostgresqlStore::endpoints() { return impl_->endpoints; }
 AuditTrail& PostgresqlStore::audit() { return impl_->audit; }
 
 Capabilities PostgresqlStore::capabilities() const {
@@ -155,8 +171,11 @@ Health PostgresqlStore::health() noexcept {
       return {HealthStatus::unavailable, "the schema was changed by another program"};
     }
     if (impl_->pool.has_failed_to_write()) impl_->require_writable(*connection, deadline);
-    Health of_clock = impl_->inbox.clock_health();
-    return of_clock.status != HealthStatus::healthy ? of_clock : impl_->outbox.clock_health();
+    for (const QueueKind kind : kQueueKinds) {
+      Health of_clock = impl_->queue(kind).clock_health();
+      if (of_clock.status != HealthStatus::healthy) return of_clock;
+    }
+    return {};
   } catch (const std::exception& error) {
     return {HealthStatus::unavailable, error.what()};
   }

@@ -94,7 +94,7 @@ struct QueueSql {
     std::size_t kept_attempts = defaults::kKeptAttempts;
   };
 
-  /// `queue` is "inbox" or "outbox".
+  /// `queue` is the word of a QueueKind.
   QueueSql(const Names& names, std::string_view queue, const Settings& settings);
 
   RunSql runs;

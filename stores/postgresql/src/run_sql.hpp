@@ -69,7 +69,7 @@ inline constexpr std::array kDoneRangeColumns{
 /// topic and priority and have shared their fate since. A row stands for all of them, so a batch
 /// costs little more than storing what was sent.
 struct RunSql {
-  /// `queue` is "inbox" or "outbox".
+  /// `queue` is the word of a QueueKind.
   RunSql(const Names& names, std::string_view queue);
 
   /// kArrivalColumns, kArrivingRunColumns, kArrivingSingleColumns, now -> a row. Does nothing, and

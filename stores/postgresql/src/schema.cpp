@@ -283,6 +283,18 @@ CREATE TABLE {attempt} (
   PRIMARY KEY (id, number)
 ))sql";
 
+// A change of an endpoint advances the version, so that every process sees that there was one.
+constexpr std::array kEndpoints{
+    R"sql(
+CREATE TABLE {endpoint} (
+  name     text COLLATE "C" PRIMARY KEY,
+  endpoint text NOT NULL,  -- JSON
+  status   text NOT NULL   -- JSON
+))sql",
+    R"sql(CREATE TABLE {endpoint_version} (version bigint NOT NULL))sql",
+    R"sql(INSERT INTO {endpoint_version} (version) VALUES (1))sql",
+};
+
 // All statements that lead from a version to the next one.
 std::vector<std::string> steps_to_version_1(const Names& names) {
   std::vector<std::string> steps;
@@ -318,10 +330,21 @@ std::vector<std::string> steps_to_version_5(const Names& names) {
   return steps;
 }
 
+std::vector<std::string> steps_to_version_6(const Names& names) {
+  constexpr const char* kQueue = "deliveries";
+  std::vector<std::string> steps;
+  for (const char* const sql : kQueueTables) steps.push_back(names.fill(sql, kQueue));
+  steps.push_back(names.fill(kPastContents, kQueue));
+  for (const char* const sql : kWorkerTables) steps.push_back(names.fill(sql, kQueue));
+  steps.push_back(names.fill(kAttempts, kQueue));
+  for (const char* const sql : kEndpoints) steps.push_back(names.fill(sql));
+  return steps;
+}
+
 // The n-th leads from version n to n + 1.
 constexpr std::array<std::vector<std::string> (*)(const Names&), kSchemaVersion> kMigrations{
-    steps_to_version_1, steps_to_version_2, steps_to_version_3, steps_to_version_4,
-    steps_to_version_5};
+    steps_to_version_1, steps_to_version_2, steps_to_version_3,
+    steps_to_version_4, steps_to_version_5, steps_to_version_6};
 
 void run_each(Transaction& transaction, const std::vector<std::string>& steps) {
   static const Parameters none;

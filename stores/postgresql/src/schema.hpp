@@ -7,7 +7,7 @@
 /// The tables in the database, and how they come to be.
 namespace oncebox::postgresql {
 
-inline constexpr int kSchemaVersion = 5;
+inline constexpr int kSchemaVersion = 6;
 
 /// The version of the schema; 0 when there is none.
 [[nodiscard]] int schema_version(Connection& connection, const Names& names, Deadline deadline);

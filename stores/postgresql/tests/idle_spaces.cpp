@@ -24,7 +24,7 @@ BEGIN
     ELSIF object.relname LIKE '%priority' THEN
       EXECUTE format('DELETE FROM %s WHERE priority <> 0', object.name);
     ELSIF object.relkind = 'r' AND object.relname NOT LIKE '%schema'
-          AND object.relname NOT LIKE '%policy_version' THEN
+          AND object.relname NOT LIKE '%\_version' THEN
       EXECUTE format('DELETE FROM %s', object.name);
     END IF;
   END LOOP;

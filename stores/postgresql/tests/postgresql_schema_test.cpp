@@ -130,7 +130,15 @@ TEST_F(PostgresqlSchemaTest, SchemaOfVersion1IsBroughtUpToDateWithWhatIsInIt) {
                       queue, part));
     }
   }
-  for (const char* const table : {"audit", "topic_policy", "policy_version"}) {
+  for (const char* const table : {"message", "work", "done", "run", "done_run", "done_count",
+                                  "priority", "past_content", "worker", "attempt"}) {
+    space_.run(fmt::format("DROP TABLE {{schema}}.oncebox_deliveries_{} CASCADE", table));
+  }
+  for (const char* const sequence : {"numbers", "deliveries"}) {
+    space_.run(fmt::format("DROP SEQUENCE {{schema}}.oncebox_deliveries_{}", sequence));
+  }
+  for (const char* const table :
+       {"audit", "topic_policy", "policy_version", "endpoint", "endpoint_version"}) {
     space_.run(fmt::format("DROP TABLE {{schema}}.oncebox_{}", table));
   }
   set_version(1);

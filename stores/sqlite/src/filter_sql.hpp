@@ -22,7 +22,7 @@ struct FilterMoment {
 /// parameters.
 class FilterSql {
  public:
-  /// `queue` is "inbox" or "outbox".
+  /// `queue` is the word of a QueueKind.
   FilterSql(const MessageFilter& filter, std::string_view queue, const FilterMoment& moment);
 
   /// Adds a condition in which the text `?` stands for `value`.

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <optional>
 
 #include "oncebox/error.hpp"
@@ -33,7 +35,7 @@ struct JoinedTransaction::Impl {
   }
 
   QueueTable& table_of(QueueKind queue) {
-    std::optional<QueueTable>& table = queue == QueueKind::inbox ? inbox : outbox;
+    std::optional<QueueTable>& table = tables.at(static_cast<std::size_t>(queue));
     if (!table) {
       table.emplace(connection, to_string(queue), topics,
                     QueueTable::Settings{.keys_per_segment = options.keys_per_segment,
@@ -56,8 +58,7 @@ struct JoinedTransaction::Impl {
   Connection connection;
   TopicNumbers topics;
   const Clock& clock;
-  std::optional<QueueTable> inbox;
-  std::optional<QueueTable> outbox;
+  std::array<std::optional<QueueTable>, std::size(kQueueKinds)> tables;  // by kind
 };
 
 JoinedTransaction::JoinedTransaction(sqlite3* database, const JoinOptions& options)

@@ -25,7 +25,8 @@ struct QueueRow : sql::StoredMessage {
 };
 
 /// The statement that reads rows: `SELECT … FROM … {conditions}`, where `{conditions}` follows the
-/// FROM clause and may use the aliases m (message) and s (state). `queue` is "inbox" or "outbox".
+/// FROM clause and may use the aliases m (message) and s (state). `queue` is the word of a
+/// QueueKind.
 [[nodiscard]] std::string select_rows(std::string_view queue, ListPayloads payloads,
                                       std::string_view conditions);
 /// The same for the rows whose ids are in a JSON array, ?1, in its order; without their workers.

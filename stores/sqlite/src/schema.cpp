@@ -76,7 +76,7 @@ CREATE INDEX oncebox_{queue}_partition
   WHERE partition_key IS NOT NULL AND stage IN (1, 2, 3);
 
 INSERT INTO oncebox_counter (queue, last_id, last_delivery, segment, segment_keys)
-VALUES ('{queue}', 0, 0, 0, 0);
+VALUES ('{queue}', 0, 0, 0, 0) ON CONFLICT DO NOTHING;
 )sql";
 
 constexpr const char* kSharedTables = R"sql(
@@ -215,9 +215,26 @@ CREATE TABLE oncebox_{queue}_attempt (
 ) STRICT;
 )sql";
 
+// A change of an endpoint advances the version, so that every process sees that there was one.
+constexpr const char* kEndpoints = R"sql(
+CREATE TABLE oncebox_endpoint (
+  name     TEXT PRIMARY KEY,
+  endpoint TEXT NOT NULL,  -- JSON
+  status   TEXT NOT NULL   -- JSON
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE oncebox_endpoint_version (version INTEGER NOT NULL) STRICT;
+INSERT INTO oncebox_endpoint_version (version) VALUES (1);
+)sql";
+
+void execute_for_queue(Connection& connection, std::string_view queue, const char* sql) {
+  connection.execute(fmt::format(fmt::runtime(sql), fmt::arg("queue", queue)));
+}
+
+/// For those that there were from the beginning.
 void execute_for_queues(Connection& connection, const char* sql) {
   for (const std::string_view queue : {"inbox", "outbox"}) {
-    connection.execute(fmt::format(fmt::runtime(sql), fmt::arg("queue", queue)));
+    execute_for_queue(connection, queue, sql);
   }
 }
 
@@ -241,10 +258,18 @@ void bring_to_version_6(Connection& connection) {
   execute_for_queues(connection, kAttempts);
 }
 
+void bring_to_version_7(Connection& connection) {
+  for (const char* const sql :
+       {kQueueTables, kIndexesWithoutLists, kPastContents, kWorkerTables, kAttempts}) {
+    execute_for_queue(connection, "deliveries", sql);
+  }
+  connection.execute(kEndpoints);
+}
+
 // The n-th brings version n to n + 1.
 constexpr std::array<void (*)(Connection&), kSchemaVersion> kMigrations{
-    create_version_1,   bring_to_version_2, bring_to_version_3,
-    bring_to_version_4, bring_to_version_5, bring_to_version_6};
+    create_version_1,   bring_to_version_2, bring_to_version_3, bring_to_version_4,
+    bring_to_version_5, bring_to_version_6, bring_to_version_7};
 
 [[noreturn]] void refuse_newer(int version) {
   throw Error(ErrorCode::conflict,

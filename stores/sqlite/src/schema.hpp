@@ -6,7 +6,7 @@
 namespace oncebox::sqlite {
 
 /// The version of the schema that this library reads and writes.
-inline constexpr int kSchemaVersion = 6;
+inline constexpr int kSchemaVersion = 7;
 
 /// The version that the file has; 0 when our tables are not there.
 [[nodiscard]] int schema_version(Connection& connection);

@@ -24,7 +24,7 @@ std::vector<TopicRule> read_rules(Statement& select, QueueKind queue) {
   return sql::rules_of(read_stored(select, queue));
 }
 
-std::size_t place_of(QueueKind queue) noexcept { return queue == QueueKind::inbox ? 0 : 1; }
+std::size_t place_of(QueueKind queue) noexcept { return static_cast<std::size_t>(queue); }
 
 }  // namespace
 
@@ -61,7 +61,7 @@ const TopicPolicies& SqlitePolicies::current(QueueKind queue) {
   }
   if (version != known_version_) {
     known_version_.reset();
-    for (const QueueKind kind : {QueueKind::inbox, QueueKind::outbox}) {
+    for (const QueueKind kind : kQueueKinds) {
       policies_[place_of(kind)] = TopicPolicies(kind, read_rules(select_, kind));
     }
     known_version_ = version;

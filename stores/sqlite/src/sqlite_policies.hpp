@@ -2,6 +2,7 @@
 
 #include <array>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <vector>
@@ -62,8 +63,9 @@ class SqlitePolicies final : public PolicyStore {
   Statement spend_;
   std::function<void(QueueKind)> tell_;
   std::optional<std::int64_t> known_version_;
-  std::array<TopicPolicies, 2> policies_{TopicPolicies(QueueKind::inbox),
-                                         TopicPolicies(QueueKind::outbox)};
+  std::array<TopicPolicies, std::size(kQueueKinds)> policies_{TopicPolicies(QueueKind::inbox),
+                                                              TopicPolicies(QueueKind::outbox),
+                                                              TopicPolicies(QueueKind::deliveries)};
 };
 
 }  // namespace oncebox::sqlite

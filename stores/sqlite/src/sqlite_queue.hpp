@@ -37,8 +37,9 @@ class SqliteQueue final : public QueueStore, public QueueOperator, public Transa
  public:
   SqliteQueue(const StoreParts& parts, QueueKind kind, const Options& options);
 
-  /// The other queue of the store, for transactions; must be called before any.
-  void meet(SqliteQueue& sibling) noexcept { sibling_ = &sibling; }
+  using Sibling = std::function<SqliteQueue&(QueueKind)>;
+  /// The queues of the store, for transactions; must be called before any.
+  void meet(Sibling sibling) { sibling_ = std::move(sibling); }
 
   [[nodiscard]] TransactionalQueue* transactional() noexcept override { return this; }
   SettleOutcome acknowledge_with(const Delivery& delivery, const Work& work) override;
@@ -132,7 +133,7 @@ class SqliteQueue final : public QueueStore, public QueueOperator, public Transa
 
   StoreParts parts_;
   const QueueKind kind_;
-  SqliteQueue* sibling_ = nullptr;
+  Sibling sibling_;
   const std::string name_;
   const std::size_t max_payload_bytes_;
   QueueTable table_;

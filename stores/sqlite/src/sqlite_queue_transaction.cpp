@@ -34,7 +34,7 @@ SettleOutcome SqliteQueue::acknowledge_with(const Delivery& delivery, const Work
   std::vector<SqliteQueue*> brought_work;
   const auto enqueue = [&](QueueKind kind, std::span<const Message> messages,
                            const EnqueueOptions& options) {
-    SqliteQueue& queue = kind == kind_ ? *this : *sibling_;
+    SqliteQueue& queue = kind == kind_ ? *this : sibling_(kind);
     // Each call of it succeeds or fails as a whole.
     Writer::Savepoint savepoint(parts_.writer);
     std::vector<EnqueueOutcome> outcomes = queue.enqueue_in_transaction(messages, options);

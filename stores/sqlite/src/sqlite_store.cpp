@@ -20,6 +20,7 @@
 #include "reader_pool.hpp"
 #include "schema.hpp"
 #include "sqlite_audit.hpp"
+#include "sqlite_endpoints.hpp"
 #include "sqlite_keys.hpp"
 #include "sqlite_policies.hpp"
 #include "sqlite_queue.hpp"
@@ -138,15 +139,28 @@ struct SqliteStore::Impl {
         parts{*connection, writer, readers, own_reader, topics, policies, clock},
         inbox(parts, QueueKind::inbox, options),
         outbox(parts, QueueKind::outbox, options),
+        deliveries(parts, QueueKind::deliveries, options),
         keys(*connection, writer, readers, clock),
+        endpoints(*connection, writer, readers),
         audit(*connection, writer, readers, clock) {
-    inbox.meet(outbox);
-    outbox.meet(inbox);
-    policies.on_change(
-        [this](QueueKind queue) { (queue == QueueKind::inbox ? inbox : outbox).notify(); });
-    for (SqliteQueue* queue : {&inbox, &outbox}) {
-      queue->on_first_listener([this] { std::call_once(watching, [this] { start_watching(); }); });
+    policies.on_change([this](QueueKind queue) { this->queue(queue).notify(); });
+    for (const QueueKind kind : kQueueKinds) {
+      queue(kind).meet([this](QueueKind other) -> SqliteQueue& { return queue(other); });
+      queue(kind).on_first_listener(
+          [this] { std::call_once(watching, [this] { start_watching(); }); });
     }
+  }
+
+  [[nodiscard]] SqliteQueue& queue(QueueKind kind) noexcept {
+    switch (kind) {
+      case QueueKind::inbox:
+        return inbox;
+      case QueueKind::outbox:
+        return outbox;
+      case QueueKind::deliveries:
+        break;
+    }
+    return deliveries;
   }
 
   void on_ending(Writer::Ending ending) noexcept {
@@ -154,8 +168,7 @@ struct SqliteStore::Impl {
       topics.forget();
       policies.forget();
     }
-    inbox.on_ending(ending);
-    outbox.on_ending(ending);
+    for (const QueueKind kind : kQueueKinds) queue(kind).on_ending(ending);
   }
 
   /// After a write has failed: throws unless writes work again. This one is small, and what failed
@@ -178,8 +191,7 @@ struct SqliteStore::Impl {
 
   void start_watching() {
     watch.emplace(options.path + "-wal", [this] {
-      inbox.notify();
-      outbox.notify();
+      for (const QueueKind kind : kQueueKinds) queue(kind).notify();
     });
   }
 
@@ -193,7 +205,9 @@ struct SqliteStore::Impl {
   StoreParts parts;
   SqliteQueue inbox;
   SqliteQueue outbox;
+  SqliteQueue deliveries;
   SqliteKeys keys;
+  SqliteEndpoints endpoints;
   SqliteAudit audit;
   std::once_flag watching;
   std::optional<FileWatch> watch;  // last: its thread calls the queues
@@ -208,10 +222,13 @@ SqliteStore::~SqliteStore() = default;
 
 QueueStore& SqliteStore::inbox() { return impl_->inbox; }
 QueueStore& SqliteStore::outbox() { return impl_->outbox; }
+QueueStore& SqliteStore::deliveries() { return impl_->deliveries; }
 IdempotencyStore& SqliteStore::keys() { return impl_->keys; }
 QueueOperator& SqliteStore::inbox_operator() { return impl_->inbox; }
 QueueOperator& SqliteStore::outbox_operator() { return impl_->outbox; }
+QueueOperator& SqliteStore::deliveries_operator() { return impl_->deliveries; }
 PolicyStore& SqliteStore::policies() { return impl_->policies; }
+EndpointStore& SqliteStore::endpoints() { return impl_->endpoints; }
 AuditTrail& SqliteStore::audit() { return impl_->audit; }
 
 Capabilities SqliteStore::capabilities() const {
@@ -235,8 +252,11 @@ Health SqliteStore::health() noexcept {
       return {HealthStatus::unavailable, "the schema was changed by another program"};
     }
     if (impl_->writer.has_failed()) impl_->require_writable();
-    Health of_clock = impl_->inbox.clock_health();
-    return of_clock.status != HealthStatus::healthy ? of_clock : impl_->outbox.clock_health();
+    for (const QueueKind kind : kQueueKinds) {
+      Health of_clock = impl_->queue(kind).clock_health();
+      if (of_clock.status != HealthStatus::healthy) return of_clock;
+    }
+    return {};
   } catch (const LockedError& error) {
     return {HealthStatus::degraded, error.what()};
   } catch (const std::exception& error) {

@@ -54,6 +54,13 @@ class SqliteStoreTest : public ::testing::Test {
   /// Takes back what came after an older version of the schema.
   void go_back_to(int version) {
     Connection connection({.path = path()});
+    if (version < 7) {
+      for (const char* const table :
+           {"deliveries_message", "deliveries_state", "deliveries_past_content",
+            "deliveries_worker", "deliveries_attempt", "endpoint", "endpoint_version"}) {
+        connection.execute(std::string("DROP TABLE oncebox_") + table);
+      }
+    }
     for (const std::string queue : {"inbox", "outbox"}) {
       if (version < 6) forget_workers(connection, "oncebox_" + queue);
     }

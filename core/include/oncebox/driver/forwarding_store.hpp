@@ -18,10 +18,15 @@ class ForwardingStore : public Store {
 
   [[nodiscard]] QueueStore& inbox() override { return below_.inbox(); }
   [[nodiscard]] QueueStore& outbox() override { return below_.outbox(); }
+  [[nodiscard]] QueueStore& deliveries() override { return below_.deliveries(); }
   [[nodiscard]] IdempotencyStore& keys() override { return below_.keys(); }
   [[nodiscard]] QueueOperator& inbox_operator() override { return below_.inbox_operator(); }
   [[nodiscard]] QueueOperator& outbox_operator() override { return below_.outbox_operator(); }
+  [[nodiscard]] QueueOperator& deliveries_operator() override {
+    return below_.deliveries_operator();
+  }
   [[nodiscard]] PolicyStore& policies() override { return below_.policies(); }
+  [[nodiscard]] EndpointStore& endpoints() override { return below_.endpoints(); }
   [[nodiscard]] AuditTrail& audit() override { return below_.audit(); }
   [[nodiscard]] Capabilities capabilities() const override { return below_.capabilities(); }
   MigrationResult migrate() override { return below_.migrate(); }

@@ -11,10 +11,13 @@
 #include "oncebox/fleet/store_set.hpp"
 #include "oncebox/surroundings.hpp"
 #include "oncebox/topic_pattern.hpp"
+#include "oncebox/transaction.hpp"
 
 namespace oncebox {
 
 struct SetDispatcherOptions {
+  /// Which queue of each store. Publishers are for the outbox: see `Publishers::handlers`.
+  QueueKind queue = QueueKind::inbox;
   /// As for one store, with these differences: `name` is not used, as every line carries the name
   /// of its store; `max_buffered` and `buffer_bytes` are for all stores together, and the first can
   /// be exceeded by a batch for each call under way. Intervals are those of each store.

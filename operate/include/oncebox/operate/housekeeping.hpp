@@ -48,6 +48,7 @@ struct HousekeptStore {
   std::string server = {};  ///< the database server that it lives on; empty: one of its own
   HousekeptQueue inbox;
   HousekeptQueue outbox;
+  HousekeptQueue deliveries;
   IdempotencyStore& keys;
   AuditTrail& audit;
   std::shared_ptr<void> keep_alive = {};
@@ -57,6 +58,7 @@ struct HousekeptStore {
 struct QueueObservers {
   ObserverOfStore inbox = {};
   ObserverOfStore outbox = {};
+  ObserverOfStore deliveries = {};
 };
 
 /// What was done for a queue so far.
@@ -74,6 +76,7 @@ struct StoreHousekeeping {
   std::string store;
   QueueHousekeeping inbox = {};
   QueueHousekeeping outbox = {};
+  QueueHousekeeping deliveries = {};
   std::uint64_t keys_removed = 0;
   std::uint64_t audit_removed = 0;              ///< entries of the audit trail
   std::uint64_t failures = 0;                   ///< calls that failed
@@ -89,8 +92,8 @@ struct StoreHousekeeping {
 };
 
 /// Keeps any number of stores clean: ends lapsed leases, and removes what is past its retention:
-/// done messages and dead ones if they have a retention, from inbox and outbox, idempotency keys,
-/// and entries of the audit trail.
+/// done messages and dead ones if they have a retention, from every queue, idempotency keys, and
+/// entries of the audit trail.
 /// Nothing else is ever removed.
 ///
 /// **Pacing.** In batches that are as large as can be done quickly; after one that left more to

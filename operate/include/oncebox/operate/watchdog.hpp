@@ -45,7 +45,7 @@ struct WatchdogOptions {
 /// A queue at the moment of a look. Borrowed for the call.
 struct QueueLook {
   const std::string& store;
-  std::string_view queue;  ///< "inbox" or "outbox"
+  std::string_view queue;  ///< the word of a QueueKind
   QueueOperator& operations;
   const QueueStats& stats;
   TimePoint now{};

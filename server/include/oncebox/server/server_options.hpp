@@ -14,6 +14,7 @@
 #include "oncebox/operate/watchdog.hpp"
 #include "oncebox/queue_types.hpp"
 #include "oncebox/server/notice_options.hpp"
+#include "oncebox/server/publish_options.hpp"
 #include "oncebox/server/webhook_options.hpp"
 #include "oncebox/topic_policy.hpp"
 #include "oncebox/transaction.hpp"
@@ -97,6 +98,7 @@ struct ServerOptions {
   RetentionOptions retention = {};
   WatchdogOptions watchdog = {};
   NoticeOptions notices = {};
+  PublishOptions publish = {};
   EnqueueOptions enqueue = {};
   /// The store that paths without a store's name mean; it need not be there yet. Empty: none, and
   /// such paths are not found.

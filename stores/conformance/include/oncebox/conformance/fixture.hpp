@@ -26,9 +26,11 @@ struct StoreCase {
 
 void PrintTo(const StoreCase& store_case, std::ostream* out);
 
-/// What a suite is instantiated with: every store under test, on the inbox or on each queue.
+/// What a suite is instantiated with: every store under test, on the inbox, or on inbox and outbox.
 [[nodiscard]] std::vector<StoreCase> on_inbox();
 [[nodiscard]] std::vector<StoreCase> on_each_queue();
+/// On the deliveries: for what shows that these are such a queue, too.
+[[nodiscard]] std::vector<StoreCase> on_deliveries();
 [[nodiscard]] std::string case_name(const ::testing::TestParamInfo<StoreCase>& info);
 
 /// What a test may say about a message; the rest is ordinary.

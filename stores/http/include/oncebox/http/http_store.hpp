@@ -92,10 +92,13 @@ class HttpStore final : public Store {
 
   [[nodiscard]] QueueStore& inbox() override;
   [[nodiscard]] QueueStore& outbox() override;
+  [[nodiscard]] QueueStore& deliveries() override;
   [[nodiscard]] IdempotencyStore& keys() override;
   [[nodiscard]] QueueOperator& inbox_operator() override;
   [[nodiscard]] QueueOperator& outbox_operator() override;
+  [[nodiscard]] QueueOperator& deliveries_operator() override;
   [[nodiscard]] PolicyStore& policies() override;
+  [[nodiscard]] EndpointStore& endpoints() override;
   [[nodiscard]] AuditTrail& audit() override;
 
   /// Those of the store behind the service, asked for once; a caller never joins its transactions.

@@ -11,7 +11,7 @@
 /// Transactions of a memory store, so that a handler with a `Transaction&`, and code that enqueues
 /// in a transaction of its own, can be tested without a file.
 ///
-/// A transaction holds what is enqueued through it, in both queues, and for a handler the end of
+/// A transaction holds what is enqueued through it, in all queues, and for a handler the end of
 /// its delivery: all of it is there with the commit, or none. Nobody sees it before, but the
 /// transaction itself knows its own messages. Nothing else is in it: idempotency keys are not, as
 /// on every store, and what your code does to its own objects cannot be undone by the store. Put it

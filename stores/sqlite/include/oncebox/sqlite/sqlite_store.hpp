@@ -76,10 +76,13 @@ class SqliteStore final : public Store {
 
   [[nodiscard]] QueueStore& inbox() override;
   [[nodiscard]] QueueStore& outbox() override;
+  [[nodiscard]] QueueStore& deliveries() override;
   [[nodiscard]] IdempotencyStore& keys() override;
   [[nodiscard]] QueueOperator& inbox_operator() override;
   [[nodiscard]] QueueOperator& outbox_operator() override;
+  [[nodiscard]] QueueOperator& deliveries_operator() override;
   [[nodiscard]] PolicyStore& policies() override;
+  [[nodiscard]] EndpointStore& endpoints() override;
   [[nodiscard]] AuditTrail& audit() override;
   [[nodiscard]] Capabilities capabilities() const override;
   MigrationResult migrate() override;

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "oncebox/endpoint.hpp"
+
+namespace oncebox {
+
+struct EndpointRecord {
+  Endpoint endpoint;
+  EndpointStatus status = {};
+
+  friend bool operator==(const EndpointRecord&, const EndpointRecord&) = default;
+};
+
+/// All endpoints of a store, by name, as they are at one version.
+struct EndpointList {
+  std::int64_t version = 0;
+  std::vector<EndpointRecord> endpoints = {};
+
+  /// Null when there is none of this name.
+  [[nodiscard]] const EndpointRecord* find(std::string_view name) const noexcept;
+};
+
+enum class EndpointSecrets { leave_out, include };
+
+enum class EndpointSaved { created, changed, unchanged };
+
+/// What `note` has done.
+struct EndpointNoted {
+  bool changed = false;  ///< of several that note the same, one is told so
+  EndpointStatus status = {};
+
+  friend bool operator==(const EndpointNoted&, const EndpointNoted&) = default;
+};
+
+struct EndpointOptions {
+  std::string reason = {};  ///< for the trail of a server
+};
+
+/// The endpoints that a store keeps. Whoever lists them after a call has returned, in any process,
+/// sees what it changed. Threads, atomicity and bad input as for `QueueStore`.
+class EndpointStore {
+ public:
+  static constexpr std::size_t kMaxEndpoints = 1'000;
+
+  virtual ~EndpointStore() = default;
+  EndpointStore(const EndpointStore&) = delete;
+  EndpointStore& operator=(const EndpointStore&) = delete;
+
+  [[nodiscard]] EndpointList list(EndpointSecrets secrets = EndpointSecrets::leave_out);
+  /// The same, or nothing when the version is still the known one.
+  [[nodiscard]] std::optional<EndpointList> list_unless(
+      std::int64_t known_version, EndpointSecrets secrets = EndpointSecrets::leave_out);
+
+  /// Adds an endpoint, or replaces what the one of this name is set to; its status stays. Throws as
+  /// `Endpoint::validate` does, and `overloaded` when there are too many.
+  EndpointSaved save(const Endpoint& endpoint, const EndpointOptions& options = {});
+
+  /// False when there is none of this name. What is under way to it fails for good.
+  bool remove(const EndpointName& name, const EndpointOptions& options = {});
+
+  /// Notes what happened to an endpoint; nothing when there is none of this name.
+  std::optional<EndpointNoted> note(const EndpointName& name, const EndpointEvent& event);
+
+ protected:
+  EndpointStore() = default;
+
+ private:
+  /// Nothing when the version is the known one.
+  virtual std::optional<EndpointList> do_list(std::optional<std::int64_t> known_version,
+                                              EndpointSecrets secrets) = 0;
+  virtual EndpointSaved do_save(const Endpoint& endpoint, const EndpointOptions& options) = 0;
+  virtual bool do_remove(const EndpointName& name, const EndpointOptions& options) = 0;
+  virtual std::optional<EndpointNoted> do_note(const EndpointName& name,
+                                               const EndpointEvent& event) = 0;
+};
+
+/// For authors of stores: what `save` is to keep of an endpoint, given the one of its name, if any,
+/// and how many there are. Throws `overloaded`.
+[[nodiscard]] Endpoint endpoint_after(const std::optional<Endpoint>& known, const Endpoint& wanted,
+                                      std::size_t count);
+
+}  // namespace oncebox

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
+#include "oncebox/dispatch/running_stats.hpp"
+#include "oncebox/endpoint.hpp"
+#include "oncebox/fleet/store_set.hpp"
+#include "oncebox/log.hpp"
+#include "oncebox/observer.hpp"
+#include "oncebox/publish/endpoint_publishers.hpp"
+#include "oncebox/store.hpp"
+#include "oncebox/surroundings.hpp"
+
+namespace oncebox::publish {
+
+/// That an endpoint was disabled.
+struct EndpointNotice {
+  std::string_view store;  ///< empty: the only one
+  const EndpointName& endpoint;
+  const EndpointStatus& status;
+};
+
+struct PublishingOptions {
+  /// Of the dispatcher that makes deliveries of the messages of the outbox.
+  DispatcherOptions fan_out = {.workers = 4};
+  /// Of the dispatcher that hands deliveries to endpoints. A delivery under way keeps a worker, so
+  /// there should be more of them than what endpoints that hang may have at once.
+  DispatcherOptions deliveries = {.workers = 64};
+  /// Called once, by whichever process disabled the endpoint, on a thread of the dispatcher. What
+  /// it throws is logged.
+  std::function<void(const EndpointNotice& notice)> on_disabled = {};
+};
+
+struct PublishingStats {
+  RunningStats fan_out;     ///< `handled` counts messages of the outbox
+  RunningStats deliveries;  ///< `handled` counts what endpoints have accepted
+};
+
+/// Publishes the outbox of a store to its endpoints (`Store::endpoints`).
+///
+/// **Fan-out.** A message of the outbox becomes one delivery for each endpoint of which a topic
+/// matches and that is not disabled, and is done when these are stored. When the process dies
+/// between, that is repeated, and makes every delivery once. A message that no endpoint wants is
+/// done, too.
+///
+/// **Deliveries.** Each is a message of its own, with its own attempts, and goes by the policy of
+/// the topic with the endpoint's name in `QueueKind::deliveries`: an endpoint that fails or is slow
+/// holds up no other, as long as that policy limits how many run at once (`save_endpoint` sees to
+/// it). Messages of one partition key reach an endpoint in their order. A delivery is done only
+/// after the receiver has accepted it; when the process dies between, it is sent again under the
+/// same id.
+///
+/// **Endpoints that fail.** A success ends `failing_since`. An endpoint is disabled at once when
+/// its receiver says that it is gone (410), and when every delivery has failed for `disable_after`;
+/// then what is under way to it is dead, and `resend` brings it back once it is enabled. Whoever
+/// adds or changes an endpoint reaches every message that is enqueued, and every attempt that
+/// begins, afterwards.
+///
+/// Any number of these, in any number of processes, may work on one store. Safe from any thread,
+/// except for construction and destruction.
+class Publishing {
+ public:
+  /// Publishers and options are copied; everything else is borrowed and must outlive this object.
+  /// Throws as `DispatcherOptions::validate` does.
+  Publishing(Store& store, const EndpointPublishers& publishers,
+             const PublishingOptions& options = {}, const Surroundings& surroundings = {});
+  /// With `standard_publishers`.
+  explicit Publishing(Store& store, const PublishingOptions& options = {},
+                      const Surroundings& surroundings = {});
+  ~Publishing();
+  Publishing(const Publishing&) = delete;
+  Publishing& operator=(const Publishing&) = delete;
+
+  /// These are as those of `Dispatcher`, for both dispatchers.
+  void start();
+  StopResult stop(const StopOptions& options = {});
+  void wake() noexcept;
+  [[nodiscard]] PublishingStats stats() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Who hears of the queues of a store, by the store's name.
+struct PublishingObservers {
+  ObserverOfStore outbox = {};
+  ObserverOfStore deliveries = {};
+};
+
+/// A `Publishing` over all stores of a set, as they come and go: one pool of workers for the
+/// fan-out and one for the deliveries, whatever the number of stores. See `SetDispatcher`.
+class SetPublishing {
+ public:
+  SetPublishing(StoreSet& stores, const EndpointPublishers& publishers,
+                const PublishingOptions& options, Logger& logger,
+                const PublishingObservers& observers, const Clock& clock);
+  ~SetPublishing();
+  SetPublishing(const SetPublishing&) = delete;
+  SetPublishing& operator=(const SetPublishing&) = delete;
+
+  void start();
+  StopResult stop(const StopOptions& options = {});
+  void wake() noexcept;
+  [[nodiscard]] PublishingStats stats() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace oncebox::publish

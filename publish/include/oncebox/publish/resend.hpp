@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "oncebox/clock.hpp"
+#include "oncebox/endpoint.hpp"
+#include "oncebox/message.hpp"
+#include "oncebox/queue_operator.hpp"
+#include "oncebox/store.hpp"
+
+/// Lets an endpoint have again what it missed, under the ids that the messages have.
+namespace oncebox::publish {
+
+struct ResendRequest {
+  EndpointName endpoint;
+  /// Messages of the outbox by when they were first enqueued. As far back as the outbox remembers
+  /// what is done.
+  TimeRange sent = {};
+  /// Between two deliveries, so that a receiver that comes back is not run down. Zero: none. One
+  /// that is to be later than its message expires goes out at once.
+  Duration spacing{0};
+  std::string reason = {};  ///< kept with what had failed
+};
+
+struct ResendResult {
+  std::size_t resent = 0;
+  std::size_t under_way = 0;   ///< they were left alone
+  std::size_t not_wanted = 0;  ///< the endpoint's topics do not match
+
+  friend bool operator==(const ResendResult&, const ResendResult&) = default;
+};
+
+/// All that is in the outbox and that the endpoint wants, whether it has accepted it or not. Throws
+/// `not_found` when there is no such endpoint. When it throws later, or the process dies, some have
+/// been resent: repeat it from there.
+ResendResult resend_since(Store& store, const ResendRequest& request, const Clock& clock);
+
+/// Every delivery to the endpoint that failed for good; `sent` is not looked at.
+ResendResult resend_failed(Store& store, const ResendRequest& request, const Clock& clock);
+
+/// One message of the outbox. Throws `not_found` when there is none.
+ResendResult resend_one(Store& store, const ResendRequest& request, const MessageKey& key,
+                        const Clock& clock);
+
+}  // namespace oncebox::publish

@@ -1,0 +1,72 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dispatcher_fixture.hpp"
+#include "oncebox/memory/memory_store.hpp"
+#include "oncebox/publish/endpoints.hpp"
+#include "oncebox/publish/publishing.hpp"
+
+namespace oncebox::publish {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+class SetPublishingTest : public ::testing::Test {
+ protected:
+  SetPublishingTest() {
+    publishers_.on("test", [this](const EndpointTarget& target) {
+      const std::string name = target.lane;
+      return callable_publisher([this, name](const ClaimedMessage& message, HandlerContext&) {
+        lines_.change(
+            [&](Lines& all) { all.push_back(name + ": " + message.message.key.message_id.str()); });
+      });
+    });
+  }
+  [[nodiscard]] Store& store(const std::string& name) { return stores_.find(name)->store(); }
+  void send(const std::string& name, const std::string& id) {
+    store(name).outbox().enqueue({.key = {"shop", id}, .topic = "t", .payload = "{}"});
+  }
+  void list(std::vector<StoreLocation> locations) {
+    listed_.change([&](auto& all) { all = std::move(locations); });
+    stores_.refresh();
+  }
+
+  testing::FakeClock clock_;
+  RecordingLogger logger_;
+  Watched<Lines> lines_;
+  Watched<std::vector<StoreLocation>> listed_{{{"a", "memory:"}, {"b", "memory:"}}};
+  EndpointPublishers publishers_;
+  StoreSet stores_{
+      [this] { return listed_.get(); },
+      [this](const StoreLocation&) { return std::make_unique<memory::MemoryStore>(clock_); },
+      {},
+      logger_,
+      clock_};
+};
+
+TEST_F(SetPublishingTest, EveryStoreIsPublishedAlsoThoseThatComeLater) {
+  for (const char* const name : {"a", "b"}) {
+    save_endpoint(store(name), {.name = "crm", .url = "test://crm"});
+  }
+  SetPublishing publishing(stores_, publishers_, {.deliveries = {.workers = 4}}, logger_, {},
+                           clock_);
+  publishing.start();
+  send("a", "1");
+  ASSERT_TRUE(lines_.wait([](const Lines& all) { return all.size() == 1; }));
+  send("b", "1");
+  ASSERT_TRUE(lines_.wait([](const Lines& all) { return all.size() == 2; }));
+  list({{"a", "memory:"}, {"c", "memory:"}});
+  save_endpoint(store("c"), {.name = "crm", .url = "test://crm"});
+  send("c", "1");
+  ASSERT_TRUE(lines_.wait([](const Lines& all) { return all.size() == 3; }));
+  EXPECT_EQ(lines_.get(), (Lines{"a/crm: 1", "b/crm: 1", "c/crm: 1"}));
+  EXPECT_TRUE(publishing.stop().complete());
+  EXPECT_EQ(publishing.stats().fan_out.handled, 3U);
+  EXPECT_EQ(publishing.stats().deliveries.handled, 3U);
+}
+
+}  // namespace
+}  // namespace oncebox::publish

@@ -1,0 +1,100 @@
+#include "api/publish_service.hpp"
+
+#include <fmt/format.h>
+
+#include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+#include "oncebox/publish/endpoints.hpp"
+#include "oncebox/wire/endpoint_json.hpp"
+
+namespace oncebox::server {
+
+namespace {
+
+constexpr std::size_t kMaxPublishWorkers = 1'024;
+/// Who has set a configured endpoint, in the audit trail.
+constexpr std::string_view kEndpointActor = "configuration";
+
+[[nodiscard]] Headers headers_of(const std::vector<std::string>& lines) {
+  Headers headers;
+  for (const std::string& line : lines) {
+    const std::size_t colon = line.find(':');
+    const std::size_t value = line.find_first_not_of(' ', colon == line.npos ? colon : colon + 1);
+    if (colon == line.npos || colon == 0 || value == line.npos) {
+      throw Error(ErrorCode::invalid_argument, "headers: one is written as \"Name: value\"");
+    }
+    headers.set(line.substr(0, colon), line.substr(value));
+  }
+  return headers;
+}
+
+void set_endpoint(Store& store, const PublishEndpoint& wanted, const Endpoint& endpoint) {
+  const EndpointList known = store.endpoints().list(EndpointSecrets::include);
+  const EndpointRecord* const record = known.find(wanted.name);
+  const TopicPattern topic{Topic(wanted.name)};
+  const TopicPolicy rule = store.policies().policies(QueueKind::deliveries).rule_of(topic);
+  TopicPolicy after = rule;
+  after.apply(wanted.policy);
+  if (record != nullptr && record->endpoint == endpoint && after == rule) return;
+  audited(
+      store.audit(),
+      {.actor = std::string(kEndpointActor),
+       .action = AuditAction::set_endpoint,
+       .part = AuditedPart::endpoints,
+       .subject = wire::audit_subject(endpoint)},
+      [&] { return publish::save_endpoint(store, endpoint, wanted.policy); },
+      [](EndpointSaved) -> std::size_t { return 1; });
+}
+
+[[nodiscard]] publish::PublishingOptions publishing_options(const PublishOptions& options) {
+  return {.deliveries = {.workers = options.workers}};
+}
+
+[[nodiscard]] publish::EndpointPublishers publishers_of(const ApiParts& parts) {
+  const PublishOptions& options = parts.options.publish;
+  return publish::standard_publishers(
+      {.client = {.timeout = options.timeout}, .max_retry_after = options.max_retry_after},
+      parts.clock);
+}
+
+}  // namespace
+
+Endpoint PublishEndpoint::endpoint() const {
+  Endpoint endpoint{.name = EndpointName(name),
+                    .url = url,
+                    .topics = {topics.begin(), topics.end()},
+                    .secrets = secrets,
+                    .headers = headers_of(headers),
+                    .timeout = timeout,
+                    .allow_private = allow_private,
+                    .disable_after = disable_after};
+  publish::require_deliverable(endpoint);
+  return endpoint;
+}
+
+void PublishOptions::validate() const {
+  require_in_range("publishing.workers", workers, 1, kMaxPublishWorkers);
+  require_in_range("publishing.timeout", timeout, Duration{1}, Endpoint::kMaxTimeout);
+  require_in_range("publishing.max_retry_after", max_retry_after, Duration{1}, limits::kMaxDelay);
+  for (const PublishEndpoint& one : endpoints) {
+    try {
+      (void)one.endpoint();
+      one.policy.validate();
+    } catch (const Error& error) {
+      throw Error(error.code(), fmt::format("publish \"{}\": {}", one.name, error.what()));
+    }
+  }
+}
+
+void set_configured_endpoints(Store& store, std::string_view name, const PublishOptions& options) {
+  for (const PublishEndpoint& wanted : options.endpoints) {
+    if (!wanted.store.empty() && wanted.store != name) continue;
+    set_endpoint(store, wanted, wanted.endpoint());
+  }
+}
+
+PublishService::PublishService(const ApiParts& parts, StoreSet& stores)
+    : publishing_(stores, publishers_of(parts), publishing_options(parts.options.publish),
+                  parts.logger, {}, parts.clock) {}
+
+}  // namespace oncebox::server

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "oncebox/endpoint_store.hpp"
+#include "oncebox/wire/encoding.hpp"
+
+/// Endpoints as JSON:
+/// `{"name": "crm", "url": "https://…", "topics"?: ["order.*"], "secrets"?: ["env:…"],
+///   "headers"?: {…}, "timeoutSeconds"?: 30, "allowPrivate"?: false, "disableAfterSeconds"?: …}`,
+/// in an answer with `"failingSince"?`, `"disabledAt"?` and `"disabledReason"?`.
+namespace oncebox::wire {
+
+struct EndpointSave {
+  Endpoint endpoint;
+  std::string reason = {};
+};
+[[nodiscard]] EndpointSave read_endpoint_save(std::string_view json);
+[[nodiscard]] std::string write_endpoint_save(const EndpointSave& call);
+/// `{"status": "Created"}`.
+[[nodiscard]] std::string write_endpoint_saved(EndpointSaved saved);
+[[nodiscard]] EndpointSaved read_endpoint_saved(std::string_view json);
+
+struct EndpointListQuery {
+  std::optional<std::int64_t> known_version = {};
+  EndpointSecrets secrets = EndpointSecrets::leave_out;
+};
+[[nodiscard]] EndpointListQuery read_endpoint_query(std::span<const QueryParameter> parameters);
+[[nodiscard]] std::string write_endpoint_query(const EndpointListQuery& query);
+/// `{"version": 7, "endpoints": […]}`; without the endpoints when the version is the known one.
+[[nodiscard]] std::string write_endpoints(const std::optional<EndpointList>& list,
+                                          std::int64_t known_version);
+[[nodiscard]] std::optional<EndpointList> read_endpoints(std::string_view json);
+/// One of them.
+[[nodiscard]] std::string write_endpoint(const EndpointRecord& record);
+
+struct EndpointRemoval {
+  EndpointName name;
+  std::string reason = {};
+};
+[[nodiscard]] EndpointRemoval read_endpoint_removal(std::string_view json);
+[[nodiscard]] std::string write_endpoint_removal(const EndpointRemoval& call);
+
+/// `{"name": "crm", "event": "Enabled", "at"?: …, "reason"?: "…"}`.
+struct EndpointNote {
+  EndpointName name;
+  EndpointEvent event;
+};
+/// `now` is for an event without a time.
+[[nodiscard]] EndpointNote read_endpoint_note(std::string_view json, TimePoint now);
+[[nodiscard]] std::string write_endpoint_note(const EndpointNote& call);
+/// `{"changed": true, "known": true, …}` with the members of the status.
+[[nodiscard]] std::string write_endpoint_noted(const std::optional<EndpointNoted>& noted);
+[[nodiscard]] std::optional<EndpointNoted> read_endpoint_noted(std::string_view json);
+
+/// The subject of an entry in the audit trail: the endpoint without its secrets, or its name.
+[[nodiscard]] std::string audit_subject(Endpoint endpoint);
+[[nodiscard]] std::string audit_subject(const EndpointName& name);
+
+}  // namespace oncebox::wire
