@@ -23,7 +23,8 @@ inline constexpr Choice<Jitter> kJitters[] = {
     {"none", Jitter::none}, {"equal", Jitter::equal}, {"full", Jitter::full}};
 
 inline constexpr Choice<QueueKind> kQueues[] = {{"inbox", QueueKind::inbox},
-                                                {"outbox", QueueKind::outbox}};
+                                                {"outbox", QueueKind::outbox},
+                                                {"deliveries", QueueKind::deliveries}};
 
 inline constexpr Choice<DeadPolicy> kDeadPolicies[] = {{"keep", DeadPolicy::keep},
                                                        {"revive", DeadPolicy::revive}};

@@ -80,12 +80,8 @@ std::vector<Option> queue_options(StoreOptions& options) {
 OpenStore::OpenStore(const StoreOptions& options)
     : store_(open_store(whole_url(options), own_credentials())), queue_(options.queue) {}
 
-QueueStore& OpenStore::queue() const {
-  return queue_ == QueueKind::inbox ? store_->inbox() : store_->outbox();
-}
+QueueStore& OpenStore::queue() const { return store_->queue(queue_); }
 
-QueueOperator& OpenStore::queue_operator() const {
-  return queue_ == QueueKind::inbox ? store_->inbox_operator() : store_->outbox_operator();
-}
+QueueOperator& OpenStore::queue_operator() const { return store_->queue_operator(queue_); }
 
 }  // namespace oncebox::app

@@ -26,6 +26,11 @@ constexpr Choice<AuditAction> kActions[] = {
     {"run-now", AuditAction::run_now},
     {"reschedule", AuditAction::reschedule},
     {"delete", AuditAction::delete_messages},
+    {"set-endpoint", AuditAction::set_endpoint},
+    {"remove-endpoint", AuditAction::remove_endpoint},
+    {"disable-endpoint", AuditAction::disable_endpoint},
+    {"enable-endpoint", AuditAction::enable_endpoint},
+    {"resend", AuditAction::resend},
 };
 
 struct AuditOptions {

@@ -22,6 +22,7 @@ namespace oncebox::app {
 [[nodiscard]] Command keys_command();
 [[nodiscard]] Command stores_command();
 [[nodiscard]] Command topics_command();
+[[nodiscard]] Command endpoints_command();
 [[nodiscard]] Command migrate_command();
 [[nodiscard]] Command bench_command();
 [[nodiscard]] Command version_command();

@@ -22,8 +22,8 @@ Command oncebox_command() {
                     "Handle its messages with a program"}},
       .commands = {serve_command(),   validate_command(), send_command(),     work_command(),
                    get_command(),     list_command(),     messages_command(), dead_command(),
-                   audit_command(),   stats_command(),    topics_command(),   workers_command(),
-                   health_command(),  keys_command(),     cleanup_command(),
+                   audit_command(),   stats_command(),    topics_command(),   endpoints_command(),
+                   workers_command(), health_command(),   keys_command(),     cleanup_command(),
 #ifdef ONCEBOX_WITH_HTTP
                    stores_command(),
 #endif

@@ -150,7 +150,7 @@ RetryPolicies retries_of(const WorkOptions& options) {
   // A limit of attempts replaces a limit of time.
   if (options.max_attempts) own.set_limit("*", {.max_attempts = *options.max_attempts});
   if (options.retry_delay) {
-    const bool is_outbox = options.store.queue == QueueKind::outbox;
+    const bool is_outbox = options.store.queue != QueueKind::inbox;
     RetryDelays delays = (is_outbox ? outbox_retry_policy() : RetryPolicy{}).delays();
     delays.backoff = ExponentialBackoff{*options.retry_delay};
     if (options.max_retry_delay) delays.max_delay = *options.max_retry_delay;
@@ -277,8 +277,8 @@ ExitCode work_on_many(Console& console, Signals& signals, CommandGuard& guard,
 
 /// With many stores some options of one make no sense.
 void require_for_many(const WorkOptions& options) {
-  if (options.store.queue == QueueKind::outbox) {
-    throw Failure(ExitCode::usage, "--stores works on inboxes; leave out --queue outbox");
+  if (options.store.queue != QueueKind::inbox) {
+    throw Failure(ExitCode::usage, "--stores works on inboxes; leave out --queue");
   }
   if (!options.store.store.empty() || !options.store.token_file.empty()) {
     throw Failure(ExitCode::usage, "--stores names the stores; leave out --store and --token-file");

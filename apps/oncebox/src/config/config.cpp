@@ -142,10 +142,13 @@ class Loader {
       } else if (name == "topics") {
         server::TopicOptions& topic = loaded_.config.server.topics.emplace_back();
         for (const ConfigEntry& entry : table.entries) set_entry(topic_keys(), topic, entry);
+      } else if (name == "publish") {
+        server::PublishEndpoint& endpoint = loaded_.config.server.publish.endpoints.emplace_back();
+        for (const ConfigEntry& entry : table.entries) set_entry(publish_keys(), endpoint, entry);
       } else {
         complain(fmt::format("{}:{}", loaded_.file, table.line),
                  fmt::format("there is no list [[{}]]{}", name,
-                             suggestion(name, {"stores", "topics", "webhooks"})));
+                             suggestion(name, {"publish", "stores", "topics", "webhooks"})));
       }
     }
   }
@@ -244,6 +247,7 @@ class Loader {
                  fmt::format("{}: there is no store \"{}\"", webhook.name, webhook.store));
       }
     }
+    check_endpoints();
     if (loaded_.config.drain_timeout > kMaxDrainTimeout) {
       complain("server.drain_timeout",
                fmt::format("at most {}", format_duration(kMaxDrainTimeout)));
@@ -256,6 +260,19 @@ class Loader {
       complain("configuration", error.what());
     }
     warn_of_plain_notices();
+  }
+
+  void check_endpoints() {
+    std::set<std::pair<std::string, std::string>> endpoints;
+    for (const server::PublishEndpoint& endpoint : loaded_.config.server.publish.endpoints) {
+      if (!endpoints.insert({endpoint.store, endpoint.name}).second) {
+        complain("publish", fmt::format("the name \"{}\" is there twice", endpoint.name));
+      }
+      if (!endpoint.store.empty() && !may_have_store(endpoint.store)) {
+        complain("publish",
+                 fmt::format("{}: there is no store \"{}\"", endpoint.name, endpoint.store));
+      }
+    }
   }
 
   void warn_of_plain_notices() {

@@ -218,6 +218,17 @@ std::vector<ConfigKey> recovery_keys() {
                 Count([](Config& c) -> auto& { return c.server.notices.attempts; })),
       count_key("notices.max_queued", "Notices that may wait to be sent; more are dropped.",
                 Count([](Config& c) -> auto& { return c.server.notices.max_queued; })),
+
+      flag_key("publishing.enabled",
+               "Publish the outboxes of all stores to their endpoints. Only where nobody else "
+               "works on them: a message that no endpoint wants is done.",
+               Bool([](Config& c) -> auto& { return c.server.publish.enabled; })),
+      count_key("publishing.workers", "Deliveries under way at once, at most.",
+                Count([](Config& c) -> auto& { return c.server.publish.workers; })),
+      duration_key("publishing.timeout", "Of one attempt, unless its endpoint has another.",
+                   Time([](Config& c) -> auto& { return c.server.publish.timeout; })),
+      duration_key("publishing.max_retry_after", "The longest that a receiver may ask us to wait.",
+                   Time([](Config& c) -> auto& { return c.server.publish.max_retry_after; })),
   };
 }
 
@@ -391,6 +402,9 @@ std::string_view section_text(std::string_view section) {
   }
   if (section == "watchdog") return "When /v1/health is degraded.";
   if (section == "notices") return "Who is told that messages die, beside the log.";
+  if (section == "publishing") {
+    return "Whether and how the outboxes are published; see [[publish]] below.";
+  }
   if (section == "enqueue") return "How duplicates are treated, where the sender does not say it.";
   if (section == "server") return "How the server works.";
   if (section == "discovery") {

@@ -76,6 +76,16 @@ std::string default_config_file() {
   text += keys_text(topic_keys(), server::TopicOptions{.topic = ""});
 
   text += "\n" + comment(
+                     "Endpoints that the messages of the outboxes go to, each message to every "
+                     "endpoint of which a topic matches. Any of them turns [publishing] on. They "
+                     "are set in the stores when these are opened; \"oncebox endpoints\" sees and "
+                     "changes them there.");
+  text +=
+      "#\n# [[publish]]\n# name = \"crm\"\n# url = \"https://crm.example.com/hooks\"\n"
+      "# topics = [\"order.*\", \"invoice.sent\"]\n# secrets = [\"env:CRM_SECRET\"]\n#\n";
+  text += keys_text(publish_keys(), server::PublishEndpoint{.name = ""});
+
+  text += "\n" + comment(
                      "Webhooks, each at an address of its own. There are none by default; this "
                      "is one for Stripe, with the defaults of all keys below.");
   text +=

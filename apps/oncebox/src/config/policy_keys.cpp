@@ -184,4 +184,47 @@ const std::vector<TopicKey>& topic_keys() {
   return keys;
 }
 
+const std::vector<PublishKey>& publish_keys() {
+  using server::PublishEndpoint;
+  using TextOfEndpoint = Place<PublishEndpoint, std::string>;
+  using TextsOfEndpoint = Place<PublishEndpoint, std::vector<std::string>>;
+  static const std::vector<PublishKey> keys = [] {
+    std::vector<PublishKey> all{
+        text_key("publish.name", "What the endpoint is known by: letters, digits, -, _ and .",
+                 TextOfEndpoint([](PublishEndpoint& e) -> auto& { return e.name; })),
+        text_key("publish.store", "Of this store alone; empty means of every store.",
+                 TextOfEndpoint([](PublishEndpoint& e) -> auto& { return e.store; })),
+        text_key("publish.url",
+                 "Where its messages go: https://... for a signed webhook, "
+                 "oncebox+https://HOST/v1 for another Oncebox.",
+                 TextOfEndpoint([](PublishEndpoint& e) -> auto& { return e.url; })),
+        texts_key("publish.topics", "A message goes there when one of these matches its topic.",
+                  TextsOfEndpoint([](PublishEndpoint& e) -> auto& { return e.topics; })),
+        texts_key("publish.secrets",
+                  "What a webhook is signed with, each of them; the first is the token for another "
+                  "Oncebox: \"env:NAME\", \"file:PATH\" or \"literal:TEXT\".",
+                  TextsOfEndpoint([](PublishEndpoint& e) -> auto& { return e.secrets; })),
+        texts_key("publish.headers", "Of every request: \"Name: value\".",
+                  TextsOfEndpoint([](PublishEndpoint& e) -> auto& { return e.headers; })),
+        optional_duration_key("publish.timeout", "Of one attempt.", "30s",
+                              Place<PublishEndpoint, std::optional<Duration>>(
+                                  [](PublishEndpoint& e) -> auto& { return e.timeout; })),
+        flag_key("publish.allow_private",
+                 "Addresses of this machine and of private networks may be called.",
+                 Place<PublishEndpoint, bool>(
+                     [](PublishEndpoint& e) -> auto& { return e.allow_private; })),
+        duration_key("publish.disable_after",
+                     "It is disabled when every delivery has failed for so long; 0s means never.",
+                     Place<PublishEndpoint, Duration>(
+                         [](PublishEndpoint& e) -> auto& { return e.disable_after; })),
+    };
+    for (const PolicyKey& key : policy_keys()) {
+      all.push_back(moved<PublishEndpoint>(key, "publish",
+                                           [](PublishEndpoint& e) -> auto& { return e.policy; }));
+    }
+    return all;
+  }();
+  return keys;
+}
+
 }  // namespace oncebox::app
