@@ -41,7 +41,7 @@ const std::string kQuery = "?source=@&topic=@.*";
 const std::string kFilter = R"({"filter":{"source":"@","topic":"@.*"})";
 
 /// How each route that holds to sources and topics is asked, by its method and the path behind
-/// `/v1`, a store and `/outbox`. A route that is not here, and says that it holds to them, fails.
+/// `/v1`, a store and a queue. A route that is not here, and says that it holds to them, fails.
 const std::map<std::string, LimitedRequest>& limited_requests() {
   static const std::map<std::string, LimitedRequest> requests{
       {"POST /messages",
@@ -84,7 +84,7 @@ const std::set<std::string>& filtering_routes() {
 
 /// The pattern without `/v1`, the store and the queue.
 std::string bare_pattern(std::string pattern) {
-  for (const std::string prefix : {"/v1", "/stores/{store}", "/outbox"}) {
+  for (const std::string prefix : {"/v1", "/stores/{store}", "/outbox", "/deliveries"}) {
     if (pattern.starts_with(prefix + "/")) pattern.erase(0, prefix.size());
   }
   return pattern;
@@ -98,7 +98,7 @@ class TokenLimitRoutes : public ApiTest {
  protected:
   TokenLimitRoutes() {
     for (Store* store : {store_.get(), second_.get()}) {
-      for (QueueStore* queue : {&store->inbox(), &store->outbox()}) fill(*queue);
+      for (const QueueKind queue : kQueueKinds) fill(store->queue(queue));
     }
   }
 

@@ -94,6 +94,10 @@ void add_queue_route(Router& router, const ApiContext& context, const ApiRoute& 
                                  : fmt::format("/{}{}", to_string(kind), route.path);
     ApiRoute of_queue = route;
     of_queue.path = path;
+    // Whoever may send messages says what they are about, and not to whom they go.
+    if (kind == QueueKind::deliveries && route.scope == Scope::produce) {
+      of_queue.scope = Scope::operate;
+    }
     add_store_route(router, context, of_queue, [kind, handler](const StoreCall& call) {
       handler({call.exchange, {call.store, &call.store->queue(kind)}, call.arguments});
     });

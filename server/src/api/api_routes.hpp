@@ -59,7 +59,8 @@ struct ApiRoute {
 
 void add_store_route(Router& router, const ApiContext& context, const ApiRoute& route,
                      std::function<void(const StoreCall&)> handler);
-/// For the inbox, and with `/outbox` or `/deliveries` before the path for the other queues.
+/// For the inbox, and with `/outbox` or `/deliveries` before the path for the other queues. What
+/// takes the scope produce takes operate for the deliveries.
 void add_queue_route(Router& router, const ApiContext& context, const ApiRoute& route,
                      std::function<void(const QueueCall&)> handler);
 

@@ -205,15 +205,12 @@ class Call:
 
     def __init__(self, method, path, identifier, tag, scope, summary, description=""):
         self.method, self.path, self.identifier = method, path, identifier
-        self.scope = scope
         self.operation = {"operationId": identifier, "tags": [tag], "summary": summary}
         if description:
             self.operation["description"] = description
         self.operation["parameters"] = [
             self.path_reference(name) for name in re.findall(r"{(\w+)\*?}", path)]
-        self.operation["security"] = [] if scope == "open" else [{"bearer": [scope]}]
-        if scope != "open":
-            self.operation["x-scope"] = scope
+        self.take_scope(scope)
         self.responses = {}
         self.body = None
 
@@ -271,6 +268,12 @@ class Call:
         """A reference to what a variant has in common with its original."""
         original = self.operation.get("x-variant-of")
         return {"$ref": f"#/components/{kind}/{original}"} if original else None
+
+    def take_scope(self, scope):
+        self.scope = scope
+        self.operation["security"] = [] if scope == "open" else [{"bearer": [scope]}]
+        if scope != "open":
+            self.operation["x-scope"] = scope
 
     def variant(self, prefix, suffix, summary_end, more_parameters=()):
         """The same call behind another path."""
@@ -670,6 +673,8 @@ def all_calls():
     for call in [*message_calls(), *operator_calls(), *edit_calls()]:
         outbox = call.variant("/v1/outbox", "InOutbox", ", of the outbox")
         deliveries = call.variant("/v1/deliveries", "InDeliveries", ", of the deliveries")
+        if call.scope == "produce":
+            deliveries.take_scope("operate")
         for queue_call in (call, outbox, deliveries):
             yield queue_call
             yield queue_call.variant("/v1/stores/{store}", "OfStore", ", of a store", ["store"])
