@@ -166,6 +166,12 @@ class Endpoints(Published):
 
 
 class Killed(Published):
+    def takes(self, number):
+        try:
+            return self.send_out(str(number)) == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
     def test_nothing_is_lost_and_repetitions_have_the_same_id(self):
         process = self.publish(more='backoff = "10ms"\nmax_delay = "100ms"\n')
         self.wait_for_endpoint()
@@ -175,13 +181,10 @@ class Killed(Published):
         def send_all():
             number = 0
             while not stop.is_set() or number < MESSAGES:
-                # Without an answer it may have been taken: it is sent again.
-                try:
-                    if self.send_out(str(number)) == 200:
-                        sent.add(f"shop:{number}")
-                        number += 1
-                except (OSError, http.client.HTTPException):
-                    time.sleep(0.01)
+                # Without an answer it may have been taken: it is sent until there is one.
+                self.wait_for(lambda number=number: self.takes(number), "nothing is taken")
+                sent.add(f"shop:{number}")
+                number += 1
 
         sender = threading.Thread(target=send_all)
         sender.start()
