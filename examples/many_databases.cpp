@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "oncebox/fleet/inbox_router.hpp"
+#include "oncebox/fleet/outbox_router.hpp"
 #include "oncebox/fleet/store_set.hpp"
 #include "oncebox/open_store.hpp"
 
@@ -16,6 +17,7 @@ int main() {
   StoreSet stores([&] { return tenants; },
                   [](const StoreLocation& location) { return open_store(location.url); });
   InboxRouter inboxes(stores);
+  OutboxRouter outboxes(stores);
 
   const auto take_in = [&](const std::string& tenant, const char* id) {
     try {
@@ -30,6 +32,12 @@ int main() {
   take_in("acme", "evt_1");
   take_in("zenith", "evt_1");
   take_in("nova", "evt_1");
+
+  outboxes.route("acme")->enqueue({.topic = "receipt.due", .payload = "{}"});
+  for (const char* tenant : {"acme", "zenith"}) {
+    std::cout << tenant << " sends " << stores.find(tenant)->store().outbox_operator().count({})
+              << "\n";
+  }
 
   tenants = {{"acme", "memory:"}, {"nova", "memory:"}};
   stores.refresh();  // else within five minutes

@@ -1,4 +1,4 @@
-#include "oncebox/fleet/inbox_router.hpp"
+#include "oncebox/fleet/store_router.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -55,50 +55,34 @@ std::string_view choose_by_hash(std::string_view key, std::span<const std::strin
   return chosen;
 }
 
-class InboxRouter::Impl {
+namespace detail {
+
+class StoreRoutes::Impl {
  public:
-  Impl(StoreSet& stores, const InboxRouterOptions& options,
-       const SurroundingsOfStores& surroundings)
-      : stores_(stores), options_(options), surroundings_(surroundings) {
+  Impl(StoreSet& stores, Routing routing, Make make, const Clock& clock)
+      : stores_(stores), routing_(routing), make_(std::move(make)), closing_(clock) {
     stores.listen(follower_);
   }
   ~Impl() { follower_->close(); }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  [[nodiscard]] std::shared_ptr<Inbox> route(std::string_view key) {
+  [[nodiscard]] std::shared_ptr<void> find(std::string_view key) {
     if (is_blank(key)) {
       throw Error(ErrorCode::invalid_argument, "a routing key must not be blank");
     }
     // Found under the lock: should the store leave the set right after, `let_go` waits for the
-    // lock, and then finds its inbox.
-    const detail::Lock lock(mutex_);
+    // lock, and then finds its part.
+    const Lock lock(mutex_);
     const MemberStorePtr member = stores_.find(name_for(key));
-    auto found = inboxes_.find(member.get());
-    if (found == inboxes_.end()) {
-      auto routed =
-          std::make_shared<Routed>(member, options_.inbox, surroundings_.of(member->name()));
-      found = inboxes_.emplace(member.get(), std::move(routed)).first;
-    }
-    return {found->second, &found->second->inbox};
+    auto found = parts_.find(member.get());
+    if (found == parts_.end()) found = parts_.emplace(member.get(), make_(member)).first;
+    return found->second;
   }
 
  private:
-  struct Routed {
-    Routed(MemberStorePtr of, InboxOptions options, const Surroundings& surroundings)
-        : member(std::move(of)),
-          inbox(member->store(), named(std::move(options), member->name()), surroundings) {}
-    static InboxOptions named(InboxOptions options, const std::string& name) {
-      options.name = name;
-      return options;
-    }
-
-    const MemberStorePtr member;
-    Inbox inbox;
-  };
-
   [[nodiscard]] std::string_view name_for(std::string_view key) ONCEBOX_REQUIRES(mutex_) {
-    if (options_.routing == Routing::by_name) return key;
+    if (routing_ == Routing::by_name) return key;
     stores_.require_discovered();
     const std::uint64_t changes = stores_.changes_of_names();
     if (known_changes_ != changes) {
@@ -110,33 +94,33 @@ class InboxRouter::Impl {
   }
 
   void let_go(const MemberStorePtr& member) {
-    const detail::Lock lock(mutex_);
-    const auto found = inboxes_.find(member.get());
-    if (found == inboxes_.end()) return;
+    const Lock lock(mutex_);
+    const auto found = parts_.find(member.get());
+    if (found == parts_.end()) return;
     closing_.let_go(member->server(), std::move(found->second));  // it may have to commit first
-    inboxes_.erase(found);
+    parts_.erase(found);
   }
 
   StoreSet& stores_;
-  const InboxRouterOptions options_;
-  const SurroundingsOfStores surroundings_;
-  detail::Mutex mutex_;
-  std::unordered_map<const MemberStore*, std::shared_ptr<Routed>> inboxes_
-      ONCEBOX_GUARDED_BY(mutex_);
+  const Routing routing_;
+  const Make make_;
+  Mutex mutex_;
+  std::unordered_map<const MemberStore*, std::shared_ptr<void>> parts_ ONCEBOX_GUARDED_BY(mutex_);
   std::vector<std::string> names_ ONCEBOX_GUARDED_BY(mutex_);
   std::optional<std::uint64_t> known_changes_ ONCEBOX_GUARDED_BY(mutex_);
-  engine::Closing closing_{surroundings_.clock};
+  engine::Closing closing_;
   // Last: a set that tells uses the members above.
   const std::shared_ptr<SetFollower> follower_ = std::make_shared<SetFollower>(SetFollower::Calls{
       [](const MemberStorePtr&) {}, [this](const MemberStorePtr& member) { let_go(member); }});
 };
 
-InboxRouter::InboxRouter(StoreSet& stores, const InboxRouterOptions& options,
-                         const SurroundingsOfStores& surroundings)
-    : impl_(std::make_unique<Impl>(stores, options, surroundings)) {}
+StoreRoutes::StoreRoutes(StoreSet& stores, Routing routing, Make make, const Clock& clock)
+    : impl_(std::make_unique<Impl>(stores, routing, std::move(make), clock)) {}
 
-InboxRouter::~InboxRouter() = default;
+StoreRoutes::~StoreRoutes() = default;
 
-std::shared_ptr<Inbox> InboxRouter::route(std::string_view key) { return impl_->route(key); }
+std::shared_ptr<void> StoreRoutes::find(std::string_view key) { return impl_->find(key); }
+
+}  // namespace detail
 
 }  // namespace oncebox
