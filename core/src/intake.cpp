@@ -1,5 +1,7 @@
 #include "oncebox/detail/intake.hpp"
 
+#include <exception>
+#include <future>
 #include <optional>
 #include <span>
 
@@ -21,7 +23,9 @@ std::size_t size_in_bytes(const Message& message) {
 
 Intake::Intake(QueueStore& store, IntakeOptions options, const Surroundings& surroundings)
     : options_(std::move(options)),
-      queue_(store, options_.name, surroundings.logger, surroundings.observer, surroundings.clock),
+      tracer_(surroundings.tracer),
+      clock_(surroundings.clock),
+      queue_(store, options_.name, surroundings),
       singles_(
           [this](std::span<const Message> batch) -> std::vector<EnqueueOutcome> {
             return queue_.enqueue(batch, options_.enqueue);
@@ -30,12 +34,26 @@ Intake::Intake(QueueStore& store, IntakeOptions options, const Surroundings& sur
 
 EnqueueOutcome Intake::enqueue(Message message) {
   prepare_single(message);
-  return singles_.submit(std::move(message));
+  EnqueueSpans spans = begin_spans({&message, 1});
+  return spans.around([&] { return singles_.submit(std::move(message)); });
 }
 
 std::future<EnqueueOutcome> Intake::enqueue_future(Message message) {
-  prepare_single(message);
-  return singles_.submit_future(std::move(message));
+  if (tracer_ == nullptr) {
+    prepare_single(message);
+    return singles_.submit_future(std::move(message));
+  }
+  std::promise<EnqueueOutcome> promise;
+  std::future<EnqueueOutcome> future = promise.get_future();
+  // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): the ticket deletes itself
+  enqueue_then(std::move(message), [promise = std::move(promise)](Result result) mutable {
+    if (result.ok()) {
+      promise.set_value(std::move(result).outcome());
+    } else {
+      promise.set_exception(std::make_exception_ptr(*result.error()));
+    }
+  });
+  return future;
 }
 
 std::vector<Intake::Result> Intake::enqueue_each(std::vector<Message> messages) {
@@ -51,7 +69,10 @@ std::vector<Intake::Result> Intake::enqueue_each(std::vector<Message> messages) 
       refusals[i] = error;
     }
   }
-  std::vector<Result> answered = singles_.submit_all(std::move(good));
+  EnqueueSpans spans = begin_spans(good);
+  std::vector<Result> answered =
+      spans.unless_it_throws([&] { return singles_.submit_all(std::move(good)); });
+  for (std::size_t i = 0; i < answered.size(); ++i) spans.end_as(answered[i], i);
   std::vector<Result> results;
   results.reserve(refusals.size());
   auto next = answered.begin();
@@ -63,18 +84,22 @@ std::vector<Intake::Result> Intake::enqueue_each(std::vector<Message> messages) 
 
 std::vector<EnqueueOutcome> Intake::enqueue(std::vector<Message> messages) {
   for (Message& message : messages) prepare(message);
-  return queue_.enqueue(messages, options_.enqueue);
+  return begin_spans(messages).around([&] { return queue_.enqueue(messages, options_.enqueue); });
 }
 
 std::vector<EnqueueOutcome> Intake::enqueue(std::vector<Message> messages,
                                             Transaction& transaction) {
   for (Message& message : messages) prepare(message);
-  return queue_.enqueue_with(transaction, options_.queue, messages, options_.enqueue);
+  return begin_spans(messages).around(
+      [&] { return queue_.enqueue_with(transaction, options_.queue, messages, options_.enqueue); });
 }
 
 EnqueueOutcome Intake::enqueue(Message message, Transaction& transaction) {
   prepare(message);
-  return queue_.enqueue_with(transaction, options_.queue, {&message, 1}, options_.enqueue).front();
+  return begin_spans({&message, 1}).around([&] {
+    return queue_.enqueue_with(transaction, options_.queue, {&message, 1}, options_.enqueue)
+        .front();
+  });
 }
 
 // A message that is enqueued inside a transaction would wait for the committing thread, which waits

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "oncebox/detail/open_span.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/internal/message_line.hpp"
 
@@ -26,15 +27,16 @@ detail::KeyLine line_of(const Settlement& settlement, const SettleOutcome& outco
 
 }  // namespace
 
-ObservedQueueStore::ObservedQueueStore(QueueStore& below, std::string store_name, Logger& logger,
-                                       Observer& observer, const Clock& clock,
+ObservedQueueStore::ObservedQueueStore(QueueStore& below, std::string store_name,
+                                       const Surroundings& surroundings,
                                        DeliveryLines delivery_lines)
     : below_(below),
       store_name_(std::move(store_name)),
-      logger_(logger),
-      observer_(observer),
-      clock_(clock),
-      delivery_lines_(delivery_lines) {}
+      logger_(surroundings.logger),
+      observer_(surroundings.observer),
+      clock_(surroundings.clock),
+      delivery_lines_(delivery_lines),
+      tracer_(surroundings.tracer) {}
 
 template <class Call>
 auto ObservedQueueStore::timed(std::string_view name, std::size_t items, Call call) {
@@ -138,7 +140,11 @@ std::vector<MarkOutcome> ObservedQueueStore::do_mark(std::span<const Mark> marks
 }
 
 ClaimResult ObservedQueueStore::do_claim(const ClaimRequest& request) {
+  const SteadyTime began_at = tracer_ != nullptr ? clock_.steady() : SteadyTime{};
   ClaimResult claimed = timed("claim", request.limit, [&] { return below_.claim(request); });
+  if (tracer_ != nullptr) {
+    detail::trace_claim(*tracer_, store_name_, claimed.messages, began_at, clock_.steady());
+  }
   if (claimed.reaped.total() > 0) observe_reap(claimed.reaped);
   observe_claim(claimed, request);
   return claimed;

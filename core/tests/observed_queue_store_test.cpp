@@ -72,7 +72,7 @@ class ObservedQueueStoreTest : public ::testing::Test {
   std::ostringstream log_;
   TextLogger logger_{log_, clock_, LogLevel::debug};
   QueueCallObserver observer_;
-  ObservedQueueStore queue_{faulty_, "tenant-a", logger_, observer_, clock_};
+  ObservedQueueStore queue_{faulty_, "tenant-a", {logger_, observer_, clock_}};
 };
 
 TEST_F(ObservedQueueStoreTest, LogsEnqueuesAtInfoWithTopicSourceAndId) {
@@ -262,7 +262,7 @@ TEST_F(ObservedQueueStoreTest, ADeathIsToldByItsKeyWhenItCannotBeLookedUp) {
 
 TEST_F(ObservedQueueStoreTest, LooksUpWhatItTellsOfADeathWhenItIsToldTo) {
   RecordProperty("requirement", "MSG-10");
-  ObservedQueueStore queue(faulty_, "tenant-a", logger_, observer_, clock_,
+  ObservedQueueStore queue(faulty_, "tenant-a", {logger_, observer_, clock_},
                            DeliveryLines::looked_up);
   message_.headers.set(header_names::kCorrelationId, "corr-1");
   queue.enqueue(message_);

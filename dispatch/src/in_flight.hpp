@@ -12,9 +12,11 @@
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/condition.hpp"
 #include "oncebox/detail/mutex.hpp"
+#include "oncebox/detail/open_span.hpp"
 #include "oncebox/message.hpp"
 #include "oncebox/observer.hpp"
 #include "oncebox/queue_types.hpp"
+#include "oncebox/tracing.hpp"
 #include "oncebox/transaction.hpp"
 #include "routes.hpp"
 
@@ -28,6 +30,7 @@ struct Origin {
   Settler& settler;
   Observer& observer;
   TransactionalQueue* transactions = nullptr;  ///< null: the store has none
+  Tracer* tracer = nullptr;                    ///< null: nobody
   /// The object that this is a part of, for a thread that uses it after it has given a verdict,
   /// which may end the object; empty: it outlives the workers.
   std::weak_ptr<void> whole = {};
@@ -48,6 +51,9 @@ struct InFlight {
   Verdict verdict;
   bool is_recorded = false;      ///< the verdict was committed with what the handler did
   bool may_be_recorded = false;  ///< the store has, or may have, taken the verdict
+  Duration waited{};             ///< until it was handled, from when it could be claimed
+  detail::OpenSpan handling;     ///< while it is handled
+  detail::OpenSpan settling;     ///< until the verdict is recorded
   InFlight* next_finished = nullptr;
 
   std::atomic<Stage> stage = Stage::buffered;

@@ -3,12 +3,13 @@
 #include "effective_options.hpp"
 #include "handler_calls.hpp"
 #include "oncebox/error.hpp"
+#include "routes.hpp"
 
 namespace oncebox {
 
 namespace {
 
-class PublishingHandler final : public Handler {
+class PublishingHandler final : public Handler, public dispatcher::PublishesMessages {
  public:
   explicit PublishingHandler(std::shared_ptr<Publisher> publisher)
       : publisher_(std::move(publisher)) {}

@@ -30,8 +30,10 @@ void refuse_transactional(const Handlers& handlers) {
   }
 }
 
-Route::Route(const Handlers::Registration& registration, TimePoint now)
-    : registration_(registration),
+Route::Route(const Handlers::Registration& registration, const std::vector<Middleware>& middleware,
+             TimePoint now)
+    : registration_(with_middleware(registration, middleware)),
+      publishes_(dynamic_cast<const PublishesMessages*>(registration.handler.get()) != nullptr),
       limited_(registration.options.max_concurrency || registration.options.rate) {
   const std::optional<RateLimit>& rate = registration.options.rate;
   if (rate) bucket_ = std::make_unique<TokenBucket>(*rate, now);
@@ -99,8 +101,8 @@ Routes::Routes(const Handlers& handlers, NoHandlerPolicy no_handler, TimePoint n
   require_in_range("number of handlers of a dispatcher", handlers.registrations().size(), 0,
                    limits::kMaxTopicPatterns - 1);
   for (const Handlers::Registration& registration : handlers.registrations()) {
-    Route& route = *routes_.emplace_back(
-        std::make_unique<Route>(with_middleware(registration, handlers.middleware()), now));
+    Route& route =
+        *routes_.emplace_back(std::make_unique<Route>(registration, handlers.middleware(), now));
     if (route.pattern().is_exact()) {
       exact_.emplace(route.pattern().stem(), &route);
     } else {

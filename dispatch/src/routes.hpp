@@ -10,6 +10,7 @@
 
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
+#include "oncebox/dispatch/handler_hooks.hpp"
 #include "oncebox/dispatch/handlers.hpp"
 #include "oncebox/dispatch/no_handler_policy.hpp"
 #include "oncebox/topic_pattern.hpp"
@@ -21,11 +22,20 @@ namespace oncebox::dispatcher {
 /// start than with the first message.
 void refuse_transactional(const Handlers& handlers);
 
+/// A handler that is one also of this publishes, and its spans say so.
+class PublishesMessages {
+ protected:
+  PublishesMessages() = default;
+  virtual ~PublishesMessages() = default;
+};
+
 /// A topic pattern with its handler and what its limits leave free. A message takes its place when
 /// it is claimed, so that whatever is claimed can also be run. Safe from any thread.
 class Route {
  public:
-  Route(const Handlers::Registration& registration, TimePoint now);
+  /// The middleware is around the handler.
+  Route(const Handlers::Registration& registration, const std::vector<Middleware>& middleware,
+        TimePoint now);
 
   [[nodiscard]] const TopicPattern& pattern() const noexcept { return registration_.pattern; }
   /// All of them but one are null.
@@ -35,6 +45,7 @@ class Route {
   }
   [[nodiscard]] BatchHandler* batch_handler() const noexcept { return registration_.batch.get(); }
   [[nodiscard]] AsyncHandler* async_handler() const noexcept { return registration_.async.get(); }
+  [[nodiscard]] bool publishes() const noexcept { return publishes_; }
   /// Messages in one call of a handler.
   [[nodiscard]] std::size_t max_batch() const noexcept { return registration_.max_batch; }
   [[nodiscard]] bool is_limited() const noexcept { return limited_; }
@@ -53,6 +64,7 @@ class Route {
 
  private:
   Handlers::Registration registration_;
+  bool publishes_;
   bool limited_;
   std::atomic<std::size_t> held_ = 0;  // counted for limited routes only
   std::atomic<bool> room_is_wanted_ = false;

@@ -62,9 +62,9 @@ class SetDispatcher::Impl {
         dead_handlers_(handlers, logger_),
         ready_(*options_.dispatcher.max_buffered),
         idle_(clock_),
-        scheduler_(std::make_shared<dispatcher::SetScheduler>(
-            dispatcher::SetScheduler::Parts{options_, routes_, ready_, *selection_, counters_,
-                                            idle_, dead_handlers_, logger_, observer_, clock_})),
+        scheduler_(std::make_shared<dispatcher::SetScheduler>(dispatcher::SetScheduler::Parts{
+            options_, routes_, ready_, *selection_, counters_, idle_, dead_handlers_, logger_,
+            observer_, clock_, surroundings.tracer})),
         calls_({options_.dispatcher.retries, options_.dispatcher.no_handler,
                 options_.dispatcher.max_deliveries},
                logger_, clock_),

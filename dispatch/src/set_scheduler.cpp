@@ -159,7 +159,7 @@ LanePtr SetScheduler::make_lane(const MemberStorePtr& member) {
   const auto lane = std::make_shared<StoreLane>(
       ++last_number_, member, parts_.observer(member->name()),
       StoreLane::Parts{parts_.ready, *this, *workers_, parts_.counters, parts_.dead_handlers,
-                       parts_.logger, parts_.clock, parts_.options.dispatcher,
+                       parts_.logger, parts_.clock, parts_.tracer, parts_.options.dispatcher,
                        parts_.options.notified_poll_interval,
                        in_flight_capacity(parts_.options.dispatcher), parts_.options.queue},
       *this);

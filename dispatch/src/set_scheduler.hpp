@@ -51,6 +51,7 @@ class SetScheduler final : public RoomHints,
     Logger& logger;
     const ObserverOfStore& observer;
     const Clock& clock;
+    Tracer* tracer;  ///< null: nobody
     /// False: its owner makes the calls, by `run_next`.
     bool has_threads = true;
   };

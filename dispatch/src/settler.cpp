@@ -122,8 +122,8 @@ void Settler::conclude(std::size_t count, const std::vector<SettleOutcome>& outc
   drop_first(count);
 }
 
-void Settler::count(const InFlight& message, const Settlement& settlement,
-                    const SettleOutcome& outcome) {
+void Settler::count(InFlight& message, const Settlement& settlement, const SettleOutcome& outcome) {
+  message.settling.end({}, {{"outcome", to_string(outcome.status)}});
   // A store that does not notify would let it wait for the next poll.
   if (outcome.again_at) parts_.work.on_due(*outcome.again_at);
   Counters& counters = parts_.counters;
@@ -191,6 +191,7 @@ void Settler::on_failure(std::size_t count, const std::exception& failure) {
 void Settler::give_up(std::size_t count, const char* why) {
   parts_.counters.given_up += count;
   for (std::size_t i = 0; i < count; ++i) {
+    pending_[i]->settling.end("not recorded", {});
     const std::string_view text = "verdict not recorded, the lease will lapse";
     detail::write_line(parts_.logger,
                        {LogLevel::error, text, parts_.store_name, pending_[i]->claimed->message},

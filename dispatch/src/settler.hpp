@@ -62,7 +62,7 @@ class Settler {
   void let_go_of_recorded();
   void settle_next();
   void conclude(std::size_t count, const std::vector<SettleOutcome>& outcomes);
-  void count(const InFlight& message, const Settlement& settlement, const SettleOutcome& outcome);
+  void count(InFlight& message, const Settlement& settlement, const SettleOutcome& outcome);
   void on_death(const ClaimedMessage& claimed, const Verdict& verdict, SettledDeath death);
   void on_failure(std::size_t count, const std::exception& failure);
   void give_up(std::size_t count, const char* why);

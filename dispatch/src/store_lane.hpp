@@ -21,6 +21,7 @@
 #include "oncebox/fleet/store_set.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/observer.hpp"
+#include "oncebox/tracing.hpp"
 #include "ready_messages.hpp"
 #include "settler.hpp"
 #include "worker_pool.hpp"
@@ -71,6 +72,7 @@ class StoreLane final : public WorkHints {
     const DeadHandlers& dead_handlers;
     Logger& logger;
     const Clock& clock;
+    Tracer* tracer;
     const DispatcherOptions& options;
     Duration notified_poll_interval;
     std::size_t capacity;  ///< messages in flight

@@ -28,6 +28,13 @@ bool has_lapsed(const InFlight& message, TimePoint now) noexcept {
   return message.lease_until.load(std::memory_order_relaxed) <= now;
 }
 
+detail::OpenSpan begin_span(InFlight& message, const Clock& clock) noexcept {
+  return detail::OpenSpan::of_message(
+      message.origin->tracer, clock,
+      message.route->publishes() ? SpanOperation::publish : SpanOperation::handle,
+      message.claimed->message);
+}
+
 }  // namespace
 
 WorkerPool::WorkerPool(const Parts& parts, std::size_t workers)
@@ -101,14 +108,17 @@ HandlerCall WorkerPool::call_of(const InFlight& message, std::stop_token stop) c
 
 void WorkerPool::note_start(Worker& worker, InFlight& message, TimePoint now) {
   if (message.route->begin(now)) parts_.room.on_limit_eased();
-  const Duration waited = std::max(now - message.claimed->eligible_at, Duration::zero());
-  worker.latency_ms.record(static_cast<std::uint64_t>(waited.count()));
-  message.origin->observer.on_handler_start(*message.claimed, waited);
+  message.waited = std::max(now - message.claimed->eligible_at, Duration::zero());
+  worker.latency_ms.record(static_cast<std::uint64_t>(message.waited.count()));
+  message.handling = begin_span(message, parts_.clock);
+  message.origin->observer.on_handler_start(*message.claimed, message.waited);
 }
 
-void WorkerPool::note_end(const InFlight& message, const HandlerCalls::Answer& answer,
+void WorkerPool::note_end(InFlight& message, const HandlerCalls::Answer& answer,
                           std::chrono::nanoseconds took) {
   message.origin->observer.on_handler_end(*message.claimed, answer.verdict, took);
+  if (!answer.is_recorded) message.settling = message.handling.below(SpanOperation::settle);
+  detail::end_with_verdict(message.handling, *message.claimed, answer.verdict, message.waited);
 }
 
 HandlerCalls::Answer WorkerPool::call(const InFlight& message, HandlerContext& context) const {

@@ -103,7 +103,7 @@ class WorkerPool {
 
   [[nodiscard]] HandlerCall call_of(const InFlight& message, std::stop_token stop) const;
   void note_start(Worker& worker, InFlight& message, TimePoint now);
-  void note_end(const InFlight& message, const HandlerCalls::Answer& answer,
+  void note_end(InFlight& message, const HandlerCalls::Answer& answer,
                 std::chrono::nanoseconds took);
   static void submit(InFlight& message);
   static std::optional<std::stop_source> take_stop_source(Worker& worker, const Renewal* delivery);

@@ -104,9 +104,9 @@ class SetDispatcherTest : public ::testing::Test {
 
   void make_dispatcher(const SetDispatcherOptions& options,
                        std::unique_ptr<StoreSelection> selection) {
-    dispatcher_ =
-        std::make_unique<SetDispatcher>(stores_, handlers_, std::move(selection), options,
-                                        SurroundingsOfStores{.logger = logger_, .clock = clock_});
+    dispatcher_ = std::make_unique<SetDispatcher>(
+        stores_, handlers_, std::move(selection), options,
+        SurroundingsOfStores{.logger = logger_, .clock = clock_, .tracer = tracer_});
   }
   Ending make(const SetDispatcherOptions& options = {},
               std::unique_ptr<StoreSelection> selection = round_robin()) {
@@ -132,6 +132,7 @@ class SetDispatcherTest : public ::testing::Test {
   testing::ManualClock clock_;
   RecordingLogger logger_;
   Observer observer_;
+  Tracer* tracer_ = nullptr;
   Gate gate_;
   Watched<std::vector<std::string>> handled_;
   Watched<std::set<std::string>> closed_;

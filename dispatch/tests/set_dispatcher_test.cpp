@@ -10,12 +10,28 @@
 #include <thread>
 
 #include "expect_error.hpp"
+#include "oncebox/testing/span_record.hpp"
 #include "set_dispatcher_fixture.hpp"
 
 namespace oncebox {
 namespace {
 
 constexpr Duration kNever = std::chrono::hours{20};
+
+TEST_F(SetDispatcherTest, TellsATracerOfWhatHappensInEveryStore) {
+  testing::SpanRecord spans;
+  list({{"acme", "1"}, {"bolt", "2"}});
+  note_stores();
+  enqueue("acme", "m1");
+  enqueue("bolt", "m1");
+  tracer_ = &spans;
+  const auto ending = start();
+  ASSERT_TRUE(eventually([&] { return spans.spans_of(SpanOperation::settle).size() == 2; }));
+  std::set<std::string> queues;
+  for (const auto& claim : spans.spans_of(SpanOperation::claim)) queues.insert(claim.target);
+  EXPECT_EQ(queues, (std::set<std::string>{"acme", "bolt"}));
+  EXPECT_EQ(spans.spans_of(SpanOperation::handle).size(), 2U);
+}
 
 TEST_F(SetDispatcherTest, HandlesWhatIsInEveryStoreAndSaysWhichInContextAndLog) {
   RecordProperty("requirement", "IBX-085,IBX-086,IBX-090,IBX-113");

@@ -13,6 +13,7 @@
 #include "oncebox/driver/forwarding_store.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/testing/fault_injecting_queue_store.hpp"
+#include "oncebox/testing/span_record.hpp"
 #include "watched.hpp"
 
 namespace oncebox {
@@ -224,6 +225,18 @@ TEST_F(InboxRouterTest, LinesAndFiguresCarryTheNameOfTheStore) {
             std::string::npos);
   EXPECT_EQ(observers_["acme"].enqueued, 1);
   EXPECT_EQ(observers_["zenith"].enqueued, 1);
+}
+
+TEST_F(InboxRouterTest, OneTracerHearsOfWhatIsEnqueuedInEveryStore) {
+  testing::SpanRecord spans;
+  list({{"acme", "1"}, {"zenith", "2"}});
+  InboxRouter router(stores_, {}, {.tracer = &spans});
+  router.route("acme")->enqueue(message("a"));
+  router.route("zenith")->enqueue(message("b"));
+  const auto enqueues = spans.spans_of(SpanOperation::enqueue);
+  ASSERT_EQ(enqueues.size(), 2U);
+  EXPECT_EQ(enqueues[0].fields.at("message_id"), "a");
+  EXPECT_EQ(enqueues[1].fields.at("message_id"), "b");
 }
 
 TEST_F(InboxRouterTest, ByHashAKeyAlwaysLeadsToTheSameStore) {

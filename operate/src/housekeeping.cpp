@@ -109,12 +109,12 @@ struct FollowedStore {
   FollowedStore(const MemberStorePtr& member, const QueueObservers& observers, Logger& logger,
                 const Clock& clock)
       : kept(member),
-        inbox(member->store().inbox(), member->name(), logger,
-              observer_of(observers.inbox, member->name()), clock),
-        outbox(member->store().outbox(), member->name() + "/outbox", logger,
-               observer_of(observers.outbox, member->name()), clock),
-        deliveries(member->store().deliveries(), member->name() + "/deliveries", logger,
-                   observer_of(observers.deliveries, member->name()), clock) {}
+        inbox(member->store().inbox(), member->name(),
+              {logger, observer_of(observers.inbox, member->name()), clock}),
+        outbox(member->store().outbox(), member->name() + "/outbox",
+               {logger, observer_of(observers.outbox, member->name()), clock}),
+        deliveries(member->store().deliveries(), member->name() + "/deliveries",
+                   {logger, observer_of(observers.deliveries, member->name()), clock}) {}
 
   const MemberStorePtr kept;
   ObservedQueueStore inbox;

@@ -168,8 +168,8 @@ TEST_F(PrometheusMetricsTest, CountsWhatHousekeepingBuriesInTheStoresOfASet) {
 TEST_F(PrometheusMetricsTest, NamesTypesAndLabelsAreThoseOfTheGoldenFile) {
   RecordProperty("requirement", "MSG-09");
   work();
-  ObservedQueueStore outbox(store_.outbox(), "shop/outbox", logger_,
-                            metrics_.observer({"shop", QueueKind::outbox}), clock_);
+  ObservedQueueStore outbox(store_.outbox(), "shop/outbox",
+                            {logger_, metrics_.observer({"shop", QueueKind::outbox}), clock_});
   outbox.observe({.key = {"web", "1"}});
   metrics_.observer({"shop"}).on_lease_lost({"web", "1"});
   metrics_.on_stats({"shop"}, store_.inbox_operator().stats(), clock_.now());

@@ -91,7 +91,7 @@ Process::Process(World& world, Ledger& ledger, std::string name, std::uint64_t n
       idle_(world.clock()),
       scheduler_(std::make_shared<dispatcher::SetScheduler>(dispatcher::SetScheduler::Parts{
           options_, routes_, ready_, *selection_, counters_, idle_, dead_handlers_, logger_,
-          observer_, world.clock(), false})),
+          observer_, world.clock(), nullptr, false})),
       calls_({options_.dispatcher.retries, options_.dispatcher.no_handler,
               options_.dispatcher.max_deliveries, world.random().next()},
              logger_, world.clock()),

@@ -5,6 +5,7 @@
 #include "oncebox/clock.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/observer.hpp"
+#include "oncebox/tracing.hpp"
 
 namespace oncebox {
 
@@ -16,14 +17,16 @@ namespace detail {
 
 }  // namespace detail
 
-/// Where an object writes its log, who hears what it does, and where it takes the time from. Each
-/// is borrowed, must outlive the object, and has a default: no log, nobody, the machine's clock.
+/// Where an object writes its log, who hears what it does, where it takes the time from, and who is
+/// told of its spans. Each is borrowed, must outlive the object, and has a default: no log, nobody,
+/// the machine's clock, nobody.
 ///
 ///     Dispatcher dispatcher(store->inbox(), handlers, {.workers = 8}, {.logger = logger});
 struct Surroundings {
   Logger& logger = detail::no_log();
   Observer& observer = detail::no_observer();
   const Clock& clock = SystemClock::shared();
+  Tracer* tracer = nullptr;  ///< null: no span is begun
 };
 
 /// The same for an object that works on many stores, each of which may have an observer of its own.
@@ -33,12 +36,13 @@ struct SurroundingsOfStores {
   Logger& logger = detail::no_log();
   ObserverOfStore observers = {};  ///< empty: nobody
   const Clock& clock = SystemClock::shared();
+  Tracer* tracer = nullptr;  ///< null: no span is begun
 
   [[nodiscard]] Observer& observer_of(const std::string& store) const {
     return observers ? observers(store) : detail::no_observer();
   }
   [[nodiscard]] Surroundings of(const std::string& store) const {
-    return {logger, observer_of(store), clock};
+    return {logger, observer_of(store), clock, tracer};
   }
 };
 

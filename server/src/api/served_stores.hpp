@@ -59,7 +59,7 @@ class RequestQueue {
 
   RequestQueue(const Parts& parts, const Request& request)
       : logger_(parts.logger, request.id),
-        queue_(parts.below, parts.name, logger_, parts.observer, parts.clock,
+        queue_(parts.below, parts.name, {logger_, parts.observer, parts.clock},
                DeliveryLines::looked_up),
         operations_(parts.operations, parts.below, parts.name, logger_, parts.observer) {}
 

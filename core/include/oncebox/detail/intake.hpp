@@ -4,18 +4,21 @@
 #include <cstddef>
 #include <future>
 #include <limits>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "oncebox/clock.hpp"
 #include "oncebox/content_hash.hpp"
+#include "oncebox/detail/open_span.hpp"
 #include "oncebox/driver/observed_queue_store.hpp"
 #include "oncebox/group_commit.hpp"
 #include "oncebox/message.hpp"
 #include "oncebox/queue_store.hpp"
 #include "oncebox/queue_types.hpp"
 #include "oncebox/surroundings.hpp"
+#include "oncebox/tracing.hpp"
 #include "oncebox/transaction.hpp"
 
 namespace oncebox::detail {
@@ -43,7 +46,17 @@ class Intake {
   template <std::invocable<Result> Callback>
   void enqueue_then(Message message, Callback callback) {
     prepare_single(message);
-    singles_.submit_then(std::move(message), std::move(callback));
+    if (tracer_ == nullptr) {
+      singles_.submit_then(std::move(message), std::move(callback));
+    } else {
+      auto spans = begin_spans({&message, 1});
+      singles_.submit_then(
+          std::move(message),
+          [spans = std::move(spans), callback = std::move(callback)](Result result) mutable {
+            spans.end_as(result);
+            callback(std::move(result));
+          });
+    }
   }
   std::vector<Result> enqueue_each(std::vector<Message> messages);
   std::vector<EnqueueOutcome> enqueue(std::vector<Message> messages);
@@ -58,8 +71,13 @@ class Intake {
   void prepare(Message& message) const;
   /// The same for one that other threads may commit.
   void prepare_single(Message& message) const;
+  [[nodiscard]] EnqueueSpans begin_spans(std::span<Message> messages) const {
+    return {tracer_, clock_, messages};
+  }
 
   const IntakeOptions options_;
+  Tracer* const tracer_;
+  const Clock& clock_;
   ObservedQueueStore queue_;
   GroupCommit<Message, EnqueueOutcome> singles_;  // last: its threads use the members above
 };

@@ -11,6 +11,8 @@
 #include "oncebox/log.hpp"
 #include "oncebox/observer.hpp"
 #include "oncebox/queue_store.hpp"
+#include "oncebox/surroundings.hpp"
+#include "oncebox/tracing.hpp"
 
 namespace oncebox {
 
@@ -31,9 +33,10 @@ enum class DeliveryLines {
 /// payload, another header or an error text of a handler.
 class ObservedQueueStore final : public QueueStore, private TransactionalQueue {
  public:
-  /// Everything is borrowed and must outlive this object. `store_name` appears in each line.
-  ObservedQueueStore(QueueStore& below, std::string store_name, Logger& logger, Observer& observer,
-                     const Clock& clock, DeliveryLines delivery_lines = DeliveryLines::by_key);
+  /// Everything is borrowed and must outlive this object. `store_name` appears in each line. A
+  /// tracer is told of the spans of claims.
+  ObservedQueueStore(QueueStore& below, std::string store_name, const Surroundings& surroundings,
+                     DeliveryLines delivery_lines = DeliveryLines::by_key);
 
   /// Enqueues with the commit of a transaction instead, and tells of it in the same way: of what
   /// was offered, whether it commits or not.
@@ -77,6 +80,7 @@ class ObservedQueueStore final : public QueueStore, private TransactionalQueue {
   Observer& observer_;
   const Clock& clock_;
   const DeliveryLines delivery_lines_;
+  Tracer* const tracer_;
 };
 
 }  // namespace oncebox
