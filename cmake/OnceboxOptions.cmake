@@ -36,6 +36,7 @@ option(ONCEBOX_WITH_HTTP "Build the store behind a server, over HTTP" ON)
 option(ONCEBOX_WITH_WEBHOOK "Build the publisher that posts webhooks" ON)
 
 option(ONCEBOX_WITH_PROMETHEUS "Build the metrics for Prometheus" ON)
+option(ONCEBOX_WITH_OTLP "Build the exporter of traces for OpenTelemetry collectors" ON)
 option(ONCEBOX_WITH_DISCOVERY "Build the lists of stores in files that are watched" ON)
 option(ONCEBOX_BUILD_SERVER "Build the server and the command-line tool" ON)
 

@@ -40,6 +40,7 @@ MAY_INCLUDE = [
     ("stores/http", ["core", "wire", "curl"]),
     ("stores/*", ["core", "stores/sql"]),
     ("prometheus", ["core", "dispatch"]),
+    ("otlp", ["core", "curl"]),
     ("transports/webhook", ["core", "dispatch", "wire", "curl"]),
     ("transports/*", ["core", "dispatch"]),
     ("publish", ["core", "fleet", "dispatch", "wire", "transports/webhook"]),
@@ -52,7 +53,8 @@ MAY_INCLUDE = [
     (
         "examples",
         LIBRARY
-        + ["oncebox", "testing", "discovery", "prometheus", "codecs/*", "stores/*", "transports/*"],
+        + ["oncebox", "testing", "discovery", "prometheus", "otlp"]
+        + ["codecs/*", "stores/*", "transports/*"],
     ),
     ("benchmarks", LIBRARY + ["testing", "stores/*", "transports/*"]),
 ]
