@@ -26,6 +26,12 @@ void require(bool holds, const char* text) {
   if (!holds) throw Error(ErrorCode::out_of_range, text);
 }
 
+std::vector<std::string> room_for(std::size_t spans) {
+  std::vector<std::string> batch;
+  batch.reserve(spans);
+  return batch;
+}
+
 }  // namespace
 
 void ExporterOptions::validate() const {
@@ -64,7 +70,7 @@ class Exporter::Impl {
   void drop() noexcept;
   void run(const std::stop_token& stop);
   void wait_for_spans(const std::stop_token& stop);
-  [[nodiscard]] std::vector<std::string> take_batch();
+  void take_batch();
   void send(std::span<const std::string> spans, const std::stop_token& stop);
   void conclude(std::size_t spans, const Collector::Answer& answer);
   void note(const Collector::Answer& answer);
@@ -74,8 +80,9 @@ class Exporter::Impl {
   Logger& logger_;
   const Clock& clock_;
   WallTimes times_;
-  Collector collector_;  // of the thread, as is the next
+  Collector collector_;  // of the thread, as are the next two
   bool is_away_ = false;
+  std::vector<std::string> batch_ = room_for(options_.max_batch);
   detail::Pause pause_;
 
   mutable detail::Mutex mutex_;
@@ -167,13 +174,13 @@ ExporterStats Exporter::Impl::stats() const {
 void Exporter::Impl::run(const std::stop_token& stop) {
   while (true) {
     wait_for_spans(stop);
-    const std::vector<std::string> spans = take_batch();
-    if (spans.empty() && stop.stop_requested()) return;
-    if (spans.empty()) continue;
+    take_batch();
+    if (batch_.empty() && stop.stop_requested()) return;
+    if (batch_.empty()) continue;
     try {
-      send(spans, stop);
+      send(batch_, stop);
     } catch (const std::exception& failure) {
-      conclude(spans.size(), {.problem = failure.what()});
+      conclude(batch_.size(), {.problem = failure.what()});
     }
   }
 }
@@ -187,17 +194,16 @@ void Exporter::Impl::wait_for_spans(const std::stop_token& stop) {
   }
 }
 
-std::vector<std::string> Exporter::Impl::take_batch() {
+// It needs no memory: there is room for a batch from the beginning.
+void Exporter::Impl::take_batch() {
   times_.follow();
   const detail::Lock lock(mutex_);
-  std::vector<std::string> batch;
+  batch_.clear();
   const std::size_t count = std::min(spans_.size(), options_.max_batch);
-  batch.reserve(count);
   std::move(spans_.begin(), spans_.begin() + static_cast<std::ptrdiff_t>(count),
-            std::back_inserter(batch));
+            std::back_inserter(batch_));
   spans_.erase(spans_.begin(), spans_.begin() + static_cast<std::ptrdiff_t>(count));
   sending_ = count;
-  return batch;
 }
 
 void Exporter::Impl::send(std::span<const std::string> spans, const std::stop_token& stop) {
