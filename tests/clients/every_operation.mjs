@@ -25,8 +25,9 @@ function write(exchange) {
  * The message of the examples is there, and dead: they look at it, and bring it back. Another one
  * is there to be claimed.
  */
-async function prepare(isOutbox) {
-  const suffix = isOutbox ? 'InOutbox' : '';
+async function prepare(path) {
+  const suffix = { outbox: 'InOutbox', deliveries: 'InDeliveries' }[
+    /\/(outbox|deliveries)\//.exec(path)?.[1]] ?? '';
   const key = { source: 'shop', messageId: 'order-1' };
   await client[`enqueueMessages${suffix}`](null, [
     { ...key, topic: 'order.paid', payload: 'text' },
@@ -60,7 +61,7 @@ async function call(operation) {
   }
   const parameters = Object.fromEntries((operation.parameters ?? [])
     .filter((parameter) => parameter.in === 'path').map(({ name, example }) => [name, example]));
-  await prepare(path.includes('/outbox/'));
+  await prepare(path);
   const [type, media] = Object.entries(operation.requestBody?.content ?? {})[0] ?? [''];
   const body = media?.example ?? (type === '*/*' ? { id: 'evt_1' } : undefined);
   const answer = await client[operationId](parameters, body);

@@ -523,7 +523,8 @@ def audit_calls():
 def endpoint_calls():
     endpoint = {
         "name": "crm", "url": "https://crm.example.com/hooks", "topics": ["order.*"],
-        "secrets": ["env:CRM_SECRET"], "allowPrivate": False, "disableAfterSeconds": 432000}
+        "secrets": ["literal:whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"], "allowPrivate": False,
+        "disableAfterSeconds": 432000}
     shown = {name: value for name, value in endpoint.items() if name != "secrets"}
     yield get(
         "/v1/endpoints", "listEndpoints", "Endpoints", "operate", "List the endpoints",
