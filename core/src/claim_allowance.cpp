@@ -71,7 +71,7 @@ std::optional<TopicSelection> ClaimAllowance::among(TopicSelection wanted) const
   return without_paused(std::move(wanted), closed);
 }
 
-bool ClaimAllowance::take(std::string_view topic) noexcept {
+bool ClaimAllowance::take_limited(std::string_view topic) noexcept {
   const std::vector<LimitedTopics>& all = policies_->limits();
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].pattern.matches(topic) && !has_room(i)) return false;

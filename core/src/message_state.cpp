@@ -226,7 +226,7 @@ void hand_out(MessageState& state, MessageLease lease) noexcept {
 
 SettleOutcome apply_verdict(MessageState& state, const Verdict& verdict, std::string error,
                             const ResolvedPolicy& policy, TimePoint now) noexcept {
-  const std::uint64_t chance = retry_chance(state.lease->delivery);
+  const DeliveryNumber delivery = state.lease->delivery;
   state.lease.reset();
   if (const auto* release = std::get_if<Release>(&verdict)) {
     if (release->delay) back_off(state, now + *release->delay);
@@ -255,7 +255,7 @@ SettleOutcome apply_verdict(MessageState& state, const Verdict& verdict, std::st
     finish(state, Status::dead, now);
     return {.death = SettledDeath::attempts, .policy = origin};
   }
-  back_off(state, now + delay_of(*abandon, retry.delay_after(attempt, chance)));
+  back_off(state, now + delay_of(*abandon, retry.delay_after(attempt, retry_chance(delivery))));
   return {.again_at = state.eligible_at, .policy = origin};
 }
 

@@ -169,6 +169,7 @@ TopicPolicy TopicPolicies::inherited(const TopicPattern& pattern) const {
 }
 
 const ResolvedPolicy& TopicPolicies::for_topic(std::string_view topic) const noexcept {
+  if (patterns_.empty()) return fallback_;
   const std::optional<std::size_t> match = best_match(patterns_, topic);
   return match ? resolved_[*match] : fallback_;
 }

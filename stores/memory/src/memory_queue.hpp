@@ -159,7 +159,7 @@ class MemoryQueue final : public QueueStore, public QueueOperator, public Transa
   [[nodiscard]] PreparedEnd prepare(const Mark& mark, TimePoint now) ONCEBOX_REQUIRES(mutex_);
   [[nodiscard]] static PreparedEnd prepare(Row* row, const OperatorAction& action,
                                            const ActOptions& options, TimePoint now);
-  SettleOutcome settle_one(PreparedEnd prepared, const Settlement& settlement,
+  SettleOutcome settle_one(PreparedEnd&& prepared, const Settlement& settlement,
                            TimePoint now) noexcept ONCEBOX_REQUIRES(mutex_);
   /// What an acknowledgement would answer now.
   [[nodiscard]] SettleOutcome foreseen_acknowledgement(const Delivery& delivery, TimePoint now)
@@ -167,7 +167,7 @@ class MemoryQueue final : public QueueStore, public QueueOperator, public Transa
   /// Changes nothing unless it answers `settled`. Sets `may_be_claimable` when others may be now.
   [[nodiscard]] SettleOutcome acknowledge(const Delivery& delivery, TimePoint now,
                                           bool& may_be_claimable) ONCEBOX_REQUIRES(mutex_);
-  MarkOutcome mark_one(PreparedEnd prepared, MarkAs as, TimePoint now) noexcept
+  MarkOutcome mark_one(PreparedEnd&& prepared, MarkAs as, TimePoint now) noexcept
       ONCEBOX_REQUIRES(mutex_);
   void revive_rows(std::span<Row* const> rows, const ReviveOptions& options, TimePoint now)
       ONCEBOX_REQUIRES(mutex_);
@@ -184,7 +184,7 @@ class MemoryQueue final : public QueueStore, public QueueOperator, public Transa
   /// Those that match, the oldest first.
   [[nodiscard]] std::vector<Row*> matching(const MessageFilter& filter, std::size_t limit,
                                            TimePoint now) ONCEBOX_REQUIRES(mutex_);
-  ActOutcome act_on(PreparedEnd prepared, const OperatorAction& action, TimePoint now) noexcept
+  ActOutcome act_on(PreparedEnd&& prepared, const OperatorAction& action, TimePoint now) noexcept
       ONCEBOX_REQUIRES(mutex_);
 
   const QueueKind kind_;

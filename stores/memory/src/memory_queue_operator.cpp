@@ -286,7 +286,7 @@ MemoryQueue::PreparedEnd MemoryQueue::prepare(Row* row, const OperatorAction& ac
   return prepared;
 }
 
-ActOutcome MemoryQueue::act_on(PreparedEnd prepared, const OperatorAction& action,
+ActOutcome MemoryQueue::act_on(PreparedEnd&& prepared, const OperatorAction& action,
                                TimePoint now) noexcept {
   if (prepared.row == nullptr) return ActOutcome::unknown;
   Row& row = *prepared.row;

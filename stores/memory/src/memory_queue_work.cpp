@@ -112,7 +112,7 @@ MemoryQueue::PreparedEnd MemoryQueue::prepare(const Mark& mark, TimePoint now) {
 }
 
 // One that came before it in the call may have ended the same delivery.
-MarkOutcome MemoryQueue::mark_one(PreparedEnd prepared, MarkAs as, TimePoint now) noexcept {
+MarkOutcome MemoryQueue::mark_one(PreparedEnd&& prepared, MarkAs as, TimePoint now) noexcept {
   Row* const row = prepared.row;
   if (row == nullptr) return MarkOutcome::unknown;
   const bool ends_delivery = row->state.lease.has_value();
@@ -356,7 +356,7 @@ std::vector<SettleOutcome> MemoryQueue::do_settle(std::span<const Settlement> se
 }
 
 // One that came before it in the call may have ended the same delivery.
-SettleOutcome MemoryQueue::settle_one(PreparedEnd prepared, const Settlement& settlement,
+SettleOutcome MemoryQueue::settle_one(PreparedEnd&& prepared, const Settlement& settlement,
                                       TimePoint now) noexcept {
   Row* const row = prepared.row;
   if (row == nullptr || !is_held_by(row->state, settlement.delivery)) {

@@ -50,7 +50,9 @@ class ClaimAllowance {
   [[nodiscard]] std::optional<TopicSelection> among(TopicSelection wanted) const;
 
   /// Takes a message of this topic; false when a limit forbids it.
-  [[nodiscard]] bool take(std::string_view topic) noexcept;
+  [[nodiscard]] bool take(std::string_view topic) noexcept {
+    return !has_limits() || take_limited(topic);
+  }
   /// Takes messages of these topics, in order, up to the first one that a limit forbids. Answers
   /// how many.
   std::size_t take_first(std::span<const std::string_view> topics) noexcept;
@@ -64,6 +66,7 @@ class ClaimAllowance {
   [[nodiscard]] const std::vector<LimitUse>& uses() const noexcept { return uses_; }
 
  private:
+  [[nodiscard]] bool take_limited(std::string_view topic) noexcept;
   [[nodiscard]] bool has_room(std::size_t limit) const noexcept;
 
   const TopicPolicies* policies_;
