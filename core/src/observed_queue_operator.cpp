@@ -72,6 +72,7 @@ std::size_t ObservedQueueOperator::do_act_matching(const MessageFilter& filter,
   if (!std::holds_alternative<Cancel>(action)) {
     return below_.act_matching(filter, action, limit, options);
   }
+  const ActOptions those{.reason = options.reason, .only = filter};
   std::size_t changed = 0;
   while (changed < limit) {
     const std::size_t step = std::min(limit - changed, limits::kMaxListItems);
@@ -79,7 +80,7 @@ std::size_t ObservedQueueOperator::do_act_matching(const MessageFilter& filter,
         below_.list({.filter = filter, .limit = step, .max_bytes = defaults::kStepBytes});
     std::vector<MessageKey> keys;
     for (MessageRecord& record : page.records) keys.push_back(std::move(record.key));
-    const std::vector<ActOutcome> outcomes = do_act(keys, action, options);
+    const std::vector<ActOutcome> outcomes = do_act(keys, action, those);
     const auto count = std::ranges::count(outcomes, ActOutcome::changed);
     changed += static_cast<std::size_t>(count);
     if (count == 0 || !page.next) break;

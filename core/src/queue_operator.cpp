@@ -232,6 +232,7 @@ std::vector<ActOutcome> QueueOperator::act(std::span<const MessageKey> keys,
                                            const ActOptions& options) {
   require_in_range("number of items in one call", keys.size(), 0, limits::kMaxBatchItems);
   require_action(action);
+  if (options.only) require_filter(*options.only);
   if (keys.empty()) return {};
   return do_act(keys, action, options);
 }
@@ -241,6 +242,10 @@ std::size_t QueueOperator::act_matching(const MessageFilter& filter, const Opera
   require_filter(filter);
   require_action(action);
   require_in_range("limit of messages to change", limit, 1, limits::kMaxBatchItems);
+  if (options.only) {
+    throw Error(ErrorCode::invalid_argument,
+                "`only` narrows a call by keys; here one filter says which messages are meant");
+  }
   const std::optional<MessageFilter> narrow = filter.narrowed_to(action);
   return narrow ? do_act_matching(*narrow, action, limit, options) : 0;
 }
@@ -256,7 +261,8 @@ std::vector<PurgeOutcome> QueueOperator::purge(std::span<const MessageKey> keys,
                                                const PurgeOptions& options) {
   std::vector<PurgeOutcome> outcomes;
   outcomes.reserve(keys.size());  // nothing may fail after the change
-  for (const ActOutcome outcome : act(keys, Purge{}, {.reason = options.reason})) {
+  for (const ActOutcome outcome :
+       act(keys, Purge{}, {.reason = options.reason, .only = options.only})) {
     outcomes.push_back(outcome == ActOutcome::changed   ? PurgeOutcome::purged
                        : outcome == ActOutcome::refused ? PurgeOutcome::not_dead
                                                         : PurgeOutcome::unknown);
@@ -267,7 +273,7 @@ std::vector<PurgeOutcome> QueueOperator::purge(std::span<const MessageKey> keys,
 std::size_t QueueOperator::purge_matching(const MessageFilter& filter, std::size_t limit,
                                           const PurgeOptions& options) {
   require_dead_filter(filter);
-  return act_matching(filter, Purge{}, limit, {.reason = options.reason});
+  return act_matching(filter, Purge{}, limit, {.reason = options.reason, .only = options.only});
 }
 
 CleanupResult QueueOperator::cleanup(const CleanupRequest& request) {

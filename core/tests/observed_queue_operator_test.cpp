@@ -8,6 +8,7 @@
 
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/testing/fake_clock.hpp"
+#include "racing_operator.hpp"
 
 namespace oncebox {
 namespace {
@@ -49,6 +50,23 @@ TEST(ObservedQueueOperator, TellsOfEachCancelledMessageOnce) {
   EXPECT_EQ(observer.ids, all);
   EXPECT_EQ(queue.act_matching({}, Delete{}, 10'000), 1'500U);
   EXPECT_EQ(observer.ids, all) << "nothing died";
+}
+
+TEST(ObservedQueueOperator, CancelsOnlyWhatStillMatches) {
+  ::testing::Test::RecordProperty("requirement", "R-30");
+  const testing::FakeClock clock;
+  memory::MemoryStore store(clock);
+  const auto put_under = [&](const char* topic) {
+    store.inbox().enqueue(Message{.key = {"shop", "a"}, .topic = Topic(topic)});
+  };
+  put_under("mail");
+  NullLogger logger;
+  CancelObserver observer;
+  RacingOperator racing(store.inbox_operator(), [&] { put_under("order"); });
+  ObservedQueueOperator queue(racing, store.inbox(), "tenant-a", logger, observer);
+  EXPECT_EQ(queue.act_matching({.topic = TopicPattern("mail")}, Cancel{}, 10), 0U);
+  EXPECT_EQ(store.inbox().find(MessageKey{"shop", "a"})->state, State::ready);
+  EXPECT_TRUE(observer.ids.empty());
 }
 
 }  // namespace

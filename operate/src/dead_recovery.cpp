@@ -51,10 +51,19 @@ class DeadWalk {
     while (keys.size() < count && left_ > 0 && (at_ < page_.size() || read_page())) {
       const MessageRecord& record = page_[at_++];
       if (group_ && !group_->contains(record)) continue;
+      if (record.finished_at) last_death_ = std::max(last_death_, *record.finished_at);
       keys.push_back(record.key);
       --left_;
     }
     return keys;
+  }
+
+  /// What those that were met match for as long as they do not die again.
+  [[nodiscard]] MessageFilter still_meant() const {
+    MessageFilter filter = request_.filter;
+    const TimePoint later = last_death_ + Duration{1};
+    filter.finished.until = std::min(filter.finished.until.value_or(later), later);
+    return filter;
   }
 
  private:
@@ -78,6 +87,7 @@ class DeadWalk {
   ListRequest request_;
   std::vector<MessageRecord> page_;
   std::size_t at_ = 0;
+  TimePoint last_death_{};
   bool ended_ = false;
 };
 
@@ -178,7 +188,8 @@ std::size_t purge_dead(QueueOperator& queue, const DeadQuery& which, const Purge
   return repeat(keep_going, [&](std::size_t) -> std::optional<std::size_t> {
     const std::vector<MessageKey> keys = walk.next(kMaxSlice);
     if (keys.empty()) return std::nullopt;
-    const std::vector<PurgeOutcome> outcomes = queue.purge(keys, options);
+    const PurgeOptions those{.reason = options.reason, .only = walk.still_meant()};
+    const std::vector<PurgeOutcome> outcomes = queue.purge(keys, those);
     return static_cast<std::size_t>(std::ranges::count(outcomes, PurgeOutcome::purged));
   });
 }

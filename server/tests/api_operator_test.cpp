@@ -418,6 +418,56 @@ TEST_P(ConfiguredPauses, AreInTheAuditTrailWhenTheyChangeSomething) {
   EXPECT_EQ(entries().size(), 4U) << "rules that say so already leave no entry";
 }
 
+TEST(ActionsByFilter, WhatIsAcceptedWhileItIsDeletedAsSeenStays) {
+  ::testing::Test::RecordProperty("requirement", "R-30");
+  const testing::FakeClock clock;
+  const MessageKey key{"shop", "a"};
+  for (const std::string_view path : {"delete", "cancel", "run-now"}) {
+    RacingStore store(clock, [&](Store& below) {
+      below.inbox().enqueue(Message{.key = key, .topic = "order.paid"});
+    });
+    const bool is_delete = path == "delete";
+    if (is_delete) {
+      store.inbox().observe(Observation{.key = key});
+    } else {
+      store.inbox().enqueue(Message{
+          .key = key, .topic = "mail", .due_at = clock.now() + std::chrono::hours{1}});
+    }
+    ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
+    const std::string filter = is_delete ? R"({"filter":{"state":["Seen"]}})"
+                                         : R"({"filter":{"topic":"mail"}})";
+    EXPECT_EQ(json_of(under_test.call(post("/v1/messages/" + std::string(path), filter))),
+              json::parse(R"({"count":0,"dryRun":false})"))
+        << path;
+    const std::optional<MessageRecord> record = store.inbox().find(key);
+    ASSERT_TRUE(record) << path;
+    EXPECT_EQ(record->message->topic, "order.paid") << path;
+    EXPECT_EQ(record->state, State::ready) << path;
+  }
+}
+
+TEST_P(OperatorRoutesTest, AFilterBesideKeysNarrowsThem) {
+  RecordProperty("requirement", "R-30");
+  enqueue("a", "x");
+  bury("b", "x");
+  const std::string keys =
+      R"({"keys":[{"source":"shop","messageId":"a"},{"source":"shop","messageId":"b"}],)";
+  const std::string dead = R"("filter":{"state":["Dead"]}})";
+  EXPECT_EQ(json_of(call(post("/v1/messages/delete", keys + R"("dryRun":true,)" + dead))),
+            json::parse(R"({"count":1,"dryRun":true})"));
+  EXPECT_EQ(json_of(call(post("/v1/messages/cancel", keys + dead))),
+            json::parse(R"({"results":["Refused","Refused"],"count":0})"));
+  EXPECT_EQ(json_of(call(post("/v1/dead/purge", keys + R"("filter":{"topic":"y"}})"))),
+            json::parse(R"({"results":["NotDead","NotDead"],"count":0})"));
+  EXPECT_EQ(json_of(call(post("/v1/messages/delete", keys + dead))),
+            json::parse(R"({"results":["Refused","Changed"],"count":1})"));
+  EXPECT_EQ(call(post("/v1/messages/delete", keys + R"("filter":{}})")).status, 400);
+  EXPECT_EQ(call(post("/v1/messages/delete", keys + R"("all":true,)" + dead)).status, 400);
+  EXPECT_EQ(call(post("/v1/dead/revive", keys + dead)).status, 400);
+  const json::value audit = json_of(call(get("/v1/audit?limit=1")));
+  EXPECT_NE(json::serialize(audit).find("Dead"), std::string::npos) << audit;
+}
+
 TEST(Readiness, IsThatOfTheDefaultStoreAndAskedForAtMostOnceASecond) {
   const testing::FakeClock clock;
   FaultyStore store(clock, [](std::string_view) { return testing::Fault::none; });

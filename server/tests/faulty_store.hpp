@@ -10,6 +10,7 @@
 #include "oncebox/driver/forwarding_store.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/testing/fault_injecting_queue_store.hpp"
+#include "racing_operator.hpp"
 
 namespace oncebox::server {
 
@@ -40,6 +41,19 @@ class FaultyStore final : public ForwardingStore {
   const bool is_inbox_;
   testing::FaultInjectingQueueStore queue_;
   std::atomic<HealthStatus> health_ = HealthStatus::healthy;
+};
+
+/// A memory store in whose inbox something happens once a list has been read.
+class RacingStore final : public ForwardingStore {
+ public:
+  RacingStore(const Clock& clock, const std::function<void(Store& below)>& race)
+      : ForwardingStore(std::make_unique<memory::MemoryStore>(clock)),
+        racing_(below().inbox_operator(), [this, race] { race(below()); }) {}
+
+  [[nodiscard]] QueueOperator& inbox_operator() override { return racing_; }
+
+ private:
+  RacingOperator racing_;
 };
 
 /// A store in whose inbox nothing is found until it is let go: whoever looks waits.

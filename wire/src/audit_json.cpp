@@ -127,7 +127,8 @@ std::string write_audit_cleanup(const AuditCleanupRequest& request) {
   return std::move(writer.end_object()).take();
 }
 
-std::string audit_subject(const MessageSelection& which, const std::optional<DeadGroupId>& group) {
+std::string audit_subject(const MessageSelection& which, const std::optional<DeadGroupId>& group,
+                          const std::optional<MessageFilter>& only) {
   if (const auto* filter = std::get_if<MessageFilter>(&which)) {
     if (!group) return write_filter(*filter);
     JsonWriter writer;
@@ -143,12 +144,14 @@ std::string audit_subject(const MessageSelection& which, const std::optional<Dea
     write_key(writer, key);
     writer.end_object();
   }
-  return std::move(writer.end_array().end_object()).take();
+  writer.end_array();
+  if (only) writer.key("only").raw(write_filter(*only));
+  return std::move(writer.end_object()).take();
 }
 
 std::string audit_subject(const ActCall& call) {
   const auto* const reschedule = std::get_if<Reschedule>(&call.action);
-  std::string which = audit_subject(call.which);
+  std::string which = audit_subject(call.which, std::nullopt, call.options.only);
   if (reschedule == nullptr) return which;
   JsonWriter writer;
   writer.begin_object().field("dueAt", reschedule->due_at).key("which").raw(which);

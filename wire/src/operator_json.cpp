@@ -132,30 +132,37 @@ MessageFilter read_narrow_filter(const JsonValue& value) {
   return filter;
 }
 
-// `ways` are the fields that say which messages are meant.
-MessageSelection read_selection(const ObjectReader& fields, std::string_view ways) {
+// `ways` are the fields that say which messages are meant. Where there is a place for it, a filter
+// may go with keys.
+MessageSelection read_selection(const ObjectReader& fields, std::string_view ways,
+                                std::optional<MessageFilter>* only = nullptr) {
   const std::optional<JsonValue> keys = fields.find("keys");
   const std::optional<JsonValue> filter = fields.find("filter");
   const bool all = fields.get_or("all", false);
-  if (static_cast<int>(keys.has_value()) + static_cast<int>(filter.has_value()) +
+  const bool narrows = only != nullptr && keys && filter;
+  if (static_cast<int>(keys.has_value()) + static_cast<int>(filter && !narrows) +
           static_cast<int>(all) !=
       1) {
     fields.place().fail(fmt::format("say which messages are meant, by one of {}", ways));
   }
   if (all) return MessageFilter{};
-  if (filter) return read_narrow_filter(*filter);
+  if (filter && !narrows) return read_narrow_filter(*filter);
+  if (narrows) *only = read_narrow_filter(*filter);
   return read_array<MessageKey>(*keys, [](const JsonValue& value) {
     return read_key(ObjectReader(value, kKeyFields, Direction::request));
   });
 }
 
-MessageSelection read_dead_selection(const ObjectReader& fields) {
+MessageSelection read_dead_selection(const ObjectReader& fields,
+                                     std::optional<MessageFilter>* only = nullptr) {
   const bool is_group = fields.find("group").has_value();
   const bool has_filter = fields.find("filter").has_value();
   const bool has_others = fields.find("keys") || fields.get_or("all", false);
   if (is_group && !has_filter && !has_others) return MessageFilter{};
-  MessageSelection which = read_selection(fields, "keys, filter, group, and all: true");
-  if (is_group && !has_filter) fields.place().fail("only a filter goes with a group");
+  MessageSelection which = read_selection(fields, "keys, filter, group, and all: true", only);
+  if (is_group && (!has_filter || has_others)) {
+    fields.place().fail("only a filter goes with a group");
+  }
   return which;
 }
 
@@ -187,6 +194,11 @@ void write_dead_call(JsonWriter& writer, const Call& call) {
     writer.field("all", true);
   }
   write_extent(writer, call);
+}
+
+// An empty one says nothing.
+void write_only(JsonWriter& writer, const std::optional<MessageFilter>& only) {
+  if (only && !is_empty(*only)) write_filter(writer.key("filter"), *only);
 }
 
 void write_reason(JsonWriter& writer, const std::string& reason) {
@@ -352,7 +364,8 @@ ActCall read_act(std::string_view json, OperatorAction action) {
                             : std::span<const std::string_view>(kActFields);
   return read_object(json, known, Direction::request, [&](const ObjectReader& fields) {
     if (reschedule != nullptr) reschedule->due_at = fields.require_as<TimePoint>("dueAt");
-    ActCall call{.which = read_selection(fields, "keys, filter, and all: true"), .action = action};
+    ActCall call{.which = MessageFilter{}, .action = action};
+    call.which = read_selection(fields, "keys, filter, and all: true", &call.options.only);
     call.options.reason = fields.get_or("reason", call.options.reason);
     call.limit = fields.get_or("limit", call.limit);
     call.dry_run = fields.get_or("dryRun", call.dry_run);
@@ -368,6 +381,7 @@ std::string write_act(const ActCall& call) {
   } else {
     write_selection(writer, call.which);
   }
+  write_only(writer, call.options.only);
   if (const auto* const reschedule = std::get_if<Reschedule>(&call.action)) {
     writer.field("dueAt", reschedule->due_at);
   }
@@ -406,7 +420,8 @@ std::string write_revive(const ReviveCall& call) {
 
 PurgeCall read_purge(std::string_view json) {
   return read_object(json, kDeadFields, Direction::request, [](const ObjectReader& fields) {
-    PurgeCall call{.which = read_dead_selection(fields)};
+    PurgeCall call{.which = MessageFilter{}};
+    call.which = read_dead_selection(fields, &call.options.only);
     call.options.reason = fields.get_or("reason", call.options.reason);
     call.group = read_group(fields);
     call.limit = fields.get_or("limit", call.limit);
@@ -418,6 +433,7 @@ PurgeCall read_purge(std::string_view json) {
 std::string write_purge(const PurgeCall& call) {
   JsonWriter writer;
   write_dead_call(writer, call);
+  write_only(writer, call.options.only);
   write_reason(writer, call.options.reason);
   return std::move(writer.end_object()).take();
 }

@@ -252,6 +252,33 @@ TEST(ActJson, ByKeysByFilterOrAll) {
   EXPECT_EQ(read_acted(write_acted(outcomes)), outcomes);
 }
 
+TEST(ActJson, AFilterGoesWithKeys) {
+  const ActCall call{.which = std::vector<MessageKey>{{"shop", "1"}},
+                     .action = Delete{},
+                     .options = {.only = MessageFilter{.states = {State::seen}}}};
+  const std::string json =
+      R"({"keys":[{"source":"shop","messageId":"1"}],"filter":{"state":["Seen"]},"limit":10000})";
+  EXPECT_EQ(write_act(call), json);
+  const ActCall again = read_act(json, Delete{});
+  EXPECT_EQ(std::get<0>(again.which), std::get<0>(call.which));
+  EXPECT_EQ(again.options.only.value().states, std::vector{State::seen});
+  EXPECT_EQ(std::get<0>(read_purge(json).which), std::get<0>(call.which));
+  EXPECT_EQ(read_purge(json).options.only.value().states, std::vector{State::seen});
+  expect_error(ErrorCode::invalid_argument, [&] { (void)read_revive(json); });
+  const PurgeCall purge{.which = call.which, .options = {.only = MessageFilter{.topic = "t"}}};
+  EXPECT_EQ(read_purge(write_purge(purge)).options.only.value().topic, TopicPattern("t"));
+  const ActCall no_condition{
+      .which = call.which, .action = Delete{}, .options = {.only = MessageFilter{}}};
+  EXPECT_EQ(write_act(no_condition),
+            R"({"keys":[{"source":"shop","messageId":"1"}],"limit":10000})")
+      << "a filter that says nothing";
+  for (const std::string_view wrong :
+       {R"({"keys":[],"filter":{}})", R"({"keys":[],"filter":{"topic":"t"},"all":true})",
+        R"({"keys":[],"filter":{"topic":"t"},"group":"00ff17a92c03d5e8"})"}) {
+    expect_error(ErrorCode::invalid_argument, [&] { (void)read_purge(wrong); });
+  }
+}
+
 TEST(ActJson, WhatIsMissingOrDoesNotBelongThereIsNamed) {
   for (const std::string_view json : {"{}", R"({"all":false})", R"({"filter":{}})"}) {
     expect_error(ErrorCode::invalid_argument, [&] { (void)read_act(json, Delete{}); });
@@ -280,7 +307,7 @@ TEST(DeadJson, PurgeByFilterOrAll) {
 TEST(DeadJson, NobodyMeansEverythingByASlip) {
   for (const std::string_view json :
        {"", "{}", R"({"all":false})", R"({"keys":[],"all":true})",
-        R"({"keys":[],"filter":{"topic":"a"}})", R"({"filter":{}})", R"({"filter":null})"}) {
+        R"({"filter":{"topic":"a"},"all":true})", R"({"filter":{}})", R"({"filter":null})"}) {
     expect_error(ErrorCode::invalid_argument, [&] { (void)read_revive(json); });
     expect_error(ErrorCode::invalid_argument, [&] { (void)read_purge(json); });
   }

@@ -49,13 +49,11 @@ using OperatorAction = std::variant<Cancel, RunNow, Reschedule, Delete, Purge>;
 /// Whether an action would change this message.
 [[nodiscard]] bool applies_to(const OperatorAction& action, const MessageRecord& record) noexcept;
 
-struct ActOptions {
-  std::string reason = {};  ///< kept with what is cancelled, and in the trail of a server
-};
-
 enum class ActOutcome {
   changed,
-  refused,        ///< the action does not apply to the message's state; nothing changed
+  /// The action does not apply to the message's state, or the message does not match
+  /// `ActOptions::only`; nothing changed.
+  refused,
   expires_first,  ///< a reschedule to when the message has expired; nothing changed
   unknown,        ///< no such key
 };

@@ -142,6 +142,14 @@ struct QueueStats {
 /// For authors of stores: counts the ready messages of paused topics as waiting for that.
 void count_pauses(QueueStats& stats, std::span<const TopicPattern> paused) noexcept;
 
+struct ActOptions {
+  std::string reason = {};  ///< kept with what is cancelled, and in the trail of a server
+  /// Of the keys that `act` is given, only those whose messages match this are changed. They are
+  /// judged in the transaction that changes them, before the first is changed. Whoever took the
+  /// keys from a list gives its filter here, so that what has changed since then is left alone.
+  std::optional<MessageFilter> only = {};
+};
+
 struct ReviveOptions {
   /// Zero: claimable at once, or at its due time. Otherwise the end of the delay is the due time,
   /// unless that is later. An expiry at or before the time at which it can be claimed is dropped.
@@ -168,6 +176,7 @@ enum class PurgeOutcome { purged, not_dead, unknown };
 
 struct PurgeOptions {
   std::string reason = {};  ///< for the trail of a server: nothing is left to keep it with
+  std::optional<MessageFilter> only = {};  ///< as in `ActOptions`
 };
 
 struct CleanupRequest {
@@ -229,7 +238,9 @@ class QueueOperator {
                               const ActOptions& options = {});
 
   /// Does it with up to `limit` messages that match and to which it applies, oldest first, and
-  /// tells how many. What was rescheduled may match again: `act_on_all` meets each message once.
+  /// tells how many. Messages that match no longer when they are locked stay as they are. What was
+  /// rescheduled may match again: `act_on_all` meets each message once. Throws `invalid_argument`
+  /// when the options say `only`.
   std::size_t act_matching(const MessageFilter& filter, const OperatorAction& action,
                            std::size_t limit, const ActOptions& options = {});
 

@@ -95,12 +95,20 @@ std::size_t in_batches(std::size_t matching, const Presence& present, Step step)
   return changed;
 }
 
-std::size_t count_dead(ServedQueue& queue, const wire::MessageSelection& which, std::size_t limit) {
+/// Whether a call by keys with this filter beside them means a message.
+bool means(const std::optional<MessageFilter>& only, const MessageRecord& record) {
+  return !only || only->matches(record);
+}
+
+std::size_t count_dead(ServedQueue& queue, const wire::MessageSelection& which, std::size_t limit,
+                       const std::optional<MessageFilter>& only = {}) {
   if (const auto* filter = std::get_if<MessageFilter>(&which)) {
     return std::min(limit, queue.operations.count(dead_only(*filter)));
   }
   return count_found(queue.queue, std::get<std::vector<MessageKey>>(which),
-                     [](const MessageRecord& record) { return record.status == Status::dead; });
+                     [&](const MessageRecord& record) {
+                       return record.status == Status::dead && means(only, record);
+                     });
 }
 
 std::string revive(const QueueCall& asked, const Presence& present) {
@@ -137,7 +145,9 @@ std::size_t count_actable(ServedQueue& queue, const wire::ActCall& call) {
     return std::min(call.limit, queue.operations.count_actable(*filter, call.action));
   }
   return count_found(queue.queue, std::get<std::vector<MessageKey>>(call.which),
-                     [&](const MessageRecord& record) { return applies_to(call.action, record); });
+                     [&](const MessageRecord& record) {
+                       return applies_to(call.action, record) && means(call.options.only, record);
+                     });
 }
 
 /// By keys one outcome for each, by a filter how many.
@@ -184,9 +194,12 @@ std::string purge(const QueueCall& asked, const Presence& present) {
   CallLimits(asked.request()).narrow(queue.queue, call.which);
   require_in_range("limit", call.limit, 1, kMaxLimit);
   const AuditEntry entry = queue_entry(
-      asked, AuditAction::purge, wire::audit_subject(call.which, call.group), call.options.reason);
+      asked, AuditAction::purge,
+      wire::audit_subject(call.which, call.group, call.options.only), call.options.reason);
   if (call.group) return purge_group(queue, call, entry, present);
-  if (call.dry_run) return wire::write_matched(count_dead(queue, call.which, call.limit), true);
+  if (call.dry_run) {
+    return wire::write_matched(count_dead(queue, call.which, call.limit, call.options.only), true);
+  }
   if (const auto* keys = std::get_if<std::vector<MessageKey>>(&call.which)) {
     return wire::write_purged(audited(
         queue.store.audit(), entry, [&] { return queue.operations.purge(*keys, call.options); },

@@ -172,17 +172,27 @@ DEAD_CALL = {
 }
 ACT_CALL = {
     "keys": array(ref("MessageKey"), **BATCH),
-    "filter": ref("Filter"),
+    "filter": {**ref("Filter"),
+               "description": "Beside keys: only those that match it when they are changed."},
     "all": {"type": "boolean", "const": True, "description": "All to which it applies."},
     "limit": integer("At most so many of those that match.", minimum=1, default=10000),
     "dryRun": boolean("Only count."),
     "reason": text("For the audit trail; of a cancellation it is the message's error, too.",
                    maxLength=2048),
 }
-ONE_WAY = [{"required": ["keys"]}, {"required": ["filter"]}, {"required": ["all"]}]
+ONE_WAY = [
+    {"required": ["keys"]},
+    {"required": ["filter"], "not": {"required": ["keys"]}},
+    {"required": ["all"]}]
 ONE_SELECTION = [
     {"required": ["keys"]},
     {"required": ["filter"], "not": {"required": ["group"]}},
+    {"required": ["all"]},
+    {"required": ["group"], "not": {"required": ["keys"]}}]
+ONE_PURGED_SELECTION = [
+    {"required": ["keys"], "not": {"required": ["group"]}},
+    {"required": ["filter"],
+     "not": {"anyOf": [{"required": ["group"]}, {"required": ["keys"]}]}},
     {"required": ["all"]},
     {"required": ["group"], "not": {"required": ["keys"]}}]
 
@@ -440,8 +450,9 @@ QUEUE_SCHEMAS = {
         ["count"], count=count("Messages that were changed."), dryRun={"type": "boolean"},
         results=array(
             words("Changed", "Refused", "ExpiresFirst", "Unknown"),
-            description="By keys. Refused: the state of the message does not allow it. "
-            "ExpiresFirst: the message expires before the new due time, or at it.")),
+            description="By keys. Refused: the state of the message does not allow it, or the "
+            "filter beside the keys does not match. ExpiresFirst: the message expires before the "
+            "new due time, or at it.")),
     "Revive": {
         **request(
             [], **DEAD_CALL,
@@ -450,7 +461,9 @@ QUEUE_SCHEMAS = {
                        "description": "Claimable at this rate, those of a second together; "
                                       "left out: all at once."}),
         "oneOf": ONE_SELECTION},
-    "Purge": {**request([], **DEAD_CALL), "oneOf": ONE_SELECTION},
+    "Purge": {
+        **request([], **{**DEAD_CALL, "filter": ACT_CALL["filter"]}),
+        "oneOf": ONE_PURGED_SELECTION},
     "Revived": answer(
         ["count"], count=count(), dryRun={"type": "boolean"},
         lastsSeconds=seconds("At a rate: from now until the last is claimable.", minimum=0),

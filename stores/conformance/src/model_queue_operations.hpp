@@ -171,6 +171,7 @@ struct ActStep {
   ActionKind action = ActionKind::cancel;
   Duration due{0};  ///< of a reschedule, from now
   std::size_t reason = 0;
+  FilterDraft only;  ///< without conditions: all of the keys
 };
 
 struct ActMatchingStep {

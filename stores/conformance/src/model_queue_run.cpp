@@ -370,11 +370,9 @@ void QueueRun::run(const Call& call, const ReviveMatchingStep& step) {
 void QueueRun::run(const Call& call, const ActStep& step) {
   const std::vector<MessageKey> keys = keys_of(step.keys, call.side.quarantined);
   const OperatorAction action = action_of(step.action, call.now + step.due);
-  const ActOptions options{.reason = vocabulary::reason(step.reason)};
-  std::vector<ActOutcome> expected;
-  for (const MessageKey& key : keys) {
-    expected.push_back(call.side.model.act(key, action, options, call.now));
-  }
+  const ActOptions options{.reason = vocabulary::reason(step.reason),
+                           .only = filter_of(step.only, call.now)};
+  const std::vector<ActOutcome> expected = call.side.model.act(keys, action, options, call.now);
   require_same("outcomes of act", call.store_operator.act(keys, action, options), expected);
 }
 

@@ -82,6 +82,8 @@ class NaiveQueue {
   [[nodiscard]] std::vector<PastContent> past_contents(const MessageKey& key) const;
   std::size_t revive_matching(const MessageFilter& filter, const ReviveOptions& options,
                               std::size_t limit, TimePoint now);
+  std::vector<ActOutcome> act(std::span<const MessageKey> keys, const OperatorAction& action,
+                              const ActOptions& options, TimePoint now);
   ActOutcome act(const MessageKey& key, const OperatorAction& action, const ActOptions& options,
                  TimePoint now);
   std::size_t act_matching(const MessageFilter& filter, const OperatorAction& action,

@@ -183,6 +183,22 @@ std::size_t NaiveQueue::revive_matching(const MessageFilter& filter, const Reviv
   return revived;
 }
 
+std::vector<ActOutcome> NaiveQueue::act(std::span<const MessageKey> keys,
+                                        const OperatorAction& action, const ActOptions& options,
+                                        TimePoint now) {
+  std::vector<bool> meant;
+  for (const MessageKey& key : keys) {
+    const std::optional<MessageRecord> record = find(key, now);
+    meant.push_back(!record || !options.only || filter_matches(*options.only, *record));
+  }
+  std::vector<ActOutcome> outcomes;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const bool is_refused = !meant[i] && row_of(keys[i]) != nullptr;
+    outcomes.push_back(is_refused ? ActOutcome::refused : act(keys[i], action, options, now));
+  }
+  return outcomes;
+}
+
 ActOutcome NaiveQueue::act(const MessageKey& key, const OperatorAction& action,
                            const ActOptions& options, TimePoint now) {
   NaiveRow* row = row_of(key);

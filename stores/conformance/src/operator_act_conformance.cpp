@@ -222,6 +222,50 @@ TEST_P(OperatorActConformance, AllThatMatchAreChangedOldestFirstUpToTheLimit) {
   EXPECT_EQ(queue_operator().act_matching({.states = {State::dead}}, Delete{}, 10), 2U);
 }
 
+TEST_P(OperatorActConformance, OfKeysOnlyThoseThatStillMatchAreChanged) {
+  proves("R-30");
+  enqueue(message("ready"));
+  enqueue(message("mail", {.topic = "mail"}));
+  enqueue(message("due", {.due_at = now() + 1h}));
+  const std::vector<MessageKey> keys{key("ready"), key("mail"), key("nobody"), key("due")};
+  const ActOptions orders{.only = MessageFilter{.topic = "order.*"}};
+  const ActOptions ready{.only = MessageFilter{.states = {State::ready}}};
+  const MessageRecord mail = record("mail");
+  const TimePoint later = now() + 2h;
+  EXPECT_EQ(queue_operator().act(keys, Reschedule{later}, ready),
+            (std::vector{ActOutcome::changed, ActOutcome::changed, ActOutcome::unknown,
+                         ActOutcome::refused}));
+  EXPECT_EQ(queue_operator().act(keys, RunNow{}, orders),
+            (std::vector{ActOutcome::changed, ActOutcome::refused, ActOutcome::unknown,
+                         ActOutcome::changed}));
+  EXPECT_EQ(act("mail", RunNow{}), ActOutcome::changed);
+  EXPECT_EQ(record("mail").state, mail.state);
+  EXPECT_EQ(act("mail", Cancel{}, orders), ActOutcome::refused);
+  EXPECT_EQ(act("mail", Delete{}, orders), ActOutcome::refused);
+  EXPECT_EQ(act("ready", Cancel{}, orders), ActOutcome::changed);
+  EXPECT_EQ(act("ready", Purge{}, ready), ActOutcome::refused);
+  const std::vector<MessageKey> dead{key("ready")};
+  EXPECT_EQ(queue_operator().purge(dead, {.only = MessageFilter{.topic = "mail"}}).at(0),
+            PurgeOutcome::not_dead);
+  EXPECT_EQ(queue_operator().purge(dead, {.only = MessageFilter{.topic = "order.*"}}).at(0),
+            PurgeOutcome::purged);
+}
+
+TEST_P(OperatorActConformance, AllKeysAreJudgedBeforeTheFirstIsChanged) {
+  proves("R-30", "R-29");
+  enqueue(message("head", {.partition = "p", .due_at = now() + 1h}));
+  enqueue(message("next", {.partition = "p"}));
+  enqueue(message("twice"));
+  const ActOptions waiting{.only = MessageFilter{.states = {State::waiting}}};
+  const std::vector<MessageKey> partition{key("head"), key("next")};
+  EXPECT_EQ(queue_operator().act(partition, Delete{}, waiting),
+            (std::vector{ActOutcome::changed, ActOutcome::changed}));
+  const std::vector<MessageKey> twice{key("twice"), key("twice")};
+  EXPECT_EQ(queue_operator().act(twice, Reschedule{now() + 1h},
+                                 {.only = MessageFilter{.states = {State::ready}}}),
+            (std::vector{ActOutcome::changed, ActOutcome::changed}));
+}
+
 TEST_P(OperatorActConformance, MessagesThatArriveInOneCallCanBeCancelledEach) {
   proves("R-30");
   std::vector<Message> batch;

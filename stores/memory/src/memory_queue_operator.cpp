@@ -240,6 +240,8 @@ void MemoryQueue::Rows::remove(Row& row) noexcept {
 std::vector<ActOutcome> MemoryQueue::do_act(std::span<const MessageKey> keys,
                                             const OperatorAction& action,
                                             const ActOptions& options) {
+  std::vector<bool> meant;
+  meant.reserve(keys.size());
   std::vector<PreparedEnd> prepared;
   prepared.reserve(keys.size());
   std::vector<ActOutcome> outcomes;
@@ -248,11 +250,16 @@ std::vector<ActOutcome> MemoryQueue::do_act(std::span<const MessageKey> keys,
     const detail::Lock lock(mutex_);
     const TimePoint now = read_clock();
     for (const MessageKey& key : keys) {
-      prepared.push_back(prepare(rows_.index.find(key), action, options, now));
+      Row* const row = rows_.index.find(key);
+      meant.push_back(row != nullptr &&
+                      (!options.only || options.only->matches(subject_of(*row, now))));
+      prepared.push_back(prepare(row, action, options, now));
     }
     for (std::size_t i = 0; i < keys.size(); ++i) {
       prepared[i].row = rows_.index.find(keys[i]);  // it may have been removed since
-      outcomes.push_back(act_on(std::move(prepared[i]), action, now));
+      const bool is_refused = prepared[i].row != nullptr && !meant[i];
+      outcomes.push_back(is_refused ? ActOutcome::refused
+                                    : act_on(std::move(prepared[i]), action, now));
     }
   }
   listeners_.notify();

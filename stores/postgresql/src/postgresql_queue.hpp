@@ -227,6 +227,10 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   /// Changes those that still are, without committing it.
   static ReapResult reap_in(RowBatch& rows, const Overdue& overdue, const TopicPolicies& policies);
   ReapResult reap_each(const Overdue& overdue, const TopicPolicies& policies);
+  /// Revives those that match a filter of the dead, if there is one, when they are locked.
+  std::vector<ReviveOutcome> revive_those(std::span<const MessageKey> keys,
+                                          const std::optional<MessageFilter>& only,
+                                          const ReviveOptions& options);
   /// Those that match, the oldest first.
   [[nodiscard]] std::vector<MessageKey> matching(const MessageFilter& filter, std::size_t limit);
 

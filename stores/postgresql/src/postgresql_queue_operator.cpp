@@ -35,6 +35,19 @@ std::string look_up_each_state() {
 }
 constexpr std::string_view kJoinAllStates = "JOIN {state} s ON s.id = m.id";
 
+/// Of these keys, as their rows are now; without a filter all do.
+std::vector<bool> which_match(std::span<const MessageKey> keys,
+                              const std::optional<MessageFilter>& filter, RowBatch& rows,
+                              std::span<const TopicPattern> paused) {
+  std::vector<bool> matching(keys.size(), true);
+  if (!filter) return matching;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const RowBatch::Row* const row = rows.find(keys[i]);
+    matching[i] = row != nullptr && sql::matches(*filter, *row, paused, rows.now());
+  }
+  return matching;
+}
+
 }  // namespace
 
 std::optional<TimePoint> PostgresqlQueue::do_next_due(const TopicSelection& topics) {
@@ -164,15 +177,22 @@ std::vector<WorkerRecord> PostgresqlQueue::do_workers() {
 
 std::vector<ReviveOutcome> PostgresqlQueue::do_revive(std::span<const MessageKey> keys,
                                                       const ReviveOptions& options) {
+  return revive_those(keys, std::nullopt, options);
+}
+
+std::vector<ReviveOutcome> PostgresqlQueue::revive_those(std::span<const MessageKey> keys,
+                                                         const std::optional<MessageFilter>& only,
+                                                         const ReviveOptions& options) {
   auto outcomes = in_rows({}, [&](RowBatch& rows, Transaction&) {
     rows.load(keys, RowBatch::NewRows::none);
+    const std::vector<bool> meant = which_match(keys, only, rows, {});  // no pause shows on a death
     std::vector<ReviveOutcome> answers;
     answers.reserve(keys.size());
-    for (const MessageKey& key : keys) {
-      RowBatch::Row* const row = rows.find(key);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      RowBatch::Row* const row = rows.find(keys[i]);
       if (row == nullptr) {
         answers.push_back(ReviveOutcome::unknown);
-      } else if (row->state.status != Status::dead) {
+      } else if (row->state.status != Status::dead || !meant[i]) {
         answers.push_back(ReviveOutcome::not_dead);
       } else {
         sql::revive(row->state, options, rows.now());
@@ -194,15 +214,17 @@ std::vector<ActOutcome> PostgresqlQueue::do_act(std::span<const MessageKey> keys
     rows.load(keys, RowBatch::NewRows::none);
     const KnownPolicies::Snapshot rules = policies_.read(transaction);
     const std::string error = cancellation_text(options.reason);
+    const std::span<const TopicPattern> paused = rules->policies.paused();
+    const std::vector<bool> meant = which_match(keys, options.only, rows, paused);
     std::vector<ActOutcome> answers;
     answers.reserve(keys.size());
-    for (const MessageKey& key : keys) {
-      RowBatch::Row* const row = rows.find(key);
-      if (row == nullptr) {
-        answers.push_back(ActOutcome::unknown);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      RowBatch::Row* const row = rows.find(keys[i]);
+      if (row == nullptr || !meant[i]) {
+        answers.push_back(row == nullptr ? ActOutcome::unknown : ActOutcome::refused);
         continue;
       }
-      const ShownState shown = sql::shown_state(*row, rules->policies.paused(), rows.now());
+      const ShownState shown = sql::shown_state(*row, paused, rows.now());
       std::optional<Attempt> ended = cancelled_attempt(row->state, action, error, rows.now());
       const ActEffect effect = apply_action(row->state, action, shown, error, rows.now());
       if (effect == ActEffect::changed) RowBatch::save(*row, std::move(ended));
@@ -221,8 +243,9 @@ std::size_t PostgresqlQueue::do_act_matching(const MessageFilter& filter,
                                              const ActOptions& options) {
   const std::vector<MessageKey> keys = matching(filter, limit);
   if (keys.empty()) return 0;
+  const ActOptions those{.reason = options.reason, .only = filter};
   return static_cast<std::size_t>(
-      std::ranges::count(do_act(keys, action, options), ActOutcome::changed));
+      std::ranges::count(do_act(keys, action, those), ActOutcome::changed));
 }
 
 std::vector<MessageKey> PostgresqlQueue::matching(const MessageFilter& filter, std::size_t limit) {
@@ -244,10 +267,11 @@ std::vector<MessageKey> PostgresqlQueue::matching(const MessageFilter& filter, s
 
 std::size_t PostgresqlQueue::do_revive_matching(const MessageFilter& filter,
                                                 const ReviveOptions& options, std::size_t limit) {
-  const std::vector<MessageKey> keys = matching(only_dead(filter), limit);
+  const MessageFilter dead = only_dead(filter);
+  const std::vector<MessageKey> keys = matching(dead, limit);
   if (keys.empty()) return 0;
   return static_cast<std::size_t>(
-      std::ranges::count(do_revive(keys, options), ReviveOutcome::revived));
+      std::ranges::count(revive_those(keys, dead, options), ReviveOutcome::revived));
 }
 
 CleanupResult PostgresqlQueue::do_cleanup(const CleanupRequest& request) {

@@ -57,14 +57,6 @@ class PostgresqlDeadlockTest : public ::testing::Test {
                        hash);
   }
 
-  void wait_until_somebody_waits() {
-    const std::string waiting = fmt::format(
-        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE "
-        "'%{}%'",
-        space_.schema());
-    while (space_.number(waiting) == 0) std::this_thread::yield();
-  }
-
   TestSpace space_;
   testing::FakeClock clock_;
 };
@@ -122,7 +114,7 @@ TEST_F(PostgresqlDeadlockTest, CallThatLosesIsRepeatedInside) {
     std::vector<BeginOutcome> outcomes;
     {
       const std::jthread call([&] { outcomes = store.keys().begin(batch); });
-      wait_until_somebody_waits();
+      space_.wait_until_somebody_waits_for_a_lock();
       call_gave_way = gets_through(other, first);
       run(other, "ROLLBACK");
     }

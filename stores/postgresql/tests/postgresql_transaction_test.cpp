@@ -150,6 +150,38 @@ TEST_F(PostgresqlTransactionTest, AHandlerHasThePlannersOwnSettingsAndLeavesOurs
   EXPECT_EQ(status(), Status::done);
 }
 
+TEST_F(PostgresqlTransactionTest, AFilterIsJudgedWhenTheRowsAreLocked) {
+  RecordProperty("requirement", "R-30");
+  QueueOperator& queue = store_.inbox_operator();
+  const MessageKey key{"shop", "order"};
+  /// How many `change` changes while another's enqueue, which it does not see, holds the row.
+  const auto changed_during_enqueue = [&](const auto& change) {
+    OwnConnection other(space_, JoinOptions{});
+    other.run("BEGIN");
+    other.joined().enqueue(QueueKind::inbox, Message{.key = key, .topic = "order.moved"});
+    std::size_t changed = 0;
+    {
+      const std::jthread call([&] { changed = change(); });
+      space_.wait_until_somebody_waits_for_a_lock();
+      other.run("COMMIT");
+    }
+    return changed;
+  };
+  store_.inbox().observe(Observation{.key = key});
+  EXPECT_EQ(changed_during_enqueue(
+                [&] { return queue.act_matching({.states = {State::seen}}, Delete{}, 10); }),
+            0U);
+  EXPECT_EQ(store_.inbox().find(key).value().state, State::ready) << "it was accepted";
+
+  store_.inbox().enqueue(Message{.key = key, .topic = "order.paid"});
+  store_.inbox().mark(Mark{.key = key, .as = MarkAs::dead});
+  EXPECT_EQ(changed_during_enqueue(
+                [&] { return queue.revive_matching({.topic = "order.paid"}, {}, 10); }),
+            0U);
+  EXPECT_EQ(status(), Status::dead);
+  EXPECT_EQ(queue.revive_matching({.topic = "order.moved"}, {}, 10), 1U);
+}
+
 TEST_F(PostgresqlTransactionTest, AHandlerThatEndsTheTransactionIsFoundOut) {
   const ClaimedMessage order = claimed();
   const auto commits = [](PublicTransaction& transaction) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <random>
+#include <stdexcept>
+#include <thread>
 
 #include "oncebox/testing/shared_postgresql.hpp"
 #include "transaction.hpp"
@@ -50,6 +52,19 @@ std::int64_t TestSpace::number(const std::string& sql) {
 
 std::string TestSpace::text(const std::string& sql) {
   return std::string(run(fmt::format("SELECT ({})::text", sql)).bytes(0, 0));
+}
+
+void TestSpace::wait_until_somebody_waits_for_a_lock() {
+  const Deadline give_up = deadline_in(kPatience);
+  const std::string waiting =
+      "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE "
+      "'%{schema}%'";
+  while (number(waiting) == 0) {
+    if (time_left(give_up) <= std::chrono::milliseconds{0}) {
+      throw std::runtime_error("nobody waits for a lock");
+    }
+    std::this_thread::yield();
+  }
 }
 
 }  // namespace oncebox::postgresql

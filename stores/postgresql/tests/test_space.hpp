@@ -30,6 +30,9 @@ class TestSpace {
   [[nodiscard]] std::int64_t number(const std::string& sql);
   [[nodiscard]] std::string text(const std::string& sql);
 
+  /// Throws when nobody does after a minute.
+  void wait_until_somebody_waits_for_a_lock();
+
  private:
   const std::string schema_;
   Connection connection_;

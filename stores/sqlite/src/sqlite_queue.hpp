@@ -127,6 +127,9 @@ class SqliteQueue final : public QueueStore, public QueueOperator, public Transa
   /// Those that match, the oldest first.
   [[nodiscard]] std::vector<std::int64_t> matching(const MessageFilter& filter, std::size_t limit,
                                                    TimePoint now);
+  /// Of these keys; without a filter all do.
+  std::vector<bool> which_match(std::span<const MessageKey> keys,
+                                const std::optional<MessageFilter>& filter, TimePoint now);
   ActOutcome act_on(QueueRow& row, const OperatorAction& action, const ActOptions& options,
                     TimePoint now);
   void give_pages_back();

@@ -135,11 +135,14 @@ std::vector<ActOutcome> SqliteQueue::do_act(std::span<const MessageKey> keys,
                                             const OperatorAction& action,
                                             const ActOptions& options) {
   auto outcomes = write(Flush::required, [&](TimePoint now) {
+    const std::vector<bool> meant = which_match(keys, options.only, now);
     std::vector<ActOutcome> answers;
     answers.reserve(keys.size());
-    for (const MessageKey& key : keys) {
-      std::optional<QueueRow> row = table_.find(key);
-      answers.push_back(row ? act_on(*row, action, options, now) : ActOutcome::unknown);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      std::optional<QueueRow> row = table_.find(keys[i]);
+      answers.push_back(!row       ? ActOutcome::unknown
+                        : meant[i] ? act_on(*row, action, options, now)
+                                   : ActOutcome::refused);
     }
     return answers;
   });
@@ -159,6 +162,19 @@ std::size_t SqliteQueue::do_act_matching(const MessageFilter& filter, const Oper
   });
   listeners_.notify();
   return changed;
+}
+
+std::vector<bool> SqliteQueue::which_match(std::span<const MessageKey> keys,
+                                           const std::optional<MessageFilter>& filter,
+                                           TimePoint now) {
+  std::vector<bool> matching(keys.size(), true);
+  if (!filter) return matching;
+  const std::span<const TopicPattern> paused = parts_.policies.current(kind_).paused();
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const std::optional<QueueRow> row = table_.find(keys[i]);
+    matching[i] = row && sql::matches(*filter, *row, paused, now);
+  }
+  return matching;
 }
 
 ActOutcome SqliteQueue::act_on(QueueRow& row, const OperatorAction& action,

@@ -29,10 +29,11 @@ namespace oncebox::wire {
 [[nodiscard]] AuditCleanupRequest read_audit_cleanup(std::string_view json);
 [[nodiscard]] std::string write_audit_cleanup(const AuditCleanupRequest& request);
 
-/// What was selected, for an entry: how many keys and the first of them, or the filter, and the
-/// group.
+/// What was selected, for an entry: how many keys and the first of them and the filter that narrows
+/// them, or the filter, and the group.
 [[nodiscard]] std::string audit_subject(const MessageSelection& which,
-                                        const std::optional<DeadGroupId>& group = {});
+                                        const std::optional<DeadGroupId>& group = {},
+                                        const std::optional<MessageFilter>& only = {});
 /// The same of a call that reschedules, with the due time.
 [[nodiscard]] std::string audit_subject(const ActCall& call);
 /// What changes in the rule for a topic: the fields and their new values.

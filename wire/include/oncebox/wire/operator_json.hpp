@@ -71,7 +71,8 @@ struct StatsPage {
 using MessageSelection = std::variant<std::vector<MessageKey>, MessageFilter>;
 
 /// Something that an operator does with messages: `{"keys": […], "limit": …, "dryRun": …, "reason":
-/// …}`, and to reschedule also `"dueAt"`. Which action it is, the path says.
+/// …}`, and to reschedule also `"dueAt"`. Which action it is, the path says. A filter beside the
+/// keys is `ActOptions::only`, also to purge.
 struct ActCall {
   MessageSelection which;
   OperatorAction action;

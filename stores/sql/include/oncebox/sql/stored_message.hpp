@@ -36,6 +36,8 @@ struct StoredMessage {
 /// `paused` are the patterns of the topics that are.
 [[nodiscard]] ShownState shown_state(const StoredMessage& stored,
                                      std::span<const TopicPattern> paused, TimePoint now);
+[[nodiscard]] bool matches(const MessageFilter& filter, const StoredMessage& stored,
+                           std::span<const TopicPattern> paused, TimePoint now);
 [[nodiscard]] MessageRecord to_record(const StoredMessage& stored,
                                       std::span<const TopicPattern> paused, TimePoint now);
 /// Moves a leased message out.
