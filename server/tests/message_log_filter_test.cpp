@@ -5,8 +5,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <future>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "http_fixture.hpp"
 #include "oncebox/testing/manual_clock.hpp"
@@ -19,6 +22,34 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr std::size_t kBound = MessageLogFilter::kLinesPerSecond;
+
+/// Holds up whoever tells what was left out, the first time, until it is let go.
+class HoldingLogger final : public Logger {
+ public:
+  explicit HoldingLogger(Logger& below) : below_(below) {}
+  ~HoldingLogger() override { let_go(); }
+
+  [[nodiscard]] bool enabled(LogLevel) const noexcept override { return true; }
+  void write(LogLevel level, std::string_view text,
+             std::span<const LogField> fields) noexcept override {
+    below_.write(level, text, fields);
+    if (!text.starts_with("log lines left out") || std::exchange(was_held_, true)) return;
+    holds_.set_value();
+    opened_.wait();
+  }
+  void wait_until_it_holds() { holds_.get_future().wait(); }
+  void let_go() {
+    if (!std::exchange(is_open_, true)) open_.set_value();
+  }
+
+ private:
+  Logger& below_;
+  bool was_held_ = false;  ///< for the teller alone
+  std::promise<void> holds_;
+  bool is_open_ = false;
+  std::promise<void> open_;
+  const std::shared_future<void> opened_ = open_.get_future().share();
+};
 
 class MessageLogFilterTest : public ::testing::Test {
  protected:
@@ -47,6 +78,25 @@ TEST_F(MessageLogFilterTest, OfManyLinesOfAKindSoManyAreWrittenAndTheRestIsCount
   EXPECT_THAT(line(kBound), HasSubstr(R"(line="message enqueued" count=30)"));
   log(2);
   EXPECT_EQ(written(), kBound + 3) << "a new second has begun";
+}
+
+TEST_F(MessageLogFilterTest, ALineOfTheNextSecondDoesNotPutOffWhatWasLeftOut) {
+  RecordProperty("requirement", "IBX-108,IBX-110");
+  HoldingLogger holding(lines_);
+  MessageLogFilter filter(holding, MessageLog::bounded, clock_);
+  const auto write = [&](std::string_view text, std::size_t lines) {
+    for (std::size_t i = 0; i < lines; ++i) filter.log(LogLevel::info, text, {{"message_id", "m"}});
+  };
+  write("first", kBound + 1);
+  clock_.advance(500ms);
+  write("second", kBound + 2);
+  clock_.advance(500ms);
+  holding.wait_until_it_holds();
+  clock_.advance(500ms);
+  write("second", 1);  // before the teller comes to it
+  holding.let_go();
+  EXPECT_THAT(line(2 * kBound), HasSubstr("line=first count=1"));
+  EXPECT_THAT(line(2 * kBound + 2), HasSubstr("line=second count=2"));
 }
 
 TEST_F(MessageLogFilterTest, KindsDoNotShareTheirBound) {

@@ -60,6 +60,8 @@ bool MessageLogFilter::admits(LogLevel level, std::string_view text) {
       return true;
     }
     is_first_left_out = kind.left_out++ == 0;
+    // A new second may begin before the teller wakes; this stays.
+    if (is_first_left_out) kind.tell_at = kind.second_ends;
   }
   if (is_first_left_out) changed_.notify_one();
   return false;
@@ -81,7 +83,7 @@ void MessageLogFilter::tell_often() noexcept {
 SteadyTime MessageLogFilter::next_telling() const {
   SteadyTime next = SteadyTime::max();
   for (const auto& [text, kind] : kinds_) {
-    if (kind.left_out > 0) next = std::min(next, kind.second_ends);
+    if (kind.left_out > 0) next = std::min(next, kind.tell_at);
   }
   return next;
 }
@@ -89,12 +91,12 @@ SteadyTime MessageLogFilter::next_telling() const {
 std::vector<MessageLogFilter::LeftOut> MessageLogFilter::take_left_out(SteadyTime until) noexcept {
   std::vector<LeftOut> all;
   for (auto& [text, kind] : kinds_) {
-    if (kind.left_out == 0 || kind.second_ends > until) continue;
+    if (kind.left_out == 0 || kind.tell_at > until) continue;
     try {
       all.push_back({text, kind.level, kind.left_out});
       kind.left_out = 0;
     } catch (const std::exception&) {
-      kind.second_ends = clock_.steady() + kSecond;  // no memory: told later
+      kind.tell_at = clock_.steady() + kSecond;  // no memory: told later
     }
   }
   return all;

@@ -45,6 +45,7 @@ class MessageLogFilter final : public Logger {
     SteadyTime second_ends = {};
     std::size_t written = 0;   ///< in this second
     std::size_t left_out = 0;  ///< and not told
+    SteadyTime tell_at = {};   ///< when the second ended in which the first of them was left out
   };
   struct LeftOut {
     std::string text;
@@ -56,7 +57,7 @@ class MessageLogFilter final : public Logger {
   /// The work of the teller, until the end.
   void tell_often() noexcept;
   [[nodiscard]] SteadyTime next_telling() const ONCEBOX_REQUIRES(mutex_);
-  /// Of the kinds whose second has ended by then.
+  /// Of the kinds that are to be told by then.
   [[nodiscard]] std::vector<LeftOut> take_left_out(SteadyTime until) noexcept
       ONCEBOX_REQUIRES(mutex_);
   void tell(const std::vector<LeftOut>& all) noexcept;
