@@ -94,7 +94,7 @@ void ObservedQueueStore::observe_enqueue(std::span<const Message> messages,
       detail::write_line(logger_, {LogLevel::warning, differs, store_name_, message},
                          {{"outcome", to_string(outcome.status)}});
     }
-    if (outcome.quarantined_as) {
+    if (outcome.quarantined_as && outcome.newly_dead) {
       detail::write_line(
           logger_,
           {LogLevel::warning, "message is dead", store_name_, message, &*outcome.quarantined_as},

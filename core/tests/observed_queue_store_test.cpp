@@ -211,6 +211,9 @@ TEST_F(ObservedQueueStoreTest, TellsOfADeathByASettlementAndByQuarantine) {
   EXPECT_TRUE(
       logged("warning message is dead store=tenant-a topic=order.created source=shop message_id=" +
              outcome.quarantined_as.value().str() + " reason=quarantined"));
+  log_.str("");
+  queue_.enqueue(message_, {.on_hash_mismatch = HashMismatchPolicy::quarantine});
+  EXPECT_FALSE(logged("message is dead")) << "it is dead already: " << log_.str();
 }
 
 TEST_F(ObservedQueueStoreTest, LinesOfAllDeathsCarryTheIdsOfTheMessage) {

@@ -187,7 +187,7 @@ prometheus::Counter& QueueMetrics::enqueued(TopicEntry& entry, EnqueueStatus sta
 void QueueMetrics::on_enqueue(const Message& message, const EnqueueOutcome& outcome) noexcept {
   enqueued(topics_.get({message.topic.str()}), outcome.status).Increment();
   if (outcome.hash_mismatch) fixed().mismatches.Increment();
-  if (outcome.status == EnqueueStatus::quarantined) fixed().dead_quarantined.Increment();
+  if (outcome.newly_dead) fixed().dead_quarantined.Increment();
 }
 
 void QueueMetrics::on_observe(const MessageKey& /*key*/, const ObserveOutcome& outcome) noexcept {

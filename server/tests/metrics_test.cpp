@@ -191,6 +191,19 @@ TEST_F(MetricsTest, CountsWhatAQueueDoes) {
             1);
 }
 
+TEST_F(MetricsTest, EachDeathByQuarantineIsCountedOnce) {
+  RecordProperty("requirement", "R-18,R-33");
+  Message redelivered = message("1");
+  redelivered.hash = ContentHash::sha256_of("one");
+  inbox_.queue().enqueue(redelivered);
+  redelivered.hash = ContentHash::sha256_of("two");
+  for (int i = 0; i < 3; ++i) {
+    inbox_.queue().enqueue(redelivered, {.on_hash_mismatch = HashMismatchPolicy::quarantine});
+  }
+  const std::string dead = R"(oncebox_messages_dead_total{cause="quarantined",queue="inbox",)";
+  EXPECT_EQ(value_of(metrics_.expose(), dead + R"(store="main"})"), 1);
+}
+
 TEST_F(MetricsTest, AFailedCallOfTheStoreIsCountedAndHasNoBatch) {
   Observer& observer = main_->queue(QueueKind::outbox);
   observer.on_store_call("enqueue", 5, 1ms, true);

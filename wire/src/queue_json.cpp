@@ -10,7 +10,8 @@ namespace oncebox::wire {
 namespace {
 
 constexpr auto kEnqueuedFields =
-    joined(kKeyFields, std::array<std::string_view, 3>{"status", "hashMismatch", "quarantinedAs"});
+    joined(kKeyFields, std::array<std::string_view, 4>{"status", "hashMismatch", "quarantinedAs",
+                                                       "newlyDead"});
 constexpr auto kObservationFields = joined(kKeyFields, std::array<std::string_view, 1>{"hash"});
 constexpr std::array<std::string_view, 2> kObservedFields = {"state", "hashMismatch"};
 constexpr auto kMarkFields = joined(kKeyFields, std::array<std::string_view, 2>{"as", "error"});
@@ -44,14 +45,17 @@ void write_enqueued(JsonWriter& writer, const MessageKey& key, const EnqueueOutc
   write_key(writer, key);
   writer.field("status", word_of(outcome.status));
   if (outcome.hash_mismatch) writer.field("hashMismatch", true);
-  writer.field("quarantinedAs", outcome.quarantined_as).end_object();
+  writer.field("quarantinedAs", outcome.quarantined_as);
+  if (outcome.newly_dead) writer.field("newlyDead", true);
+  writer.end_object();
 }
 
 EnqueueOutcome read_outcome(const JsonValue& value) {
   const ObjectReader fields(value, kEnqueuedFields, Direction::answer);
   return {.status = read_word<EnqueueStatus>(fields.require("status")),
           .hash_mismatch = fields.get_or<bool>("hashMismatch", false),
-          .quarantined_as = fields.get<MessageId>("quarantinedAs")};
+          .quarantined_as = fields.get<MessageId>("quarantinedAs"),
+          .newly_dead = fields.get_or<bool>("newlyDead", false)};
 }
 
 void write_delivery(JsonWriter& writer, const Delivery& delivery) {

@@ -52,9 +52,10 @@ TEST(EnqueueJson, OneOutcomeCarriesItsKey) {
   EXPECT_EQ(write_enqueued(kA, {}), R"({"source":"shop","messageId":"a","status":"Accepted"})");
   EXPECT_EQ(write_enqueued(kA, {.status = EnqueueStatus::quarantined,
                                 .hash_mismatch = true,
-                                .quarantined_as = MessageId("a-q")}),
+                                .quarantined_as = MessageId("a-q"),
+                                .newly_dead = true}),
             R"({"source":"shop","messageId":"a","status":"Quarantined","hashMismatch":true,)"
-            R"("quarantinedAs":"a-q"})");
+            R"("quarantinedAs":"a-q","newlyDead":true})");
 }
 
 TEST(EnqueueJson, EveryOutcomeOfABatchIsReadBack) {
@@ -67,6 +68,7 @@ TEST(EnqueueJson, EveryOutcomeOfABatchIsReadBack) {
                         .quarantined_as = {}});
   }
   outcomes.back().quarantined_as = MessageId("q");
+  outcomes.back().newly_dead = true;
   const std::string json = write_enqueued(messages, outcomes);
   EXPECT_TRUE(json.starts_with(
       R"({"results":[{"source":"shop","messageId":"0","status":"Accepted"},{"source":"shop",)"))

@@ -57,6 +57,9 @@ struct EnqueueOutcome {
   EnqueueStatus status = EnqueueStatus::accepted;
   bool hash_mismatch = false;
   std::optional<MessageId> quarantined_as = {};
+  /// Of one that is quarantined: it is dead since this call. False for the same content again,
+  /// which is told apart from a new death by this alone.
+  bool newly_dead = false;
 
   friend bool operator==(const EnqueueOutcome&, const EnqueueOutcome&) = default;
 };

@@ -288,7 +288,8 @@ QUEUE_SCHEMAS = {
         ["source", "messageId", "status"], **KEY,
         status=words(*ENQUEUE_WORDS),
         hashMismatch=boolean("It came before with other content."),
-        quarantinedAs=name("The id under which it was put among the dead.")),
+        quarantinedAs=name("The id under which it was put among the dead."),
+        newlyDead=boolean("Quarantined by this call; left out when the same content came before.")),
     "EnqueuedBatch": results(ref("Enqueued")),
     "IntakeSummary": answer(
         ["received", "failedCount", "failed", "hashMismatches"],

@@ -89,8 +89,10 @@ TEST_P(HashConformance, QuarantineLeavesTheOriginalInEveryState) {
                                                          const EnqueueOutcome& outcome) {
     const std::string id = before.key.message_id.str();
     const MessageId derived = quarantine_id(before.key, hash_of("second"));
-    const EnqueueOutcome quarantined{
-        .status = EnqueueStatus::quarantined, .hash_mismatch = true, .quarantined_as = derived};
+    const EnqueueOutcome quarantined{.status = EnqueueStatus::quarantined,
+                                     .hash_mismatch = true,
+                                     .quarantined_as = derived,
+                                     .newly_dead = true};
     EXPECT_EQ(outcome, quarantined);
     MessageRecord expected = before;
     expected.history.last_seen_at = now();
@@ -124,7 +126,8 @@ TEST_P(HashConformance, QuarantinedNewcomerIsDeadUnderADerivedId) {
 TEST_P(HashConformance, QuarantinedRedeliveryIsADuplicateThere) {
   proves("R-18", "R-09");
   enqueue(first("a"));
-  const EnqueueOutcome once = enqueue_second("a", HashMismatchPolicy::quarantine);
+  EnqueueOutcome once = enqueue_second("a", HashMismatchPolicy::quarantine);
+  EXPECT_TRUE(std::exchange(once.newly_dead, false));
   advance(5s);
   EXPECT_EQ(enqueue_second("a", HashMismatchPolicy::quarantine), once);
   EXPECT_EQ(queue_operator().count({}), 2U);
@@ -139,6 +142,26 @@ TEST_P(HashConformance, QuarantinedRedeliveryIsADuplicateThere) {
       queue().enqueue(third, {.on_hash_mismatch = HashMismatchPolicy::quarantine});
   EXPECT_EQ(other.status, EnqueueStatus::quarantined);
   EXPECT_NE(other.quarantined_as, once.quarantined_as);
+}
+
+TEST_P(HashConformance, EachDeathByQuarantineIsToldOnce) {
+  proves("R-18", "R-33");
+  enqueue(first("a"));
+  const auto again = [&] { return enqueue_second("a", HashMismatchPolicy::quarantine).newly_dead; };
+  const MessageKey copy{"stripe", quarantine_id(first("a").key, hash_of("second"))};
+  const std::vector<MessageKey> keys{copy};
+  EXPECT_TRUE(again());
+  EXPECT_FALSE(again());
+  EXPECT_EQ(queue_operator().revive(keys), std::vector{ReviveOutcome::revived});
+  EXPECT_FALSE(again()) << "it lives";
+  queue().mark({.key = copy, .as = MarkAs::processed});
+  EXPECT_FALSE(again()) << "it is done";
+  EXPECT_EQ(queue_operator().act(keys, Delete{}), std::vector{ActOutcome::changed});
+  EXPECT_TRUE(again()) << "it was forgotten";
+  EXPECT_EQ(queue_operator().act(keys, Delete{}), std::vector{ActOutcome::changed});
+  queue().observe({.key = copy});
+  queue().mark({.key = copy, .as = MarkAs::dead});
+  EXPECT_FALSE(again()) << "dead without content before";
 }
 
 TEST_P(HashConformance, QuarantinedMessageCanBeRevivedAndHandled) {

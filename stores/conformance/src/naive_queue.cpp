@@ -185,6 +185,12 @@ EnqueueOutcome NaiveQueue::enqueue_one(const Message& message, const EnqueueOpti
   }
   if (outcome.hash_mismatch && options.on_hash_mismatch == HashMismatchPolicy::quarantine) {
     outcome.status = EnqueueStatus::quarantined;
+    const MessageId id = quarantine_id(message.key, message.hash.value());
+    const NaiveRow* const before = row_of({message.key.source, id});
+    const bool was_stored = before != nullptr && before->record.message.has_value();
+    const bool was_finished = before != nullptr && (before->record.status == Status::done ||
+                                                    before->record.status == Status::dead);
+    outcome.newly_dead = !was_stored && !was_finished;
     outcome.quarantined_as = quarantine(message, now);
     return outcome;
   }

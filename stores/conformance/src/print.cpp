@@ -204,6 +204,7 @@ void PrintTo(const EnqueueOutcome& outcome, std::ostream* out) {
   *out << '{' << to_string(outcome.status);
   if (outcome.hash_mismatch) *out << ", hash mismatch";
   if (outcome.quarantined_as) *out << ", as " << *outcome.quarantined_as;
+  if (outcome.newly_dead) *out << ", newly dead";
   *out << '}';
 }
 

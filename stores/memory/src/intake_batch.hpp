@@ -47,8 +47,7 @@ class MemoryQueue::IntakeBatch {
     EnqueueOutcome outcome{.hash_mismatch = hashes_differ(row->state.hash, message.hash)};
     if (outcome.hash_mismatch && options.on_hash_mismatch != HashMismatchPolicy::warn) {
       if (options.on_hash_mismatch == HashMismatchPolicy::quarantine) {
-        outcome.quarantined_as = quarantine(message);
-        outcome.status = EnqueueStatus::quarantined;
+        quarantine(message, outcome);
       } else {
         outcome.status = EnqueueStatus::rejected;
       }
@@ -256,21 +255,23 @@ class MemoryQueue::IntakeBatch {
     });
   }
 
-  MessageId quarantine(const Message& message) {
+  void quarantine(const Message& message, EnqueueOutcome& outcome) {
     const Message copy = quarantined_copy(message);
+    outcome.status = EnqueueStatus::quarantined;
+    outcome.quarantined_as = copy.key.message_id;
     Row* const known = index().find(copy.key);
     if (known != nullptr && (known->content != nullptr || known->state.status == Status::done)) {
       touch(*known, 1);
-      return copy.key.message_id;
+      return;
     }
     std::string error = "content hash differs";
     Row& row = known != nullptr ? *known : create(copy.key);
+    outcome.newly_dead = row.state.status != Status::dead;
     change(row, nullptr, [&](RowState& state) {
       state.history.last_error = std::move(error);
       finish(state, Status::dead, now_);
     });
     accept(row, copy);
-    return copy.key.message_id;
   }
 
   void unpin(Changed& step) noexcept {

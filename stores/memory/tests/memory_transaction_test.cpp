@@ -196,8 +196,9 @@ TEST_F(MemoryTransactionTest, KnowsWhatItEnqueuedBefore) {
             EnqueueStatus::duplicate);
   EXPECT_EQ(transaction.enqueue(QueueKind::outbox, first, quarantines).status,
             EnqueueStatus::accepted);
-  const EnqueueOutcome apart = transaction.enqueue(QueueKind::outbox, other, quarantines);
+  EnqueueOutcome apart = transaction.enqueue(QueueKind::outbox, other, quarantines);
   EXPECT_EQ(apart.status, EnqueueStatus::quarantined);
+  EXPECT_TRUE(std::exchange(apart.newly_dead, false));
   EXPECT_EQ(transaction.enqueue(QueueKind::outbox, other, quarantines), apart);
   EXPECT_EQ(store_.inbox_operator().count({}) + store_.outbox_operator().count({}), 0U);
   transaction.commit();

@@ -31,8 +31,7 @@ class Intake {
     EnqueueOutcome outcome{.hash_mismatch = hashes_differ(row.state.hash, message.hash)};
     if (outcome.hash_mismatch && options.on_hash_mismatch != HashMismatchPolicy::warn) {
       if (options.on_hash_mismatch == HashMismatchPolicy::quarantine) {
-        outcome.quarantined_as = quarantine(message);
-        outcome.status = EnqueueStatus::quarantined;
+        quarantine(message, outcome);
       } else {
         outcome.status = EnqueueStatus::rejected;
       }
@@ -141,21 +140,23 @@ class Intake {
 
   // The newcomer is stored dead under an id of its own; the same content again is a duplicate
   // there.
-  MessageId quarantine(const Message& message) {
+  void quarantine(const Message& message, EnqueueOutcome& outcome) {
     const Message copy = quarantined_copy(message);
+    outcome.status = EnqueueStatus::quarantined;
+    outcome.quarantined_as = copy.key.message_id;
     auto known = rows_.find(copy.key);
     if (known && (known->content || known->state.status == Status::done)) {
       rows_.touch(*known, now_, 1);
-      return copy.key.message_id;
+      return;
     }
     if (!known) known = rows_.add_seen(copy.key, std::nullopt, now_);
     auto& row = *known;
+    outcome.newly_dead = row.state.status != Status::dead;
     row.state.history.last_seen_at = now_;
     row.state.history.last_error = "content hash differs";
     finish(row.state, Status::dead, now_);
     accept(row, copy);
     rows_.save(row);
-    return copy.key.message_id;
   }
 
   Rows& rows_;
