@@ -218,10 +218,9 @@ Abandon HandlerCalls::retry(const ClaimedMessage& message, std::string error, st
 bool HandlerCalls::is_last_attempt(const ClaimedMessage& message) const noexcept {
   const std::optional<AttemptLimit> limit = retries_.limit_of(message.message.topic);
   if (!limit) return false;
-  const MessageHistory& history = message.history;
-  const TimePoint since =
-      std::max(history.first_seen_at, message.message.due_at.value_or(history.first_seen_at));
-  return limit->is_last(history.attempt + 1, clock_.now() - since);
+  const TimePoint begun_at = message.revived_at.value_or(message.history.first_seen_at);
+  const TimePoint since = std::max(begun_at, message.message.due_at.value_or(begun_at));
+  return limit->is_last(message.history.attempt + 1, clock_.now() - since);
 }
 
 Verdict HandlerCalls::refuse(const ClaimedMessage& message, std::string_view store) noexcept {

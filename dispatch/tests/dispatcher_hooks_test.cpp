@@ -173,6 +173,24 @@ TEST_F(DispatcherHooksTest, WhatLeavesTheMiddlewareDecidesAboutTheMessage) {
   EXPECT_EQ(record("passed").history.last_error, "it failed");
 }
 
+TEST_F(DispatcherHooksTest, TheLastAttemptOfARevivedMessageCountsFromItsRevival) {
+  RecordProperty("requirement", "R-24,R-31");
+  handlers_.on("*",
+               [this](const ClaimedMessage&, HandlerContext& context) {
+                 note(context.is_last_attempt() ? "the last" : "not the last");
+                 throw std::runtime_error("it failed");
+               },
+               {.retry = RetryPolicy{.max_attempts = 1, .give_up_after = std::chrono::hours{1}}});
+  enqueue(message("m"));
+  clock_.advance(std::chrono::hours{1});
+  dispatch();
+  const std::vector<MessageKey> keys{message("m").key};
+  EXPECT_EQ(store_.inbox_operator().revive(keys).at(0), ReviveOutcome::revived);
+  dispatch();
+  EXPECT_EQ(notes(), "the last, not the last");
+  EXPECT_EQ(record("m").status, Status::processing);
+}
+
 TEST_F(DispatcherHooksTest, APublisherHasThemToo) {
   Publishers publishers;
   publishers.on("*", [](const ClaimedMessage&, HandlerContext&) { throw std::runtime_error("x"); },

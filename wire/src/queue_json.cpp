@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 7> kClaimFields = {
 constexpr std::array<std::string_view, 3> kClaimedFields = {"owner", "messages", "reaped"};
 constexpr auto kClaimedMessageFields =
     joined(kMessageFields, kHistoryFields,
-           std::array<std::string_view, 3>{"delivery", "lockedUntil", "eligibleAt"});
+           std::array<std::string_view, 4>{"delivery", "lockedUntil", "eligibleAt", "revivedAt"});
 constexpr std::array<std::string_view, 2> kOwnedItemsFields = {"owner", "items"};
 constexpr std::array<std::string_view, 2> kDeliveryFields = {"owner", "delivery"};
 constexpr auto kSettlementFields =
@@ -186,7 +186,8 @@ ClaimedMessage read_claimed_message(const JsonValue& value, const OwnerToken& ow
           .owner = owner,
           .delivery = DeliveryNumber{fields.require_as<std::uint64_t>("delivery")},
           .locked_until = fields.require_as<TimePoint>("lockedUntil"),
-          .eligible_at = fields.require_as<TimePoint>("eligibleAt")};
+          .eligible_at = fields.require_as<TimePoint>("eligibleAt"),
+          .revived_at = fields.get<TimePoint>("revivedAt")};
 }
 
 void write_reaped(JsonWriter& writer, const ReapResult& result) {
@@ -402,7 +403,7 @@ std::string write_claim(const ClaimCall& call) {
 }
 
 std::size_t json_size(const ClaimResult& result) noexcept {
-  constexpr std::size_t kMessageBytes = 512;
+  constexpr std::size_t kMessageBytes = 560;
   std::size_t bytes = kMessageBytes;
   for (const ClaimedMessage& claimed : result) {
     bytes += kMessageBytes + json_size(claimed.message, ListPayloads::include) +
@@ -421,6 +422,7 @@ std::string write_claimed(const OwnerToken& owner, const ClaimResult& result) {
     writer.field("delivery", static_cast<std::uint64_t>(claimed.delivery))
         .field("lockedUntil", claimed.locked_until)
         .field("eligibleAt", claimed.eligible_at)
+        .field("revivedAt", claimed.revived_at)
         .end_object();
   }
   writer.end_array();

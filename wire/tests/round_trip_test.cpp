@@ -174,7 +174,8 @@ TEST(RoundTrip, OfAnyClaimedMessages) {
                          .owner = owner,
                          .delivery = DeliveryNumber{*gen::arbitrary<std::uint64_t>()},
                          .locked_until = *times(),
-                         .eligible_at = *times()});
+                         .eligible_at = *times(),
+                         .revived_at = sometimes(times())});
     }
     RC_ASSERT(read_claimed(write_claimed(owner, {claimed})).messages == claimed);
   });

@@ -133,6 +133,8 @@ struct ClaimedMessage {
   TimePoint locked_until{};
   /// Since when it could be claimed: what it waited for a worker counts from here.
   TimePoint eligible_at{};
+  /// When it came back from the dead the last time: its attempts and its age count from here.
+  std::optional<TimePoint> revived_at = {};
 
   friend bool operator==(const ClaimedMessage&, const ClaimedMessage&) = default;
 };

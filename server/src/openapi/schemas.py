@@ -359,7 +359,8 @@ QUEUE_SCHEMAS = {
         **KEY, **CONTENT, **HISTORY,
         delivery=count("Settle with it: it tells this claim from a later one."),
         lockedUntil=time("Yours until then."),
-        eligibleAt=time("Since when it could be claimed.")),
+        eligibleAt=time("Since when it could be claimed."),
+        revivedAt=time("When it came back from the dead the last time, if it ever did.")),
     "Claimed": answer(
         ["owner", "messages"], owner=uuid(), messages=array(ref("ClaimedMessage")),
         reaped=ref("Reaped")),

@@ -384,7 +384,8 @@ std::vector<ClaimedMessage> NaiveQueue::claim(const ClaimRequest& request, TimeP
                        .owner = request.owner,
                        .delivery = {},
                        .locked_until = record.lease->locked_until,
-                       .eligible_at = row->ready_at});
+                       .eligible_at = row->ready_at,
+                       .revived_at = record.revivals.last_at});
   }
   return claimed;
 }

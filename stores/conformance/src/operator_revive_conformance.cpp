@@ -45,6 +45,7 @@ TEST_P(OperatorReviveConformance, RevivedMessageBeginsAnewAndRemembersItsError) 
   const ClaimedMessage claimed = claim_one();
   EXPECT_EQ(claimed.message, message("a"));
   EXPECT_EQ(claimed.history.last_error, "broken");
+  EXPECT_EQ(at(claimed.revived_at), at(now()));
   EXPECT_EQ(settle(claimed), SettleStatus::settled);
 }
 

@@ -197,7 +197,9 @@ void PrintTo(const ClaimedMessage& claimed, std::ostream* out) {
   PrintTo(claimed.history, out);
   *out << ", owner " << claimed.owner.to_string() << ' ';
   PrintTo(claimed.delivery, out);
-  *out << " until " << format_rfc3339(claimed.locked_until) << '}';
+  *out << " until " << format_rfc3339(claimed.locked_until);
+  if (claimed.revived_at) *out << ", revived at " << format_rfc3339(*claimed.revived_at);
+  *out << '}';
 }
 
 void PrintTo(const EnqueueOutcome& outcome, std::ostream* out) {

@@ -258,7 +258,8 @@ std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request
                        .owner = request.owner,
                        .delivery = rows_.index.next_delivery(),
                        .locked_until = now + request.lease,
-                       .eligible_at = row->state.eligible_at});
+                       .eligible_at = row->state.eligible_at,
+                       .revived_at = row->state.revivals.last_at});
     ++claimed.back().history.deliveries;
     leases.push_back({.owner = request.owner,
                       .delivery = claimed.back().delivery,

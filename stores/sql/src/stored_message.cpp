@@ -75,7 +75,8 @@ ClaimedMessage take_claimed(StoredMessage& stored) {
           .owner = state.lease->owner,
           .delivery = state.lease->delivery,
           .locked_until = state.lease->locked_until,
-          .eligible_at = state.eligible_at};
+          .eligible_at = state.eligible_at,
+          .revived_at = state.revivals.last_at};
 }
 
 void revive(MessageState& state, const ReviveOptions& options, TimePoint now) {
