@@ -165,6 +165,8 @@ std::uint64_t retry_chance(DeliveryNumber failed) noexcept {
 std::optional<Attempt> ended_attempt(const MessageState& state, const Verdict& verdict,
                                      TimePoint now) {
   if (std::holds_alternative<Release>(verdict)) return std::nullopt;
+  const auto* fail = std::get_if<Fail>(&verdict);
+  if (fail != nullptr && fail->untried) return std::nullopt;
   Attempt attempt{
       .worker = state.lease->worker, .begun_at = state.lease->leased_at, .ended_at = now};
   if (state.claimed_version != state.history.content_version) {
@@ -178,7 +180,7 @@ std::optional<Attempt> ended_attempt(const MessageState& state, const Verdict& v
   };
   if (const auto* abandon = std::get_if<Abandon>(&verdict)) {
     fail_with(AttemptOutcome::abandoned, *abandon);
-  } else if (const auto* fail = std::get_if<Fail>(&verdict)) {
+  } else if (fail != nullptr) {
     fail_with(AttemptOutcome::failed, *fail);
   }
   return attempt;
@@ -241,12 +243,13 @@ SettleOutcome apply_verdict(MessageState& state, const Verdict& verdict, std::st
     finish(state, Status::done, now);
     return {};
   }
-  const int attempt = ++state.history.attempt;
-  const auto* abandon = std::get_if<Abandon>(&verdict);
-  if (abandon == nullptr) {
+  if (const auto* fail = std::get_if<Fail>(&verdict)) {
+    if (!fail->untried) ++state.history.attempt;
     finish(state, Status::dead, now);
     return {.death = SettledDeath::failed};
   }
+  const int attempt = ++state.history.attempt;
+  const auto* abandon = std::get_if<Abandon>(&verdict);
   const PolicyOrigin origin = abandon->limit             ? PolicyOrigin::worker
                               : policy.limit_is_of_topic ? PolicyOrigin::topic
                                                          : PolicyOrigin::queue;

@@ -244,7 +244,7 @@ std::optional<Verdict> HandlerCalls::bury(const ClaimedMessage& message,
   log(LogLevel::error, "lease expired too often, message is dead",
       HandlerContext(message, {.store = store}), nullptr);
   try {
-    return Fail{fmt::format("lease expired {} times", lapses), "delivered too often"};
+    return Fail{.error = fmt::format("lease expired {} times", lapses), .untried = true};
   } catch (...) {
     return std::nullopt;
   }

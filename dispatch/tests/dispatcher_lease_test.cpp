@@ -242,6 +242,11 @@ TEST_F(DispatcherLeaseTest, AMessageThatKillsItsWorkersIsBuriedInTheEnd) {
   const auto ending = start({.max_deliveries = 4});
   EXPECT_TRUE(wait_for_status("m", Status::dead));
   EXPECT_TRUE(begun_.get().empty());
+  EXPECT_EQ(record("m").history.attempt, 0) << "nothing was tried";
+  EXPECT_EQ(record("m").history.last_error, "lease expired 4 times");
+  for (const Attempt& attempt : record("m").attempts) {
+    EXPECT_EQ(attempt.outcome, AttemptOutcome::lapsed);
+  }
 }
 
 }  // namespace

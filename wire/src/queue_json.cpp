@@ -28,8 +28,9 @@ constexpr std::array<std::string_view, 2> kOwnedItemsFields = {"owner", "items"}
 constexpr std::array<std::string_view, 2> kDeliveryFields = {"owner", "delivery"};
 constexpr auto kSettlementFields =
     joined(kKeyFields, kDeliveryFields,
-           std::array<std::string_view, 7>{"verdict", "error", "errorKind", "delaySeconds",
-                                           "delayIsLeast", "maxAttempts", "giveUpAfterSeconds"});
+           std::array<std::string_view, 8>{"verdict", "error", "errorKind", "delaySeconds",
+                                           "delayIsLeast", "maxAttempts", "giveUpAfterSeconds",
+                                           "untried"});
 constexpr std::array<std::string_view, 4> kSettledFields = {"status", "againAt", "death", "policy"};
 constexpr auto kExtensionFields =
     joined(kKeyFields, kDeliveryFields, std::array<std::string_view, 1>{"leaseSeconds"});
@@ -113,6 +114,7 @@ void write_verdict(JsonWriter& writer, const Verdict& verdict) {
   } else if (const Fail* const fail = std::get_if<Fail>(&verdict)) {
     writer.field("error", kept_error(fail->error));
     write_error_kind(writer, fail->error_kind);
+    if (fail->untried) writer.field("untried", true);
   } else if (const Release* const release = std::get_if<Release>(&verdict)) {
     writer.field("delaySeconds", release->delay);
   }
@@ -161,6 +163,10 @@ Verdict read_verdict(const ObjectReader& fields) {
   if (delay_is_least && !(delay && kind == VerdictKind::abandon)) {
     Place(fields.place(), "delayIsLeast").fail("only Abandon with a delay has it");
   }
+  const bool untried = fields.get_or("untried", false);
+  if (untried && kind != VerdictKind::fail) {
+    Place(fields.place(), "untried").fail("only Fail has it");
+  }
   switch (kind) {
     case VerdictKind::ack:
       return Ack{};
@@ -172,7 +178,8 @@ Verdict read_verdict(const ObjectReader& fields) {
                      .error_kind = std::move(error_kind)};
     case VerdictKind::fail:
       return Fail{.error = fields.require_as<std::string>("error"),
-                  .error_kind = std::move(error_kind)};
+                  .error_kind = std::move(error_kind),
+                  .untried = untried};
     case VerdictKind::release:
       return Release{.delay = delay};
   }

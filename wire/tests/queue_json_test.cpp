@@ -21,7 +21,9 @@ bool operator==(const Delivery& a, const Delivery& b) {
 }
 bool operator==(const Ack&, const Ack&) { return true; }
 bool operator==(const Release&, const Release&) { return true; }
-bool operator==(const Fail& a, const Fail& b) { return a.error == b.error; }
+bool operator==(const Fail& a, const Fail& b) {
+  return a.error == b.error && a.untried == b.untried;
+}
 bool operator==(const Abandon& a, const Abandon& b) {
   return a.error == b.error && a.delay == b.delay;
 }
@@ -200,6 +202,7 @@ TEST(SettleJson, EveryVerdictIsWrittenAndRead) {
       {{kA, kOwner, {}}, Abandon{}},
       {{kB, kOwner, {}}, Abandon{.error = "later", .delay = 250ms}},
       {{kB, kOwner, {}}, Fail{.error = "never"}},
+      {{kB, kOwner, {}}, Fail{.error = "too often", .untried = true}},
       {{kB, kOwner, {}}, Release{}},
   };
   const std::string json = write_settlements(items);

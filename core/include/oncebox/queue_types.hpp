@@ -229,10 +229,13 @@ struct Abandon {
   std::string error_kind = {};
 };
 
-/// Failed for good: the message is dead.
+/// Failed for good: the message is dead. That is a failed attempt, too.
 struct Fail {
   std::string error;
   std::string error_kind = {};  ///< as for `Abandon`
+  /// The delivery itself was not tried: the message is dead for what was before. No attempt is
+  /// counted or kept.
+  bool untried = false;
 };
 
 /// Not tried: no attempt is counted. The message can be claimed again after the delay; without one

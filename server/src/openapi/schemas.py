@@ -378,6 +378,8 @@ QUEUE_SCHEMAS = {
                 "Left out: for Abandon as the topic's policy says, for Release at once.",
                 exclusiveMinimum=0),
             delayIsLeast=boolean("For Abandon: the policy's delay holds where it is longer."),
+            untried=boolean(
+                "For Fail: the delivery was not tried; no attempt is counted or kept."),
             maxAttempts=integer(
                 "For Abandon: the worker's own limit; left out, that of the topic's policy.",
                 minimum=1),

@@ -145,6 +145,24 @@ TEST_P(AttemptConformance, ALapsedLeaseIsAnAttemptThatEndedWithTheLease) {
       << "a claim notices, too";
 }
 
+TEST_P(AttemptConformance, AFailureOfADeliveryThatWasNotTriedIsNoAttempt) {
+  proves("R-32", "R-09");
+  enqueue_ids({"b"});
+  try_once(Fail{.error = "given up", .error_kind = "policy", .untried = true});
+  const MessageRecord dead = record("b");
+  EXPECT_EQ(dead.status, Status::dead);
+  EXPECT_EQ(dead.history.last_error, "given up");
+  EXPECT_EQ(dead.history.attempt, 0);
+  EXPECT_EQ(dead.history.deliveries, 1);
+  EXPECT_EQ(outcomes("b"), Outcomes{});
+  enqueue_ids({"a"});
+  try_once(Abandon{.error = "no route"});
+  EXPECT_EQ(settle(claim_one(), Fail{.error = "given up", .untried = true}),
+            (SettleOutcome{.death = SettledDeath::failed}));
+  EXPECT_EQ(record("a").history.attempt, 1);
+  EXPECT_EQ(outcomes("a"), Outcomes{AttemptOutcome::abandoned});
+}
+
 TEST_P(AttemptConformance, DeathLeavesTheAttemptThatLedToIt) {
   proves("R-32", "R-10");
   set_policy("*", {.max_attempts = 2, .max_deliveries = 2});

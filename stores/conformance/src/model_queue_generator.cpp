@@ -126,6 +126,7 @@ Values<QueueOperation> settles() {
            set(&SettlementDraft::verdict, one_of<VerdictKind>({ack, ack, abandon, abandon, abandon,
                                                                abandon, release, release, fail})),
            set(&SettlementDraft::error, errors()),
+           set(&SettlementDraft::untried, one_of<bool>({false, false, true})),
            set(&SettlementDraft::delay, one_of<FromNow>({std::nullopt, std::nullopt, 1ms, 1s, 3s})),
            set(&SettlementDraft::limit,
                one_of<std::optional<AttemptLimit>>({std::nullopt, std::nullopt, std::nullopt,

@@ -87,6 +87,7 @@ struct SettlementDraft {
   std::size_t error = 0;                   ///< for abandon and fail
   FromNow delay;                           ///< for abandon and release
   std::optional<AttemptLimit> limit = {};  ///< for abandon
+  bool untried = false;                    ///< for fail
 };
 
 struct SettleStep {

@@ -84,7 +84,8 @@ std::string shown(const SettlementDraft& draft) {
       return "abandon " + delivery + " error " + shown_error(draft.error) +
              shown_delay(draft.delay) + shown_limit(draft.limit);
     case VerdictKind::fail:
-      return "fail " + delivery + " error " + shown_error(draft.error);
+      return "fail " + delivery + " error " + shown_error(draft.error) +
+             (draft.untried ? " untried" : "");
     case VerdictKind::release:
       return "release " + delivery + shown_delay(draft.delay);
   }

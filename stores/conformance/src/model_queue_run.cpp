@@ -83,7 +83,8 @@ Verdict verdict_of(const SettlementDraft& draft) {
                      .error_kind = vocabulary::error_kind(draft.error)};
     case VerdictKind::fail:
       return Fail{.error = vocabulary::error(draft.error),
-                  .error_kind = vocabulary::error_kind(draft.error)};
+                  .error_kind = vocabulary::error_kind(draft.error),
+                  .untried = draft.untried};
     case VerdictKind::release:
       return Release{draft.delay};
   }

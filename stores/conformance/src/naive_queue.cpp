@@ -473,8 +473,10 @@ SettleOutcome NaiveQueue::settle_one(const Settlement& settlement, TimePoint now
     if (release->delay) wait(*release->delay);
     return {.again_at = row->ready_at};
   }
+  const auto* fail = std::get_if<Fail>(&settlement.verdict);
+  const bool was_tried = fail == nullptr || !fail->untried;
   if (row->leased_version < record.history.content_version) {
-    tried(AttemptOutcome::superseded);
+    if (was_tried) tried(AttemptOutcome::superseded);
     row->ready_at = later(now, record.message->due_at);
     return {SettleStatus::superseded, row->ready_at};
   }
@@ -483,11 +485,11 @@ SettleOutcome NaiveQueue::settle_one(const Settlement& settlement, TimePoint now
     finish(record, Status::done, now);
     return {};
   }
-  ++record.history.attempt;
-  if (const auto* fail = std::get_if<Fail>(&settlement.verdict)) {
+  if (was_tried) ++record.history.attempt;
+  if (fail != nullptr) {
     finish(record, Status::dead, now);
     note_error(record, fail->error);
-    tried(AttemptOutcome::failed, fail->error_kind, fail->error);
+    if (was_tried) tried(AttemptOutcome::failed, fail->error_kind, fail->error);
     return {.death = SettledDeath::failed};
   }
   const Abandon& abandon = std::get<Abandon>(settlement.verdict);
