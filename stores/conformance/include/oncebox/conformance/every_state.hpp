@@ -17,6 +17,9 @@
 /// and worked on with another.
 namespace oncebox::conformance {
 
+/// What a version kept of attempts and workers.
+enum class PastAttempts { forgotten, kept };
+
 /// A queue with messages in every state. Each is named after its state, and so is its topic.
 class EveryState {
  public:
@@ -57,25 +60,33 @@ class EveryState {
     return delivery_of(leased);
   }
 
-  /// The messages, without who has leased them since when, which older versions did not keep.
-  [[nodiscard]] QueueDump dump() {
+  /// The messages, with their attempts and who has leased them since when if the version kept that.
+  [[nodiscard]] QueueDump dump(PastAttempts attempts) {
     QueueDump dump = dump_of(operations_);
     for (MessageRecord& record : dump.records) {
-      if (record.lease) record.lease->leased_at.reset();
-      if (record.lease) record.lease->worker.reset();
+      if (attempts == PastAttempts::kept) {
+        record.attempts = queue_.find(record.key).value().attempts;
+      } else if (record.lease) {
+        record.lease->leased_at.reset();
+        record.lease->worker.reset();
+      }
     }
     return dump;
   }
 
   /// Works with them: whatever could be done with them before can be done now.
-  void expect_workable(const Delivery& held) {
+  void expect_workable(const Delivery& held, PastAttempts attempts) {
     using namespace std::chrono_literals;
-    EXPECT_EQ(find("leased").lease->worker, std::nullopt);
-    EXPECT_TRUE(find("retried").attempts.empty()) << "nobody kept them";
+    const bool kept = attempts == PastAttempts::kept;
+    const MessageLease lease = find("leased").lease.value();
+    EXPECT_EQ(lease.worker.has_value(), kept);
+    EXPECT_EQ(find("retried").attempts.size(), kept ? 2U : 0U);
     EXPECT_EQ(operations_.past_contents(key("edited")).size(), 1U);
 
     EXPECT_EQ(queue_.settle({held, Abandon{.error = "later", .delay = 1s}}), SettleStatus::settled);
     const Attempt ended{.number = 1,
+                        .worker = lease.worker,
+                        .begun_at = lease.leased_at,
                         .ended_at = clock_.now(),
                         .outcome = AttemptOutcome::abandoned,
                         .error = "later"};
