@@ -1,4 +1,5 @@
-"""When attempts end, as a table: R-31. Each row is tried by every way to work, then each other one.
+"""When attempts end, by tests/support/retries.txt: R-31. Each row is tried by every way to work,
+then each other one.
 
 The ways are a client of the server, and the tool on the store itself, over HTTP and on a file of
 stores. What works inside a process is in dispatch/tests/retries_test.cpp.
@@ -7,6 +8,7 @@ stores. What works inside a process is in dispatch/tests/retries_test.cpp.
 import collections
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import urllib.request
@@ -16,32 +18,37 @@ from program import PATIENCE_S, read_until
 # What failed comes again when the test says so, however long a turn takes.
 LATER = ("--delay", "1h")
 
+TABLE = pathlib.Path(__file__).parents[3] / "tests" / "support" / "retries.txt"
+
 # `first` and `second` are the attempts that two workers allow, who take turns; None: they leave it
 # to the rule. `end` is the attempt that is the last one. `change`: what the rule becomes after a
 # turn.
-Row = collections.namedtuple("Row", "what rule first second end change", defaults=({},))
+Row = collections.namedtuple("Row", "what rule first second end change in_outbox")
 
-ROWS = (
-    Row("by the rule of the topic", ("--max-attempts", "3"), None, None, 3),
-    Row("the rule does not say how often", (), None, None, 10),
-    Row(
-        "given up by age",
-        ("--max-attempts", "2", "--give-up-after", "1h"),
-        *(None, None, 5),
-        {4: ("--give-up-after", "1ms")},
-    ),
-    Row("both are less patient than the rule", ("--max-attempts", "9"), 2, 2, 2),
-    Row("both are more patient than the rule", ("--max-attempts", "2"), 4, 4, 4),
-    Row("the second is less patient", ("--max-attempts", "9"), None, 2, 2),
-    Row("the first is less patient, but not its turn", ("--max-attempts", "9"), 2, None, 3),
-    Row("the first is more patient, but not its turn", ("--max-attempts", "2"), 9, None, 2),
-    Row("the second is more patient", ("--max-attempts", "2"), None, 9, 3),
-    Row("each has its own", ("--max-attempts", "9"), 5, 3, 4),
-)
-ROWS_OF_OUTBOX = (
-    Row("by the rule of the topic", ("--max-attempts", "3"), None, None, 3),
-    Row("the second is less patient", ("--max-attempts", "9"), None, 2, 2),
-)
+
+def read_rule(cell):
+    """The options of the rule, and what it becomes after a turn: it is not waited for age."""
+    if cell == "-":
+        return (), {}
+    attempts, *age = cell.split(" old at ")
+    rule = ("--max-attempts", attempts)
+    if not age:
+        return rule, {}
+    return (*rule, "--give-up-after", "1h"), {int(age[0]) - 1: ("--give-up-after", "1ms")}
+
+
+def read_table():
+    for line in TABLE.read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        what, rule, first, second, end, outbox = (cell.strip() for cell in line.split("|"))
+        rule, change = read_rule(rule)
+        own = [None if cell == "-" else int(cell) for cell in (first, second)]
+        yield Row(what, rule, *own, int(end), change, outbox == "outbox")
+
+
+ROWS = tuple(read_table())
+ROWS_OF_OUTBOX = tuple(row for row in ROWS if row.in_outbox)
 
 Case = collections.namedtuple("Case", "row first second topic")
 
