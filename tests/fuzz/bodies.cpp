@@ -7,6 +7,7 @@
 #include "oncebox/wire/audit_json.hpp"
 #include "oncebox/wire/edit_json.hpp"
 #include "oncebox/wire/encoding.hpp"
+#include "oncebox/wire/endpoint_json.hpp"
 #include "oncebox/wire/health_json.hpp"
 #include "oncebox/wire/key_json.hpp"
 #include "oncebox/wire/message_json.hpp"
@@ -99,6 +100,15 @@ std::string rewrite_cleanup(std::string_view body) {
   return wire::write_cleanup(wire::read_cleanup(body, {}));
 }
 
+std::string rewrite_endpoints(std::string_view body) {
+  constexpr std::int64_t kKnownVersion = 7;
+  return wire::write_endpoints(wire::read_endpoints(body), kKnownVersion);
+}
+
+std::string rewrite_endpoint_note(std::string_view body) {
+  return wire::write_endpoint_note(wire::read_endpoint_note(body, TimePoint{}));
+}
+
 std::string rewrite_edit(std::string_view body) {
   const wire::EditCall call = wire::read_edit(body);
   return wire::write_edit(call.edits, call.options);
@@ -142,6 +152,12 @@ constexpr auto kBodies = std::to_array<Body>({
     {"delete", rewrite_act<Delete>},
     {"edit", rewrite_edit},
     {"encodings", read_encodings},
+    {"endpoint_note", rewrite_endpoint_note},
+    {"endpoint_noted", rewrite<wire::read_endpoint_noted, wire::write_endpoint_noted>},
+    {"endpoint_removal", rewrite<wire::read_endpoint_removal, wire::write_endpoint_removal>},
+    {"endpoint_save", rewrite<wire::read_endpoint_save, wire::write_endpoint_save>},
+    {"endpoint_saved", rewrite<wire::read_endpoint_saved, wire::write_endpoint_saved>},
+    {"endpoints", rewrite_endpoints},
     {"enqueued", only_read<wire::read_enqueued>},
     {"extended", rewrite<wire::read_extended, wire::write_extended>},
     {"extensions", rewrite<wire::read_extensions, wire::write_extensions>},
