@@ -48,7 +48,7 @@ void SetDispatcherOptions::validate() const {
 
 class SetDispatcher::Impl {
  public:
-  Impl(StoreSet& stores, const Handlers& handlers, std::unique_ptr<StoreSelection> selection,
+  Impl(StoreSource& stores, const Handlers& handlers, std::unique_ptr<StoreSelection> selection,
        const SetDispatcherOptions& options, const SurroundingsOfStores& surroundings)
       : options_(effective(options, handlers)),
         stores_(stores),
@@ -103,7 +103,7 @@ class SetDispatcher::Impl {
   [[nodiscard]] StopResult rest() const;
 
   const SetDispatcherOptions options_;
-  StoreSet& stores_;
+  StoreSource& stores_;
   const std::unique_ptr<StoreSelection> selection_;
   Logger& logger_;
   const ObserverOfStore observer_;
@@ -212,7 +212,7 @@ RunningStats SetDispatcher::Impl::stats() const {
   return stats;
 }
 
-SetDispatcher::SetDispatcher(StoreSet& stores, const Handlers& handlers,
+SetDispatcher::SetDispatcher(StoreSource& stores, const Handlers& handlers,
                              std::unique_ptr<StoreSelection> selection,
                              const SetDispatcherOptions& options,
                              const SurroundingsOfStores& surroundings)

@@ -48,7 +48,7 @@ SetScheduler::SetScheduler(const Parts& parts)
 
 SetScheduler::~SetScheduler() = default;
 
-void SetScheduler::start(const Handling& handling, StoreSet& stores) {
+void SetScheduler::start(const Handling& handling, StoreSource& stores) {
   workers_ = &handling.workers;
   admission_ = &handling.admission;
   stores.listen(shared_from_this());

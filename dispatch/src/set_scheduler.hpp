@@ -64,7 +64,7 @@ class SetScheduler final : public RoomHints,
     WorkerPool& workers;
     Admission& admission;
   };
-  void start(const Handling& handling, StoreSet& stores);
+  void start(const Handling& handling, StoreSource& stores);
 
   // For an owner that tells which stores there are, and makes the calls itself.
 

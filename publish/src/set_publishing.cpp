@@ -65,7 +65,7 @@ class PublishingStores {
 
 class SetPublishing::Impl {
  public:
-  Impl(StoreSet& stores, EndpointPublishers publishers, const PublishingOptions& options,
+  Impl(StoreSource& stores, EndpointPublishers publishers, const PublishingOptions& options,
        Logger& logger, const PublishingObservers& observers, const Clock& clock)
       : publishers_(std::move(publishers)),
         stores_(std::make_unique<PublishingStores>(publishers_, logger)),
@@ -112,10 +112,10 @@ class SetPublishing::Impl {
   SetDispatcher fan_out_;
   SetDispatcher deliveries_;
   const std::shared_ptr<SetFollower> follower_;
-  StoreSet& set_;
+  StoreSource& set_;
 };
 
-SetPublishing::SetPublishing(StoreSet& stores, const EndpointPublishers& publishers,
+SetPublishing::SetPublishing(StoreSource& stores, const EndpointPublishers& publishers,
                              const PublishingOptions& options, Logger& logger,
                              const PublishingObservers& observers, const Clock& clock)
     : impl_(std::make_unique<Impl>(stores, publishers, options, logger, observers, clock)) {}

@@ -1,11 +1,8 @@
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <string>
 
 #include "api_fixture.hpp"
-#include "oncebox/testing/scripted_server.hpp"
-#include "watched.hpp"
 
 namespace oncebox::server {
 
@@ -80,73 +77,6 @@ TEST_P(EndpointRoutesTest, TakeNeitherFilesNorVariablesOfTheServer) {
   EXPECT_EQ(save(R"({"name":"crm","url":"https://crm.example","secrets":[]})").status, 400)
       << "a webhook is signed";
   EXPECT_TRUE(list().at("endpoints").as_array().empty());
-}
-
-/// Configured so that the server publishes.
-class PublishingServerTest : public ApiTest {
- protected:
-  PublishingServerTest() : PublishingServerTest(std::make_shared<Receiver>()) {}
-
-  struct Receiver {
-    std::atomic<int> status = 200;
-    testing::ScriptedServer server{
-        [this](const testing::ReceivedRequest&) { return testing::Reaction{.status = status}; }};
-  };
-
-  explicit PublishingServerTest(std::shared_ptr<Receiver> receiver)
-      : ApiTest(options_for(*receiver)), receiver_(std::move(receiver)) {}
-  ~PublishingServerTest() override { under_test_.destroy(); }
-
-  static ServerOptions options_for(const Receiver& receiver) {
-    ServerOptions options = quiet_options();
-    options.publish.endpoints = {{.name = "crm",
-                                  .url = receiver.server.url(),
-                                  .topics = {"order.*"},
-                                  .secrets = {"literal:whsec_Zmlyc3Qtc2VjcmV0"},
-                                  .allow_private = true,
-                                  .policy = {.max_attempts = 1}}};
-    options.publish.workers = 2;
-    return options;
-  }
-  /// The configured endpoints are set in the background.
-  [[nodiscard]] bool wait_for_endpoint() {
-    return eventually([&] { return store_->endpoints().list().find("crm") != nullptr; });
-  }
-  void send(const std::string& id) {
-    call(post("/v1/outbox/messages", R"({"source":"shop","messageId":")" + id +
-                                         R"(","topic":"order.paid","payload":{"amount":1}})"));
-  }
-  [[nodiscard]] std::optional<MessageRecord> delivery(const std::string& id) {
-    return store_->deliveries().find(MessageKey{"shop", MessageId(id + "@crm")});
-  }
-
-  const std::shared_ptr<Receiver> receiver_;
-};
-ONCEBOX_OVER_EACH_STORE(PublishingServerTest);
-
-TEST_P(PublishingServerTest, WhatComesIntoTheOutboxGoesToTheConfiguredEndpoint) {
-  ASSERT_TRUE(wait_for_endpoint());
-  send("1");
-  ASSERT_TRUE(receiver_->server.wait_for_requests(1));
-  const testing::ReceivedRequest request = receiver_->server.requests().at(0);
-  EXPECT_EQ(request.body, R"({"amount":1})");
-  EXPECT_EQ(request.fields.at("webhook-id"), "shop:1");
-  EXPECT_TRUE(eventually([&] {
-    const auto found = delivery("1");
-    return found && found->status == Status::done;
-  }));
-}
-
-TEST_P(PublishingServerTest, WhatFailsForGoodIsDeadAmongTheDeliveries) {
-  ASSERT_TRUE(wait_for_endpoint());
-  receiver_->status = 422;
-  send("1");
-  ASSERT_TRUE(eventually([&] {
-    const auto found = delivery("1");
-    return found && found->status == Status::dead;
-  }));
-  const json::value dead = json_of(call(get("/v1/deliveries/dead")));
-  EXPECT_EQ(dead.at("messages").at(0).at("topic"), "crm");
 }
 
 }  // namespace

@@ -95,9 +95,6 @@ class Published(Served):
             self.assertLess(time.monotonic(), end, f"{what}\n{self.log()[-4000:]}")
             time.sleep(0.01)
 
-    def wait_for_endpoint(self):
-        self.wait_for(lambda: self.endpoints().get("crm"), "the endpoint is not set")
-
     def endpoints(self):
         listed = self.json("endpoints", "list", "--url", self.url)["endpoints"]
         return {endpoint["name"]: endpoint for endpoint in listed}
@@ -110,7 +107,6 @@ class Published(Served):
 class Endpoints(Published):
     def test_the_configured_endpoint_gets_what_it_wants_signed(self):
         self.publish()
-        self.wait_for_endpoint()
         self.assertEqual(self.send_out("1", payload={"amount": 42}), 200)
         self.assertEqual(self.send_out("2", topic="mail.sent"), 200)
         self.wait_for(lambda: self.receiver.accepted["shop:1"], "nothing was delivered")
@@ -148,7 +144,6 @@ class Endpoints(Published):
 
     def test_one_that_is_gone_is_disabled_and_caught_up(self):
         self.publish()
-        self.wait_for_endpoint()
         self.receiver.status = 410
         self.send_out("1")
         self.wait_for(lambda: "disabledAt" in self.endpoints()["crm"], "it is not disabled")
@@ -174,7 +169,6 @@ class Killed(Published):
 
     def test_nothing_is_lost_and_repetitions_have_the_same_id(self):
         process = self.publish(more='backoff = "10ms"\nmax_delay = "100ms"\n')
-        self.wait_for_endpoint()
         stop = threading.Event()
         sent = set()
 

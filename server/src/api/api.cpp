@@ -27,16 +27,23 @@ Api::Api(const ServerOptions& options, StoreSet& stores, Metrics& metrics, Logge
       stores_(stores, parts_),
       events_(stores_, parts_),
       recovery_(parts_, stores),
-      publishing_(options_.publish.is_on() ? std::make_unique<PublishService>(parts_, stores)
-                                           : nullptr),
+      publishing_(options_.publish.is_on() ? std::make_unique<PublishService>(parts_) : nullptr),
       probe_(kReadinessPatience, clock) {
-  stores_.start(
-      {.on_opened =
-           [this](const ServedStorePtr& store) {
-             events_.on_opened(store);
-             recovery_.add(store);
-           },
-       .on_removed = [this](const ServedStorePtr& store) { recovery_.remove(store->name()); }});
+  stores_.start({.on_opened =
+                     [this](const ServedStorePtr& store) {
+                       events_.on_opened(store);
+                       recovery_.add(store);
+                       if (publishing_) publishing_->stores().on_opened(store->member());
+                     },
+                 .on_ready =
+                     [this](const ServedStorePtr& store) {
+                       if (publishing_) publishing_->stores().on_ready(store->member());
+                     },
+                 .on_removed =
+                     [this](const ServedStorePtr& store) {
+                       if (publishing_) publishing_->stores().on_removed(store->member());
+                       recovery_.remove(store->name());
+                     }});
 }
 
 Api::~Api() {

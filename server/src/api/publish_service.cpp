@@ -93,8 +93,8 @@ void set_configured_endpoints(Store& store, std::string_view name, const Publish
   }
 }
 
-PublishService::PublishService(const ApiParts& parts, StoreSet& stores)
-    : publishing_(stores, publishers_of(parts), publishing_options(parts.options.publish),
+PublishService::PublishService(const ApiParts& parts)
+    : publishing_(stores_, publishers_of(parts), publishing_options(parts.options.publish),
                   parts.logger, {}, parts.clock) {}
 
 }  // namespace oncebox::server

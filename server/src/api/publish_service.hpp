@@ -1,5 +1,6 @@
 #pragma once
 
+#include "api/ready_stores.hpp"
 #include "api/served_stores.hpp"
 #include "oncebox/publish/publishing.hpp"
 
@@ -13,7 +14,11 @@ void set_configured_endpoints(Store& store, std::string_view name, const Publish
 class PublishService {
  public:
   /// Everything is borrowed.
-  PublishService(const ApiParts& parts, StoreSet& stores);
+  explicit PublishService(const ApiParts& parts);
+
+  /// The stores to publish, as they become ready: before its configured endpoints are set, a
+  /// message of the outbox would be done without them.
+  [[nodiscard]] ReadyStores& stores() noexcept { return stores_; }
 
   void start() { publishing_.start(); }
   /// Deliveries under way may end within the time; the others come again.
@@ -22,5 +27,6 @@ class PublishService {
  private:
   publish::SetPublishing publishing_;
 };
+  ReadyStores stores_;
 
 }  // namespace oncebox::server

@@ -136,27 +136,34 @@ ServedStore::ServedStore(MemberStorePtr member, const ApiParts& parts)
       deliveries(served(QueueKind::deliveries, deliveries_service_)),
       rules_pause_({.first = kFirstRulesPause, .longest = kLongestRulesPause}) {}
 
-void ServedStore::set_rules(const std::weak_ptr<ServedStore>& self) {
+void ServedStore::set_rules(const std::weak_ptr<ServedStore>& self,
+                            std::function<void(const ServedStorePtr&)> then) {
   const ServerOptions& options = parts_.options;
-  if (options.retry.empty() && options.topics.empty() && options.publish.endpoints.empty()) return;
-  rules_ = calls.add_task([self] {
-    if (const ServedStorePtr store = self.lock()) store->try_to_set_rules();
+  if (options.retry.empty() && options.topics.empty() && options.publish.endpoints.empty()) {
+    then(self.lock());
+    return;
+  }
+  rules_ = calls.add_task([self, then = std::move(then)] {
+    const ServedStorePtr store = self.lock();
+    if (store && store->try_to_set_rules()) then(store);
   });
   rules_.want();
 }
 
-void ServedStore::try_to_set_rules() {
+bool ServedStore::try_to_set_rules() {
   try {
     set_configured_policies(store(), parts_.options);
     set_configured_endpoints(store(), name(), parts_.options.publish);
-  } catch (const Error& error) {
+    return true;
+  } catch (const std::exception& error) {
     const Duration pause = rules_pause_.take();
     parts_.logger.log(
         LogLevel::error,
         "the configured rules for topics, or endpoints, could not be set and are tried "
-        "again; until then the store goes by those that it has",
+        "again; until then the store goes by those that it has, and is not published",
         {{"store", name()}, {"error", error.what()}});
     rules_.want_at(parts_.clock.steady() + pause);
+    return false;
   }
 }
 
@@ -222,12 +229,12 @@ void ServedStores::add(const MemberStorePtr& member) {
   for (const QueueKind kind : kQueueKinds) {
     let_claims_wait(store, store->queue(kind), parts_, places_);
   }
-  store->set_rules(store);
   {
     const detail::WriteLock lock(mutex_);
     stores_.insert_or_assign(member->name(), store);
   }
   followers_.on_opened(store);
+  store->set_rules(store, followers_.on_ready);
 }
 
 void ServedStores::on_removed(const MemberStorePtr& member) noexcept {

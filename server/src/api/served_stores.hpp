@@ -127,9 +127,10 @@ class ServedStore {
   [[nodiscard]] Completions& completions() noexcept { return completions_; }
 
   /// Sets the configured rules for topics and endpoints, in the lane of the store, and tries again
-  /// when that fails. The store is served meanwhile, by the rules that it has. To be called once;
-  /// `self` is this object.
-  void set_rules(const std::weak_ptr<ServedStore>& self);
+  /// when that fails. The store is served meanwhile, by the rules that it has. Calls `then` once
+  /// they are set; if there are none, at once. To be called once; `self` is this object.
+  void set_rules(const std::weak_ptr<ServedStore>& self,
+                 std::function<void(const std::shared_ptr<ServedStore>&)> then);
 
   /// Whether somebody has used it since the last call, or waits for it.
   [[nodiscard]] bool take_use() noexcept;
@@ -173,7 +174,8 @@ class ServedStore {
   std::atomic<bool> is_watched = false;  ///< event streams hear of its work, or are about to
 
  private:
-  void try_to_set_rules();
+  /// False when it will be tried again.
+  [[nodiscard]] bool try_to_set_rules();
 
   detail::Backoff rules_pause_;  // of the task below alone
   engine::StoreCalls::Lane rules_;
@@ -193,9 +195,11 @@ using FindStore = std::function<ServedStorePtr(std::string_view name)>;
 /// The stores of a set as they are served, each from when it is opened until it is removed.
 class ServedStores {
  public:
-  /// Called for each store: when `find` begins to find it, and when it no longer does.
+  /// Called for each store: when `find` begins to find it, when its configured rules and endpoints
+  /// are set, which may be after it has left the set, and when `find` no longer finds it.
   struct Followers {
     std::function<void(const ServedStorePtr&)> on_opened;
+    std::function<void(const ServedStorePtr&)> on_ready;
     std::function<void(const ServedStorePtr&)> on_removed;
   };
 

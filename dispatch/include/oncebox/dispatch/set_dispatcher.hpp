@@ -54,7 +54,7 @@ class SetDispatcher {
   /// Handlers and options are copied; everything else is borrowed and must outlive this object.
   /// Throws as `SetDispatcherOptions::validate` does.
   /// Without a selection stores take turns, as by `round_robin`.
-  SetDispatcher(StoreSet& stores, const Handlers& handlers,
+  SetDispatcher(StoreSource& stores, const Handlers& handlers,
                 std::unique_ptr<StoreSelection> selection = {},
                 const SetDispatcherOptions& options = {},
                 const SurroundingsOfStores& surroundings = {});

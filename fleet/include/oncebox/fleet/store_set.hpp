@@ -50,6 +50,20 @@ class StoreSetListener {
   virtual void on_removed(const MemberStorePtr& member) noexcept = 0;
 };
 
+/// Tells of stores that come and go: a `StoreSet`, or somebody who passes on some of its stores.
+class StoreSource {
+ public:
+  virtual ~StoreSource() = default;
+  StoreSource(const StoreSource&) = delete;
+  StoreSource& operator=(const StoreSource&) = delete;
+
+  /// Tells the listener of all that are open, and from now on of what changes, until it is gone.
+  virtual void listen(const std::shared_ptr<StoreSetListener>& listener) = 0;
+
+ protected:
+  StoreSource() = default;
+};
+
 struct StoreSetOptions {
   /// In the set whatever a discovery tells, also when it fails.
   std::vector<StoreLocation> always = {};
@@ -97,7 +111,7 @@ struct StoreSetHealth {
 /// not answer one store is tried at a time.
 ///
 /// **Threads.** Every call but the destructor may be made from any thread at any time.
-class StoreSet {
+class StoreSet final : public StoreSource {
  public:
   /// A set that discovery keeps up to date. A first discovery that fails leaves it empty, until one
   /// succeeds. Logger and clock are borrowed. Throws `out_of_range` for an option that makes no
@@ -110,9 +124,7 @@ class StoreSet {
            const StoreSetOptions& options = {}, Logger& logger = detail::no_log(),
            const Clock& clock = SystemClock::shared());
   /// Waits for the stores that are being opened right now, and for those that are being closed.
-  ~StoreSet();
-  StoreSet(const StoreSet&) = delete;
-  StoreSet& operator=(const StoreSet&) = delete;
+  ~StoreSet() override;
 
   /// Discovers now, and opens what is to be opened, once for all threads that ask at the same time;
   /// waits for that no longer than `open_wait`. Throws what the discovery threw.
@@ -140,8 +152,7 @@ class StoreSet {
   /// The part of it that asks no store.
   [[nodiscard]] Health discovery_health() const;
 
-  /// Tells the listener of all that are open, and from now on of what changes, until it is gone.
-  void listen(const std::shared_ptr<StoreSetListener>& listener);
+  void listen(const std::shared_ptr<StoreSetListener>& listener) override;
 
  private:
   class Impl;

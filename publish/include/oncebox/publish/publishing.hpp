@@ -94,10 +94,12 @@ struct PublishingObservers {
 };
 
 /// A `Publishing` over all stores of a set, as they come and go: one pool of workers for the
-/// fan-out and one for the deliveries, whatever the number of stores. See `SetDispatcher`.
+/// fan-out and one for the deliveries, whatever the number of stores. See `SetDispatcher`. From
+/// when it hears of a store, what none of the store's endpoints wants is done: so tell it of a
+/// store once the endpoints are there.
 class SetPublishing {
  public:
-  SetPublishing(StoreSet& stores, const EndpointPublishers& publishers,
+  SetPublishing(StoreSource& stores, const EndpointPublishers& publishers,
                 const PublishingOptions& options, Logger& logger,
                 const PublishingObservers& observers, const Clock& clock);
   ~SetPublishing();
