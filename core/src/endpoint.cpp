@@ -75,6 +75,10 @@ bool Endpoint::takes(std::string_view topic) const noexcept {
                              [&](const TopicPattern& pattern) { return pattern.matches(topic); });
 }
 
+bool is_literal_secret(std::string_view reference) noexcept {
+  return reference.starts_with("literal:");
+}
+
 EndpointStatus status_after(EndpointStatus status, const EndpointEvent& event) {
   switch (event.kind) {
     case EndpointEvent::Kind::failed:

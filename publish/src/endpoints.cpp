@@ -24,15 +24,20 @@ void require_deliverable(const Endpoint& endpoint) {
                 "secrets: a webhook is signed; give it one, \"whsec_\" and base64");
   }
   for (const std::string& reference : *endpoint.secrets) {
-    if (is_literal(reference)) (void)webhook::WebhookSigner({resolve_secret(reference)});
+    if (is_literal_secret(reference)) (void)webhook::WebhookSigner({resolve_secret(reference)});
   }
 }
 
-EndpointSaved save_endpoint(Store& store, const Endpoint& endpoint,
-                            const TopicPolicyChange& policy) {
+EndpointSaved save_endpoint(Store& store, const Endpoint& endpoint, const TopicPolicyChange& policy,
+                            const EndpointOptions& options) {
   require_deliverable(endpoint);
-  const EndpointList known = store.endpoints().list();
-  const bool is_new = known.find(endpoint.name.str()) == nullptr;
+  const EndpointList list = store.endpoints().list(
+      options.may_name_secrets ? EndpointSecrets::leave_out : EndpointSecrets::include);
+  const EndpointRecord* const known = list.find(endpoint.name.str());
+  const bool is_new = known == nullptr;
+  (void)endpoint_after({.known = is_new ? std::nullopt : std::optional(known->endpoint),
+                        .count = list.endpoints.size()},
+                       endpoint, options);
   if (is_new && !endpoint.secrets) {
     Endpoint without = endpoint;
     without.secrets.emplace();
@@ -45,7 +50,7 @@ EndpointSaved save_endpoint(Store& store, const Endpoint& endpoint,
     change.limits.max_concurrency = kUsualConcurrency;
   }
   if (!change.empty()) store.policies().update(QueueKind::deliveries, topic, change);
-  return store.endpoints().save(endpoint);
+  return store.endpoints().save(endpoint, options);
 }
 
 bool remove_endpoint(Store& store, const EndpointName& name) {

@@ -40,8 +40,6 @@ std::string read_file(const std::string& path) {
 
 }  // namespace
 
-bool is_literal(std::string_view reference) noexcept { return reference.starts_with("literal:"); }
-
 std::string resolve_secret(std::string_view reference) {
   const std::size_t colon = reference.find(':');
   const std::string_view kind = reference.substr(0, colon);

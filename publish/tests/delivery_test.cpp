@@ -66,8 +66,8 @@ TEST(Delivery, AnyOtherMessageIsRefused) {
 
 TEST(Secret, IsNamedAndNeverShown) {
   EXPECT_EQ(resolve_secret("literal:s3cret"), "s3cret");
-  EXPECT_TRUE(is_literal("literal:s3cret"));
-  EXPECT_FALSE(is_literal("file:literal:"));
+  EXPECT_TRUE(is_literal_secret("literal:s3cret"));
+  EXPECT_FALSE(is_literal_secret("file:literal:"));
   try {
     (void)resolve_secret("s3cret");
     FAIL();

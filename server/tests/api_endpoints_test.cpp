@@ -79,6 +79,65 @@ TEST_P(EndpointRoutesTest, TakeNeitherFilesNorVariablesOfTheServer) {
   EXPECT_TRUE(list().at("endpoints").as_array().empty());
 }
 
+TEST_P(EndpointRoutesTest, SecretsOfTheServerStayWithTheAddressThatTheyWereSetFor) {
+  const Endpoint configured{.name = "crm",
+                            .url = "https://crm.example/hooks",
+                            .secrets = {{"literal:whsec_Zmlyc3Qtc2VjcmV0", "env:CRM_SECRET"}}};
+  store_->endpoints().save(configured);
+  for (const char* const url :
+       {"oncebox+https://evil.example/v1", "http://crm.example/hooks",
+        "https://crm.example:1/hooks", "https://crm.example/hooks/of-another-customer",
+        "https://crm.example"}) {
+    const Response moved = save(R"({"name":"crm","url":")" + std::string(url) + R"("})");
+    EXPECT_EQ(moved.status, 400) << url;
+    EXPECT_NE(problem_detail(moved).find("must not go to another address"), std::string::npos);
+  }
+  EXPECT_EQ(store_->endpoints().list(EndpointSecrets::include).find("crm")->endpoint, configured);
+  const std::string same = R"({"name":"crm","url":"https://crm.example/hooks","topics":["a"]})";
+  EXPECT_EQ(json_of(save(same)).at("status"), "Changed") << "all else may change";
+  const std::string elsewhere =
+      R"({"name":"crm","url":"https://evil.example","secrets":["literal:whsec_AAAA"]})";
+  EXPECT_EQ(json_of(save(elsewhere)).at("status"), "Changed") << "secrets of the caller's own";
+  EXPECT_EQ(json_of(save(R"({"name":"crm","url":"https://crm.example"})")).at("status"), "Changed");
+}
+
+TEST_P(EndpointRoutesTest, PrivateAddressesAreCalledOnlyWhereTheServerMayBeToldSo) {
+  const std::string metadata = R"({"name":"spy","url":"oncebox+http://169.254.169.254/v1",)"
+                               R"("allowPrivate":true})";
+  const Response refused = save(metadata);
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_NE(problem_detail(refused).find("publishing.private_over_http"), std::string::npos);
+  EXPECT_TRUE(list().at("endpoints").as_array().empty());
+  EXPECT_TRUE(store_->policies().policies(QueueKind::deliveries).rules().empty())
+      << "nothing of it stays";
+  store_->endpoints().save(
+      {.name = "spy", .url = "oncebox+http://10.0.0.7/v1", .allow_private = true});
+  EXPECT_EQ(save(metadata).status, 400) << "not at another address either";
+  EXPECT_EQ(save(R"({"name":"spy","url":"oncebox+http://10.0.0.7/v1","topics":["a"],)"
+                 R"("allowPrivate":true})")
+                .status,
+            200);
+}
+
+class PrivateEndpointRoutesTest : public ApiTest {
+ protected:
+  PrivateEndpointRoutesTest() : ApiTest(options()) {}
+
+  static ServerOptions options() {
+    ServerOptions options = quiet_options();
+    options.publish.private_over_http = true;
+    return options;
+  }
+};
+ONCEBOX_OVER_EACH_STORE(PrivateEndpointRoutesTest);
+
+TEST_P(PrivateEndpointRoutesTest, AreCalledWhereTheConfigurationSaysSo) {
+  EXPECT_EQ(call(post("/v1/endpoints", R"({"name":"here","url":"oncebox+http://10.0.0.7/v1",)"
+                                       R"("allowPrivate":true})"))
+                .status,
+            200);
+}
+
 }  // namespace
 
 }  // namespace oncebox::server

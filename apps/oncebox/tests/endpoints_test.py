@@ -118,7 +118,10 @@ class Endpoints(Published):
 
     def test_endpoints_come_and_go_by_the_tool(self):
         self.configure()
-        self.serve("--set", "publishing.enabled=true", variables={"CRM_SECRET": SECRET})
+        self.serve(
+            *("--set", "publishing.enabled=true", "--set", "publishing.private_over_http=true"),
+            variables={"CRM_SECRET": SECRET},
+        )
         url = ("--url", self.url)
         arguments = ("--secret", f"literal:{SECRET}", "--allow-private", "--topic", "mail.*")
         self.run_program("endpoints", "add", "mail", self.receiver.url, *arguments, *url)
@@ -147,6 +150,8 @@ class Endpoints(Published):
         self.receiver.status = 410
         self.send_out("1")
         self.wait_for(lambda: "disabledAt" in self.endpoints()["crm"], "it is not disabled")
+        moved = self.err("endpoints", "edit", "crm", "--target", "https://x.example", *url, code=2)
+        self.assertIn("must not go to another address", moved)
         self.assertIn("an endpoint was disabled", self.log())
         self.send_out("2")
         asked = ("get", "2", "--queue", "outbox", "--source", "shop", "--url", self.url)

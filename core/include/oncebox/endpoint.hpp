@@ -58,6 +58,9 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
+/// Whether a secret is a `literal:`, and names nothing of the machine that delivers.
+[[nodiscard]] bool is_literal_secret(std::string_view reference) noexcept;
+
 /// What has become of an endpoint.
 struct EndpointStatus {
   struct Disabled {

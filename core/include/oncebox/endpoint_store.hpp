@@ -41,6 +41,14 @@ struct EndpointNoted {
 
 struct EndpointOptions {
   std::string reason = {};  ///< for the trail of a server
+
+  // What the caller may set. A server decides that for its callers, whatever they ask for.
+
+  /// False: secrets that name something of the machine that delivers (`env:`, `file:`) are only
+  /// kept, and only while the URL stays as it is.
+  bool may_name_secrets = true;
+  /// False: an endpoint calls private addresses only if it did so before, at the same URL.
+  bool may_allow_private = true;
 };
 
 /// The endpoints that a store keeps. Whoever lists them after a call has returned, in any process,
@@ -59,7 +67,8 @@ class EndpointStore {
       std::int64_t known_version, EndpointSecrets secrets = EndpointSecrets::leave_out);
 
   /// Adds an endpoint, or replaces what the one of this name is set to; its status stays. Throws as
-  /// `Endpoint::validate` does, and `overloaded` when there are too many.
+  /// `Endpoint::validate` does, `overloaded` when there are too many, and `invalid_argument` when
+  /// the caller may not set what it asks for.
   EndpointSaved save(const Endpoint& endpoint, const EndpointOptions& options = {});
 
   /// False when there is none of this name. What is under way to it fails for good.
@@ -81,9 +90,14 @@ class EndpointStore {
                                                const EndpointEvent& event) = 0;
 };
 
-/// For authors of stores: what `save` is to keep of an endpoint, given the one of its name, if any,
-/// and how many there are. Throws `overloaded`.
-[[nodiscard]] Endpoint endpoint_after(const std::optional<Endpoint>& known, const Endpoint& wanted,
-                                      std::size_t count);
+/// The endpoints that a store has when one is saved.
+struct EndpointsBefore {
+  std::optional<Endpoint> known = {};  ///< the one of its name, with its secrets
+  std::size_t count = 0;
+};
+
+/// For authors of stores: what `save` is to keep of an endpoint. Throws as `save` does.
+[[nodiscard]] Endpoint endpoint_after(const EndpointsBefore& before, const Endpoint& wanted,
+                                      const EndpointOptions& options);
 
 }  // namespace oncebox

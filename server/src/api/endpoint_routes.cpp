@@ -25,15 +25,6 @@ AuditEntry endpoint_entry(const Request& request, AuditAction action, std::strin
           .reason = std::move(reason)};
 }
 
-/// Whoever may set endpoints must not make this machine send its files and variables to them.
-void require_literals(const Endpoint& endpoint) {
-  const auto secrets = endpoint.secrets.value_or(std::vector<std::string>());
-  if (std::ranges::all_of(secrets, publish::is_literal)) return;
-  throw Error(ErrorCode::invalid_argument,
-              "secrets: over HTTP they are written as \"literal:TEXT\"; those of the server's "
-              "environment and files are for its configuration");
-}
-
 std::string list_endpoints(ServedStore& store, const Request& request) {
   const wire::EndpointListQuery query = wire::read_endpoint_query(request.query);
   EndpointStore& endpoints = store.endpoints();
@@ -45,13 +36,16 @@ std::string list_endpoints(ServedStore& store, const Request& request) {
 
 std::string save_endpoint(ServedStore& store, const Request& request) {
   const wire::EndpointSave call = wire::read_endpoint_save(request.body);
-  publish::require_deliverable(call.endpoint);
-  require_literals(call.endpoint);
+  // Whoever may set endpoints must not reach into this machine and its network by them.
+  const EndpointOptions options{
+      .reason = call.reason,
+      .may_name_secrets = false,
+      .may_allow_private = store.parts().options.publish.private_over_http};
   return wire::write_endpoint_saved(audited(
       store.audit(),
       endpoint_entry(request, AuditAction::set_endpoint, wire::audit_subject(call.endpoint),
                      call.reason),
-      [&] { return publish::save_endpoint(store.store(), call.endpoint); },
+      [&] { return publish::save_endpoint(store.store(), call.endpoint, {}, options); },
       [](EndpointSaved saved) -> std::size_t { return saved != EndpointSaved::unchanged; }));
 }
 

@@ -31,6 +31,7 @@ server::ServerOptions server_options() {
   options.access_log = server::AccessLog::off;
   options.io_threads = 1;
   options.call_threads = 4;
+  options.publish.private_over_http = true;
   return options;
 }
 

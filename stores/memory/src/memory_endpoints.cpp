@@ -14,13 +14,14 @@ std::optional<EndpointList> MemoryEndpoints::do_list(std::optional<std::int64_t>
   return list;
 }
 
-EndpointSaved MemoryEndpoints::do_save(const Endpoint& endpoint,
-                                       const EndpointOptions& /*options*/) {
+EndpointSaved MemoryEndpoints::do_save(const Endpoint& endpoint, const EndpointOptions& options) {
   const detail::Lock lock(mutex_);
   const auto known = endpoints_.find(endpoint.name);
   const bool is_new = known == endpoints_.end();
-  const Endpoint after = endpoint_after(
-      is_new ? std::nullopt : std::optional(known->second.endpoint), endpoint, endpoints_.size());
+  const Endpoint after =
+      endpoint_after({.known = is_new ? std::nullopt : std::optional(known->second.endpoint),
+                      .count = endpoints_.size()},
+                     endpoint, options);
   if (!is_new && after == known->second.endpoint) return EndpointSaved::unchanged;
   ++version_;
   if (is_new) {

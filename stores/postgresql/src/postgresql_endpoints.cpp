@@ -55,12 +55,13 @@ std::optional<EndpointList> PostgresqlEndpoints::do_list(std::optional<std::int6
 }
 
 EndpointSaved PostgresqlEndpoints::do_save(const Endpoint& endpoint,
-                                           const EndpointOptions& /*options*/) {
+                                           const EndpointOptions& options) {
   return in_transaction(pool_, [&](Transaction& transaction) {
     std::size_t count = 0;
     const std::optional<EndpointRecord> known = find_locked(transaction, endpoint.name, &count);
-    const Endpoint after =
-        endpoint_after(known ? std::optional(known->endpoint) : std::nullopt, endpoint, count);
+    const Endpoint after = endpoint_after(
+        {.known = known ? std::optional(known->endpoint) : std::nullopt, .count = count}, endpoint,
+        options);
     if (known && after == known->endpoint) return EndpointSaved::unchanged;
     const Parameters nothing;
     const Parameters row = Parameters().add(after.name.str()).add(sql::to_json(after));

@@ -52,12 +52,12 @@ std::optional<EndpointList> SqliteEndpoints::do_list(std::optional<std::int64_t>
   });
 }
 
-EndpointSaved SqliteEndpoints::do_save(const Endpoint& endpoint,
-                                       const EndpointOptions& /*options*/) {
+EndpointSaved SqliteEndpoints::do_save(const Endpoint& endpoint, const EndpointOptions& options) {
   return writer_.run(Flush::required, [&] {
     const std::optional<EndpointRecord> known = find(endpoint.name);
-    const Endpoint after =
-        endpoint_after(known ? std::optional(known->endpoint) : std::nullopt, endpoint, count());
+    const Endpoint after = endpoint_after(
+        {.known = known ? std::optional(known->endpoint) : std::nullopt, .count = count()},
+        endpoint, options);
     if (known && after == known->endpoint) return EndpointSaved::unchanged;
     Statement& save = known ? update_ : insert_;
     const std::string text = sql::to_json(after);

@@ -229,6 +229,10 @@ std::vector<ConfigKey> recovery_keys() {
                    Time([](Config& c) -> auto& { return c.server.publish.timeout; })),
       duration_key("publishing.max_retry_after", "The longest that a receiver may ask us to wait.",
                    Time([](Config& c) -> auto& { return c.server.publish.max_retry_after; })),
+      flag_key("publishing.private_over_http",
+               "Endpoints that are set over HTTP may call addresses of this machine and of private "
+               "networks. Whoever has the scope operate can then make requests in them.",
+               Bool([](Config& c) -> auto& { return c.server.publish.private_over_http; })),
   };
 }
 

@@ -19,9 +19,11 @@ void require_deliverable(const Endpoint& endpoint);
 
 /// Saves an endpoint, and changes the rule for its deliveries. One that is new, and has no rule
 /// that limits how many run at once, gets the usual limit. Throws as `EndpointStore::save` and
-/// `PolicyStore::update` do; the rule is changed first, so that none goes without.
+/// `PolicyStore::update` do; the rule is changed first, so that none goes without, but not for an
+/// endpoint that would be refused.
 EndpointSaved save_endpoint(Store& store, const Endpoint& endpoint,
-                            const TopicPolicyChange& policy = {});
+                            const TopicPolicyChange& policy = {},
+                            const EndpointOptions& options = {});
 
 /// Removes an endpoint and its rule; false when there is none.
 bool remove_endpoint(Store& store, const EndpointName& name);

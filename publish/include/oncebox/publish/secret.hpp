@@ -10,7 +10,4 @@ namespace oncebox::publish {
 /// shows any of it.
 [[nodiscard]] std::string resolve_secret(std::string_view reference);
 
-/// Whether it is a `literal:`, which gives away nothing of the machine that resolves it.
-[[nodiscard]] bool is_literal(std::string_view reference) noexcept;
-
 }  // namespace oncebox::publish

@@ -40,6 +40,9 @@ struct PublishOptions {
   std::size_t workers = 64;                     ///< deliveries under way at once, at most
   Duration timeout = std::chrono::seconds{30};  ///< of one attempt, unless the endpoint has its own
   Duration max_retry_after = std::chrono::hours{1};  ///< that a receiver may ask us to wait
+  /// Whether callers with the scope operate may have the server call addresses of its machine and
+  /// of private networks, by endpoints that they set over HTTP.
+  bool private_over_http = false;
   std::vector<PublishEndpoint> endpoints = {};
 
   [[nodiscard]] bool is_on() const noexcept { return enabled || !endpoints.empty(); }
