@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <map>
 #include <utility>
 
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/dispatch/set_dispatcher.hpp"
 #include "oncebox/fleet/set_follower.hpp"
+#include "oncebox/limits.hpp"
 #include "oncebox/publish/publishing.hpp"
 #include "publishing_store.hpp"
 
@@ -92,9 +94,21 @@ class SetPublishing::Impl {
     fan_out_.start();
   }
 
+  void drain() noexcept {
+    fan_out_.pause();
+    deliveries_.pause();
+  }
+
   StopResult stop(const StopOptions& options) {
+    drain();
+    const SteadyTime finish_at =
+        parts_.clock.steady() +
+        std::clamp(options.finish_within, Duration::zero(), limits::kMaxDelay);
     const StopResult first = fan_out_.stop(options);
-    const StopResult second = deliveries_.stop(options);
+    StopOptions rest = options;
+    rest.finish_within = std::max(
+        std::chrono::duration_cast<Duration>(finish_at - parts_.clock.steady()), Duration::zero());
+    const StopResult second = deliveries_.stop(rest);
     return {first.still_running + second.still_running, first.unsettled + second.unsettled};
   }
 
@@ -123,6 +137,7 @@ SetPublishing::SetPublishing(StoreSource& stores, const EndpointPublishers& publ
 SetPublishing::~SetPublishing() = default;
 
 void SetPublishing::start() { impl_->start(); }
+void SetPublishing::drain() noexcept { impl_->drain(); }
 StopResult SetPublishing::stop(const StopOptions& options) { return impl_->stop(options); }
 void SetPublishing::wake() noexcept { impl_->wake(); }
 PublishingStats SetPublishing::stats() const { return impl_->stats(); }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "observe/metrics_response.hpp"
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
 #include "openapi/openapi.hpp"
 #include "webhooks/webhooks.hpp"
 
@@ -145,6 +147,8 @@ class Server::Impl {
   }
 
   DrainResult stop(Duration within) {
+    const SteadyTime until =
+        clock_.steady() + std::clamp(within, Duration::zero(), limits::kMaxDelay);
     http_.drain();
     api_.drain();
     const DrainResult result{.unanswered = http_.stop(within)};
@@ -152,6 +156,8 @@ class Server::Impl {
       logger_.log(LogLevel::warning, "the time to drain was over; requests were cut off",
                   {{"count", result.unanswered}});
     }
+    const auto left = std::chrono::duration_cast<Duration>(until - clock_.steady());
+    api_.finish_publishing(std::max(left, Duration::zero()));
     return result;
   }
 
@@ -161,6 +167,7 @@ class Server::Impl {
        Logger& logger, const Clock& clock)
       : options_(validated(options)),
         logger_(logger),
+        clock_(clock),
         message_log_(logger, options_.message_log, clock),
         own_stores_(std::move(own)),
         stores_(own_stores_ ? *own_stores_ : *borrowed),
@@ -200,6 +207,7 @@ class Server::Impl {
 
   const ServerOptions options_;
   Logger& logger_;
+  const Clock& clock_;
   MessageLogFilter message_log_;  ///< where lines about messages come from
   Metrics metrics_;
   TransportMetrics transport_metrics_{metrics_};

@@ -101,6 +101,29 @@ TEST_P(PublishingServerTest, WhatFailsForGoodIsDeadAmongTheDeliveries) {
   EXPECT_EQ(dead.at("messages").at(0).at("topic"), "crm");
 }
 
+TEST_P(PublishingServerTest, ADrainBeginsNothingAndLetsDeliveriesEnd) {
+  receiver_->is_held.change([](bool& held) { held = true; });
+  for (std::size_t i = 0; i < kFullOutbox; ++i) send(std::to_string(i));
+  ASSERT_TRUE(receiver_->has_one_in_hand.wait_for(true));
+  under_test_.api().drain();
+  receiver_->is_held.change([](bool& held) { held = false; });
+  under_test_.api().finish_publishing(kPatience);
+
+  const std::set<std::string> ids = receiver_->ids();
+  EXPECT_EQ(receiver_->server.requests().size(), ids.size()) << "none was sent twice";
+  EXPECT_LE(ids.size(), kAtOnce) << "none was begun after the drain";
+  for (std::size_t i = 0; i < kFullOutbox; ++i) {
+    const std::optional<MessageRecord> found = delivery(std::to_string(i));
+    if (ids.contains("shop:" + std::to_string(i))) {
+      ASSERT_TRUE(found);
+      EXPECT_EQ(found->status, Status::done) << "its end was recorded";
+    } else if (found) {
+      EXPECT_EQ(found->status, Status::processing);
+      EXPECT_EQ(found->history.attempt, 0);
+    }
+  }
+}
+
 /// Stores with a full outbox, some of which take long to have their endpoints set.
 class FullOutboxTest : public ::testing::Test {
  protected:

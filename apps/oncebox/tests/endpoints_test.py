@@ -32,6 +32,9 @@ class Receiver:
         self.bad = 0
         self.status = 200
         self.lock = threading.Lock()
+        self.asked = threading.Event()  # once it has a request in hand
+        self.gate = threading.Event()  # it answers while this is set
+        self.gate.set()
         receiver = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -39,6 +42,8 @@ class Receiver:
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.asked.set()
+                receiver.gate.wait()
                 self.send_response(receiver.take(self.headers, body))
                 self.send_header("Content-Length", "0")
                 self.end_headers()
@@ -54,6 +59,7 @@ class Receiver:
         self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
 
     def close(self):
+        self.gate.set()
         self.server.shutdown()
         self.thread.join()
         self.server.server_close()
@@ -144,14 +150,14 @@ class Endpoints(Published):
             code=2,
         )
         self.assertIn("literal:", over_http)
+        moved = self.err("endpoints", "edit", "crm", "--target", "https://x.example", *url, code=2)
+        self.assertIn("must not go to another address", moved)
 
     def test_one_that_is_gone_is_disabled_and_caught_up(self):
         self.publish()
         self.receiver.status = 410
         self.send_out("1")
         self.wait_for(lambda: "disabledAt" in self.endpoints()["crm"], "it is not disabled")
-        moved = self.err("endpoints", "edit", "crm", "--target", "https://x.example", *url, code=2)
-        self.assertIn("must not go to another address", moved)
         self.assertIn("an endpoint was disabled", self.log())
         self.send_out("2")
         asked = ("get", "2", "--queue", "outbox", "--source", "shop", "--url", self.url)
@@ -163,6 +169,32 @@ class Endpoints(Published):
         self.assertEqual(resent["count"], 2)
         self.wait_for(lambda: len(self.receiver.accepted) == 2, "not all came")
         self.assertEqual(set(self.receiver.accepted), {"shop:1", "shop:2"})
+
+
+class Stopped(Published):
+    def wait_while_waiting(self):
+        """Claims, and returns when the server has begun to stop."""
+        self.ask("POST", "/v1/messages/claim", '{"waitSeconds":60}')
+
+    def test_deliveries_under_way_end_and_no_other_begins(self):
+        process = self.publish()
+        self.receiver.gate.clear()
+        for number in range(20):
+            self.assertEqual(self.send_out(str(number)), 200)
+        self.receiver.asked.wait()
+        claim = threading.Thread(target=self.wait_while_waiting)
+        claim.start()
+        waiting = b'oncebox_waiting_claims{store="main"} 1'
+        self.wait_for(lambda: waiting in self.ask("GET", "/metrics")[1], "no claim waits")
+        process.terminate()
+        claim.join()
+        self.receiver.gate.set()
+        self.end_of(process)
+        first = len(self.receiver.accepted)
+        self.assertIn(first, range(1, 5), "as many as may run at once")
+        self.publish()
+        self.wait_for(lambda: len(self.receiver.accepted) == 20, "not all came")
+        self.assertEqual(sum(self.receiver.accepted.values()), 20, "none came twice")
 
 
 class Killed(Published):

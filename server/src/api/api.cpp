@@ -84,8 +84,13 @@ void Api::start() {
 }
 
 void Api::drain() noexcept {
+  if (publishing_) publishing_->drain();
   stores_.drain();
   events_.drain();
+}
+
+void Api::finish_publishing(Duration within) {
+  if (publishing_) publishing_->stop(within);
 }
 
 void Api::check_tokens() {

@@ -36,8 +36,12 @@ class Api {
 
   void add_routes(Router& router);
   void start();
-  /// Waiting claims are answered empty, and event streams end. Calls go on.
+  /// Waiting claims are answered empty, event streams end, and publishing begins nothing more.
+  /// Calls and deliveries go on.
   void drain() noexcept;
+  /// Waits so long for the deliveries that are under way; those that are left come again. To be
+  /// called after `drain`, by any thread; one that waits less ends the wait of the others.
+  void finish_publishing(Duration within);
 
   /// The tokens have been read again. Ends the waiting claims and event streams of callers whose
   /// token is not what it was.

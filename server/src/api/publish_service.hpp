@@ -21,12 +21,14 @@ class PublishService {
   [[nodiscard]] ReadyStores& stores() noexcept { return stores_; }
 
   void start() { publishing_.start(); }
+  /// Nothing more is begun. Does not wait for what is under way.
+  void drain() noexcept { publishing_.drain(); }
   /// Deliveries under way may end within the time; the others come again.
   void stop(Duration within) { publishing_.stop({.finish_within = within}); }
 
  private:
+  ReadyStores stores_;
   publish::SetPublishing publishing_;
 };
-  ReadyStores stores_;
 
 }  // namespace oncebox::server

@@ -107,6 +107,10 @@ class SetPublishing {
   SetPublishing& operator=(const SetPublishing&) = delete;
 
   void start();
+  /// Nothing more is begun; what is under way goes on. For who has other things to end as well,
+  /// before `stop`.
+  void drain() noexcept;
+  /// `finish_within` is for fan-out and deliveries together.
   StopResult stop(const StopOptions& options = {});
   void wake() noexcept;
   [[nodiscard]] PublishingStats stats() const;

@@ -57,8 +57,9 @@ class Server {
   bool reload();
 
   /// Drains: no new connections, `/readyz` fails, waiting claims are answered empty, requests under
-  /// way are answered, each on a connection that is then closed. What is left after `within` is cut
-  /// off. May be called again: a shorter time then holds for a call under way, too.
+  /// way are answered, each on a connection that is then closed; no delivery to an endpoint is
+  /// begun, and those under way end. What is left after `within` is cut off. May be called again: a
+  /// shorter time then holds for a call under way, too.
   DrainResult stop(Duration within);
 
  private:
