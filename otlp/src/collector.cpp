@@ -73,10 +73,12 @@ Collector::Collector(const ExporterOptions& options)
 Collector::Answer Collector::post(const std::string& body) {
   CURL* const handle = handle_.get();
   body_.clear();
+  has_read_enough_ = false;
   curl::set(handle, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
   curl::set(handle, CURLOPT_POSTFIELDS, body.c_str());
   const CURLcode code = curl_easy_perform(handle);
-  if (code == CURLE_OK) return answered();
+  // What the collector says at length does not change what it has done with the batch.
+  if (code == CURLE_OK || has_read_enough_) return answered();
   return {.may_be_taken_later = true, .problem = curl_easy_strerror(code)};
 }
 
@@ -97,15 +99,19 @@ Collector::Answer Collector::answered() {
 
 std::size_t Collector::take(char* data, std::size_t size, std::size_t count,
                             void* answer) noexcept {
-  std::string& body = static_cast<Collector*>(answer)->body_;
+  Collector& collector = *static_cast<Collector*>(answer);
   const std::size_t bytes = size * count;
-  if (body.size() + bytes > kMaxAnswerBytes) return 0;
   try {
-    body.append(data, bytes);
+    if (collector.body_.size() + bytes <= kMaxAnswerBytes) {
+      collector.body_.append(data, bytes);
+      return bytes;
+    }
   } catch (const std::bad_alloc&) {
-    return 0;
+    // Too long for what is left.
   }
-  return bytes;
+  collector.body_.clear();
+  collector.has_read_enough_ = true;
+  return 0;  // which ends the request
 }
 
 int Collector::go_on(void* collector, curl_off_t, curl_off_t, curl_off_t, curl_off_t) noexcept {

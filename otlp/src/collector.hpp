@@ -23,7 +23,7 @@ class Collector {
     bool taken = false;
     bool may_be_taken_later = false;
     std::optional<Duration> retry_after = {};  ///< what it asks for
-    std::string body = {};                     ///< to a bound
+    std::string body = {};                     ///< empty when it was too long
     std::string problem = {};                  ///< why it was not taken
   };
   [[nodiscard]] Answer post(const std::string& body);
@@ -43,7 +43,8 @@ class Collector {
   const std::string host_;
   curl::EasyHandle handle_;
   curl::FieldList fields_;
-  std::string body_;  ///< of the answer
+  std::string body_;              ///< of the answer
+  bool has_read_enough_ = false;  ///< the rest of an answer that is too long is not read
   std::atomic<SteadyTime> give_up_at_ = SteadyTime::max();
 };
 

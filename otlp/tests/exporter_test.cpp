@@ -289,6 +289,24 @@ TEST(OtlpExporter, WhatACollectorRejectsOfABatchCountsAsFailed) {
   EXPECT_EQ(exporter.stats().failed, 2U);
 }
 
+TEST(OtlpExporter, ABatchIsTakenHoweverLongTheAnswerIs) {
+  for (const auto kind : {Reaction::Kind::answer, Reaction::Kind::stream}) {
+    const Receiver receiver([&](const auto&) {
+      return Reaction{.kind = kind, .body = std::string(std::size_t{256} << 10, 'x')};
+    });
+    ManualClock clock;
+    NullLogger logger;
+    Exporter exporter({.url = receiver.url(), .max_batch = 2}, logger, clock);
+    tell_of(exporter, 2);
+    ASSERT_TRUE(eventually([&] {
+      clock.advance(1s);
+      return exporter.stats().exported + exporter.stats().failed == 2;
+    }));
+    EXPECT_EQ(exporter.stats().exported, 2U);
+    EXPECT_EQ(receiver.requests().size(), 1U);
+  }
+}
+
 TEST(OtlpExporter, SendsWhatWaitsBeforeItEndsAndDoesNotWaitForACollectorThatHangs) {
   const Receiver receiver;
   {
