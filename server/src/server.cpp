@@ -248,6 +248,7 @@ void Server::Impl::add_probe_routes() {
                  exposition_.ask(expositions_, exchange, [this] {
                    metrics_.on_dropped_log_lines(logger_.dropped_lines());
                    show_memory();
+                   api_.show_publishing();
                    return [text = metrics_.expose()](const Request&) {
                      return metrics_response(text);
                    };

@@ -102,6 +102,29 @@ TEST_P(PublishingServerTest, WhatFailsForGoodIsDeadAmongTheDeliveries) {
 }
 
 TEST_P(PublishingServerTest, ADrainBeginsNothingAndLetsDeliveriesEnd) {
+TEST_P(PublishingServerTest, FanOutAndDeliveriesAreAmongTheMetrics) {
+  const auto shows = [&](const std::string& line) {
+    return eventually(
+        [&] { return under_test_.metrics().expose().find(line + " 1\n") != std::string::npos; });
+  };
+  send("1");
+  EXPECT_TRUE(shows(R"(oncebox_messages_settled_total{outcome="settled",queue="outbox",)"
+                    R"(store="first",verdict="ack"})"));
+  EXPECT_TRUE(shows(R"(oncebox_handler_duration_seconds_count{queue="deliveries",store="first",)"
+                    R"(topic="crm"})"));
+  EXPECT_TRUE(shows(R"(oncebox_messages_settled_total{outcome="settled",queue="deliveries",)"
+                    R"(store="first",verdict="ack"})"));
+  receiver_->status = 422;
+  send("2");
+  EXPECT_TRUE(
+      shows(R"(oncebox_messages_dead_total{cause="failed",queue="deliveries",store="first"})"));
+  EXPECT_EQ(under_test_.metrics().expose().find("oncebox_dispatcher_"), std::string::npos)
+      << "these are looked at when somebody asks";
+  under_test_.api().show_publishing();
+  EXPECT_TRUE(under_test_.metrics().expose().find("oncebox_dispatcher_messages{") !=
+              std::string::npos);
+}
+
   receiver_->is_held.change([](bool& held) { held = true; });
   for (std::size_t i = 0; i < kFullOutbox; ++i) send(std::to_string(i));
   ASSERT_TRUE(receiver_->has_one_in_hand.wait_for(true));

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "metric_names.hpp"
+#include "oncebox/dispatch/running_stats.hpp"
 #include "oncebox/inbox.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/testing/child_process.hpp"
@@ -90,7 +91,19 @@ class MetricsTest : public ::testing::Test {
     metrics_.recovery().on_housekeeping(housekeeping(7));
     metrics_.recovery().on_findings(
         std::vector<Finding>{{.code = FindingCode::ready_late, .store = "main"}});
-    metrics_.recovery().on_notice("main", "sent");
+    metrics_.recovery().on_notice(NoticeKind::dead, "main", "sent");
+    metrics_.recovery().on_notice(NoticeKind::endpoint, "main", "sent");
+    metrics_.recovery().on_endpoint_disabled("main");
+    handle(claimed[0]);
+    metrics_.on_dispatcher("deliveries", {.running = 2});
+  }
+
+  /// As publishing does with a delivery.
+  void handle(const ClaimedMessage& claimed) {
+    Observer& deliveries = main_->queue(QueueKind::deliveries);
+    deliveries.on_handler_start(claimed, 5ms);
+    deliveries.on_handler_end(claimed, Ack{}, 20ms);
+    deliveries.on_lease_lost(claimed.message.key);
   }
 
   static std::vector<StoreHousekeeping> housekeeping(std::uint64_t removed) {

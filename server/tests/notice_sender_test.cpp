@@ -11,6 +11,7 @@
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/server/server.hpp"
 #include "oncebox/testing/manual_clock.hpp"
+#include "oncebox/testing/scripted_server.hpp"
 #include "watched.hpp"
 
 namespace oncebox::server {
@@ -51,9 +52,10 @@ class NoticeSenderTest : public ::testing::Test {
     return {options_, metrics_.recovery(), logger_, sender_clock_};
   }
   /// Waits for this line of the metrics, and lets time pass in such steps meanwhile.
-  [[nodiscard]] bool counted(const std::string& outcome, Duration step = Duration::zero()) {
+  [[nodiscard]] bool counted(const std::string& outcome, Duration step = Duration::zero(),
+                             const std::string& what = "dead") {
     const std::string line =
-        "oncebox_dead_notices_total{outcome=\"" + outcome + "\",store=\"main\"} 1";
+        "oncebox_" + what + "_notices_total{outcome=\"" + outcome + "\",store=\"main\"} 1";
     return eventually([&] {
       sender_clock_.advance(step);
       return metrics_.expose().find(line) != std::string::npos;
@@ -108,6 +110,56 @@ TEST_F(NoticeSenderTest, ADeathIsSeenByTheWatchdogAndTheWebhookGetsIt) {
   EXPECT_EQ(told.message->topic, Topic("oncebox.dead"));
   EXPECT_THAT(told.message->payload.bytes(), HasSubstr(R"("store":"tenant")"));
   EXPECT_THAT(told.message->payload.bytes(), HasSubstr(R"("group":"mail:)"));
+}
+
+TEST_F(NoticeSenderTest, ADisabledEndpointIsToldOf) {
+  NoticeSender sender = make();
+  const TimePoint since = parse_rfc3339("2026-01-31T08:15:30.250Z");
+  const EndpointStatus status{.failing_since = since, .disabled = {{since, "it answered 410"}}};
+  sender.on_endpoint_disabled({"main", "crm", status});
+  ASSERT_TRUE(counted("sent", Duration::zero(), "endpoint"));
+  const std::vector<MessageRecord> messages = received();
+  ASSERT_EQ(messages.size(), 1U);
+  EXPECT_EQ(messages.front().message->topic, Topic("oncebox.endpoint.disabled"));
+  EXPECT_THAT(messages.front().message->payload.bytes(),
+              HasSubstr(R"("data":{"store":"main","endpoint":"crm",)"
+                        R"("failingSince":"2026-01-31T08:15:30.250Z",)"
+                        R"("disabledAt":"2026-01-31T08:15:30.250Z",)"
+                        R"("disabledReason":"it answered 410"})"));
+  EXPECT_THAT(metrics_.expose(), HasSubstr(R"(oncebox_endpoints_disabled_total{store="main"} 1)"));
+}
+
+TEST_F(NoticeSenderTest, AnEndpointThatIsGoneIsDisabledByTheServerWhichTellsThat) {
+  RecordProperty("requirement", "R-37");
+  testing::ScriptedServer gone(
+      [](const testing::ReceivedRequest&) { return testing::Reaction{.status = 410}; });
+  memory::MemoryStore tenant;
+  ServerOptions options;
+  options.listen.port = 0;
+  options.auth.token_variable = "";
+  options.notices = options_;
+  options.publish.endpoints = {{.name = "crm",
+                                .url = gone.url(),
+                                .secrets = {std::string("literal:") + kSecret},
+                                .allow_private = true}};
+  Server server(options, std::vector<NamedStore>{{"tenant", tenant}}, logger_, clock_);
+  server.start();
+  for (const char* const id : {"1", "2", "3"}) {
+    tenant.outbox().enqueue(Message{.key = {"shop", id}, .topic = "mail"});
+  }
+  ASSERT_TRUE(eventually([&] { return !received().empty(); })) << "nobody was told";
+  EXPECT_EQ(received().front().message->topic, Topic("oncebox.endpoint.disabled"));
+  EXPECT_THAT(received().front().message->payload.bytes(),
+              HasSubstr(R"("store":"tenant","endpoint":"crm")"));
+  EXPECT_TRUE(eventually([&] {
+    const QueueStats stats = tenant.deliveries_operator().stats();
+    const QueueStats before = tenant.outbox_operator().stats();
+    return before.total().unfinished() == 0 && stats.total().unfinished() == 0;
+  }));
+  server.stop(kPatience);
+  EXPECT_EQ(received().size(), 1U) << "once, however many failed";
+  std::size_t line = 0;
+  while (logger_.lines.wait(line).find("an endpoint was disabled") == std::string::npos) ++line;
 }
 
 TEST_F(NoticeSenderTest, ARefusalIsNotTriedAgain) {

@@ -241,6 +241,19 @@ std::optional<EndpointNoted> read_endpoint_noted(std::string_view json) {
                      });
 }
 
+std::string write_disabled_endpoint(const DisabledEndpoint& notice, TimePoint now) {
+  JsonWriter writer;
+  writer.begin_object()
+      .field("type", "oncebox.endpoint.disabled")
+      .field("timestamp", now)
+      .key("data")
+      .begin_object()
+      .field("store", notice.store)
+      .field("endpoint", notice.endpoint);
+  write_endpoint_status(writer, notice.status);
+  return std::move(writer.end_object().end_object()).take();
+}
+
 std::string audit_subject(Endpoint endpoint) {
   endpoint.secrets.reset();
   // Their values may be secrets, too.

@@ -74,5 +74,13 @@ TEST(EndpointJson, TheTrailGetsNeitherSecretsNorHeaders) {
   EXPECT_NE(subject.find("crm.example"), std::string::npos);
 }
 
+TEST(EndpointJson, ANoticeTellsOfADisabledEndpoint) {
+  const TimePoint at = parse_rfc3339("2026-01-31T08:15:30.250Z");
+  EXPECT_EQ(write_disabled_endpoint({"main", "crm", {.disabled = {{at, "gone"}}}}, at),
+            R"({"type":"oncebox.endpoint.disabled","timestamp":"2026-01-31T08:15:30.250Z",)"
+            R"("data":{"store":"main","endpoint":"crm","disabledAt":"2026-01-31T08:15:30.250Z",)"
+            R"("disabledReason":"gone"}})");
+}
+
 }  // namespace
 }  // namespace oncebox::wire

@@ -27,21 +27,23 @@ Api::Api(const ServerOptions& options, StoreSet& stores, Metrics& metrics, Logge
       stores_(stores, parts_),
       events_(stores_, parts_),
       recovery_(parts_, stores),
-      publishing_(options_.publish.is_on() ? std::make_unique<PublishService>(parts_) : nullptr),
+      publishing_(options_.publish.is_on()
+                      ? std::make_unique<PublishService>(parts_, recovery_.notices())
+                      : nullptr),
       probe_(kReadinessPatience, clock) {
   stores_.start({.on_opened =
                      [this](const ServedStorePtr& store) {
                        events_.on_opened(store);
                        recovery_.add(store);
-                       if (publishing_) publishing_->stores().on_opened(store->member());
+                       if (publishing_) publishing_->on_opened(store);
                      },
                  .on_ready =
                      [this](const ServedStorePtr& store) {
-                       if (publishing_) publishing_->stores().on_ready(store->member());
+                       if (publishing_) publishing_->on_ready(store);
                      },
                  .on_removed =
                      [this](const ServedStorePtr& store) {
-                       if (publishing_) publishing_->stores().on_removed(store->member());
+                       if (publishing_) publishing_->on_removed(store);
                        recovery_.remove(store->name());
                      }});
 }
@@ -91,6 +93,13 @@ void Api::drain() noexcept {
 
 void Api::finish_publishing(Duration within) {
   if (publishing_) publishing_->stop(within);
+}
+
+void Api::show_publishing() {
+  if (!publishing_) return;
+  const publish::PublishingStats stats = publishing_->stats();
+  parts_.metrics.on_dispatcher("outbox", stats.fan_out);
+  parts_.metrics.on_dispatcher("deliveries", stats.deliveries);
 }
 
 void Api::check_tokens() {

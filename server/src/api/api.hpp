@@ -43,6 +43,9 @@ class Api {
   /// called after `drain`, by any thread; one that waits less ends the wait of the others.
   void finish_publishing(Duration within);
 
+  /// What its dispatchers do now goes to the metrics.
+  void show_publishing();
+
   /// The tokens have been read again. Ends the waiting claims and event streams of callers whose
   /// token is not what it was.
   void check_tokens();

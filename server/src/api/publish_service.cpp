@@ -46,8 +46,19 @@ void set_endpoint(Store& store, const PublishEndpoint& wanted, const Endpoint& e
       [](EndpointSaved) -> std::size_t { return 1; });
 }
 
-[[nodiscard]] publish::PublishingOptions publishing_options(const PublishOptions& options) {
-  return {.deliveries = {.workers = options.workers}};
+[[nodiscard]] publish::PublishingOptions publishing_options(const PublishOptions& options,
+                                                            NoticeSender& notices) {
+  return {.deliveries = {.workers = options.workers},
+          .on_disabled = [&notices](const publish::EndpointNotice& notice) {
+            notices.on_endpoint_disabled({notice.store, notice.endpoint, notice.status});
+          }};
+}
+
+/// The store is held while it is worked on, and holds what is counted of it.
+[[nodiscard]] ObserverOfStore observers_of(Metrics& metrics, QueueKind queue) {
+  return [&metrics, queue](const std::string& store) -> Observer& {
+    return metrics.of_store(store)->queue(queue);
+  };
 }
 
 [[nodiscard]] publish::EndpointPublishers publishers_of(const ApiParts& parts) {
@@ -93,8 +104,11 @@ void set_configured_endpoints(Store& store, std::string_view name, const Publish
   }
 }
 
-PublishService::PublishService(const ApiParts& parts)
-    : publishing_(stores_, publishers_of(parts), publishing_options(parts.options.publish),
-                  parts.logger, {}, parts.clock) {}
+PublishService::PublishService(const ApiParts& parts, NoticeSender& notices)
+    : publishing_(stores_, publishers_of(parts), publishing_options(parts.options.publish, notices),
+                  parts.logger,
+                  {.outbox = observers_of(parts.metrics, QueueKind::outbox),
+                   .deliveries = observers_of(parts.metrics, QueueKind::deliveries)},
+                  parts.clock) {}
 
 }  // namespace oncebox::server

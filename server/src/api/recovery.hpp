@@ -32,6 +32,9 @@ class Recovery {
   /// Waits for the calls that run; none begins any more.
   void stop();
 
+  /// Whom notices of other kinds go to.
+  [[nodiscard]] NoticeSender& notices() noexcept { return sender_; }
+
   /// What the watchdog has found, and the stores that could not be opened.
   [[nodiscard]] WatchdogReport report() const;
 

@@ -7,6 +7,7 @@
 
 #include "observe/recovery_metrics.hpp"
 #include "oncebox/detail/mutex.hpp"
+#include "oncebox/prometheus/dispatcher_metrics.hpp"
 #include "oncebox/prometheus/exposition.hpp"
 #include "oncebox/prometheus/label_cache.hpp"
 #include "oncebox/prometheus/owned_series.hpp"
@@ -186,6 +187,7 @@ class Metrics::Impl {
   prometheus::Counter& refused() { return refused_; }
   prometheus::Counter& dropped_log_lines() { return dropped_log_lines_; }
   RecoveryMetrics& recovery() { return recovery_; }
+  metrics::DispatcherMetrics& dispatchers() { return dispatchers_; }
 
  private:
   struct RequestEntry {
@@ -222,6 +224,7 @@ class Metrics::Impl {
   metrics::ProcessMetrics process_{registry_};
   metrics::QueueFamilies queue_families_{registry_};
   RecoveryMetrics recovery_{registry_};
+  metrics::DispatcherMetrics dispatchers_{registry_};
   prometheus::Gauge& connections_;
   prometheus::Counter& refused_;
   prometheus::Counter& dropped_log_lines_;
@@ -334,6 +337,10 @@ void Metrics::on_webhook(std::string_view name, std::string_view outcome) {
 }
 
 void Metrics::on_stores(std::span<const StoreUp> stores) { impl_->on_stores(stores); }
+
+void Metrics::on_dispatcher(const std::string& name, const RunningStats& stats) {
+  impl_->dispatchers().on_stats(name, stats);
+}
 
 RecoveryMetrics& Metrics::recovery() noexcept { return impl_->recovery(); }
 

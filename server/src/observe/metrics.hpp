@@ -12,6 +12,10 @@
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/transaction.hpp"
 
+namespace oncebox {
+struct RunningStats;
+}  // namespace oncebox
+
 namespace oncebox::server {
 
 class RecoveryMetrics;
@@ -69,6 +73,9 @@ class Metrics {
   void on_webhook(std::string_view name, std::string_view outcome);
   /// All stores that there are; others have no series any more.
   void on_stores(std::span<const StoreUp> stores);
+
+  /// What a dispatcher of the server does now, by its name.
+  void on_dispatcher(const std::string& name, const RunningStats& stats);
 
   [[nodiscard]] RecoveryMetrics& recovery() noexcept;
 

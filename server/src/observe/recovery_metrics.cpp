@@ -36,10 +36,20 @@ RecoveryMetrics::RecoveryMetrics(prometheus::Registry& registry)
                     .Name("oncebox_watchdog_findings")
                     .Help("What the watchdog has found and what is not over, by its code.")
                     .Register(registry)),
-      notices_(prometheus::BuildCounter()
-                   .Name("oncebox_dead_notices_total")
-                   .Help("Notices of dead messages, by what became of them.")
-                   .Register(registry)) {}
+      dead_notices_(prometheus::BuildCounter()
+                        .Name("oncebox_dead_notices_total")
+                        .Help("Notices of dead messages, by what became of them.")
+                        .Register(registry)),
+      endpoint_notices_(prometheus::BuildCounter()
+                            .Name("oncebox_endpoint_notices_total")
+                            .Help("Notices of endpoints that were disabled, by what became of "
+                                  "them.")
+                            .Register(registry)),
+      endpoints_disabled_(prometheus::BuildCounter()
+                              .Name("oncebox_endpoints_disabled_total")
+                              .Help("Endpoints that this server has disabled, because their "
+                                    "receiver was gone or had failed for too long.")
+                              .Register(registry)) {}
 
 RecoveryMetrics::StoreSeries RecoveryMetrics::make(const std::string& store) {
   const auto removed = [&](const char* queue, const char* what) {
@@ -84,17 +94,17 @@ void RecoveryMetrics::on_housekeeping(std::span<const StoreHousekeeping> stores)
   }
   for (const auto& [name, series] : stores_) remove(series);
   stores_ = std::move(kept);
-  forget_notices_but_of(stores);
+  forget_told_but_of(stores);
 }
 
-void RecoveryMetrics::forget_notices_but_of(std::span<const StoreHousekeeping> stores) {
+void RecoveryMetrics::forget_told_but_of(std::span<const StoreHousekeeping> stores) {
   if (told_.empty()) return;
   std::set<std::string_view> names;
   for (const StoreHousekeeping& store : stores) names.insert(store.store);
   std::erase_if(told_, [&](const auto& entry) {
-    const std::string& store = entry.first.first;
+    const std::string& store = entry.first.store;
     if (store == kOtherStores || names.contains(store)) return false;
-    notices_.Remove(entry.second);
+    entry.first.family->Remove(entry.second);
     return true;
   });
 }
@@ -118,13 +128,25 @@ void RecoveryMetrics::on_findings(std::span<const Finding> findings) {
   }
 }
 
-void RecoveryMetrics::on_notice(const std::string& store, std::string_view outcome) {
+void RecoveryMetrics::on_notice(NoticeKind kind, const std::string& store,
+                                std::string_view outcome) {
+  count(kind == NoticeKind::dead ? dead_notices_ : endpoint_notices_, store, outcome);
+}
+
+void RecoveryMetrics::on_endpoint_disabled(const std::string& store) {
+  count(endpoints_disabled_, store, {});
+}
+
+void RecoveryMetrics::count(prometheus::Family<prometheus::Counter>& family,
+                            const std::string& store, std::string_view outcome) {
   const detail::Lock lock(mutex_);
-  std::pair which{store, std::string(outcome)};
-  if (!told_.contains(which) && told_.size() >= kMaxStoresShown) which.first = kOtherStores;
+  Told which{.store = store, .family = &family, .outcome = std::string(outcome)};
+  if (!told_.contains(which) && told_.size() >= kMaxStoresShown) which.store = kOtherStores;
   prometheus::Counter*& counter = told_[which];
   if (counter == nullptr) {
-    counter = &notices_.Add({{"store", which.first}, {"outcome", which.second}});
+    prometheus::Labels labels{{"store", which.store}};
+    if (!which.outcome.empty()) labels.emplace("outcome", which.outcome);
+    counter = &family.Add(labels);
   }
   counter->Increment();
 }

@@ -48,20 +48,38 @@ void NoticeSender::on_notice(const DeadNotice& notice) noexcept {
     logger_.log(LogLevel::warning, "messages of further groups are dead",
                 {{"store", notice.store}, {"queue", notice.queue}, {"groups", notice.more_groups}});
   }
+  send_later(NoticeKind::dead, notice.store,
+             [&](TimePoint now) { return wire::write_dead_notice(notice, now); });
+}
+
+void NoticeSender::on_endpoint_disabled(const wire::DisabledEndpoint& notice) noexcept {
+  try {
+    metrics_.on_endpoint_disabled(std::string(notice.store));
+  } catch (const std::exception& failure) {
+    logger_.log(LogLevel::warning, "a disabled endpoint was not counted",
+                {{"store", notice.store}, {"reason", failure.what()}});
+  }
+  send_later(NoticeKind::endpoint, notice.store,
+             [&](TimePoint now) { return wire::write_disabled_endpoint(notice, now); });
+}
+
+template <class MakeBody>
+void NoticeSender::send_later(NoticeKind kind, std::string_view store,
+                              MakeBody make_body) noexcept {
   if (options_.url.empty()) return;
   try {
-    wait_in_line(notice);
+    const TimePoint now = clock_.now();
+    wait_in_line({.kind = kind,
+                  .store = std::string(store),
+                  .id = "msg_" + Uuid::generate_v7(now).to_string(),
+                  .body = make_body(now)});
   } catch (const std::exception& failure) {
     logger_.log(LogLevel::error, "a notice cannot be sent",
-                {{"store", notice.store}, {"reason", failure.what()}});
+                {{"store", store}, {"reason", failure.what()}});
   }
 }
 
-void NoticeSender::wait_in_line(const DeadNotice& notice) {
-  const TimePoint now = clock_.now();
-  Waiting waiting{.store = notice.store,
-                  .id = "msg_" + Uuid::generate_v7(now).to_string(),
-                  .body = wire::write_dead_notice(notice, now)};
+void NoticeSender::wait_in_line(Waiting waiting) {
   {
     const detail::Lock lock(mutex_);
     if (waiting_.size() < options_.max_queued) {
@@ -73,7 +91,7 @@ void NoticeSender::wait_in_line(const DeadNotice& notice) {
       return;
     }
   }
-  metrics_.on_notice(notice.store, "dropped");
+  metrics_.on_notice(waiting.kind, waiting.store, "dropped");
 }
 
 void NoticeSender::run(const std::stop_token& stop) {
@@ -93,7 +111,7 @@ void NoticeSender::run(const std::stop_token& stop) {
     try {
       send(next, stop);
     } catch (const std::exception& failure) {
-      metrics_.on_notice(next.store, "failed");
+      metrics_.on_notice(next.kind, next.store, "failed");
       logger_.log(LogLevel::error, "a notice cannot be sent",
                   {{"store", next.store}, {"reason", failure.what()}});
     }
@@ -111,11 +129,13 @@ void NoticeSender::send(const Waiting& notice, const std::stop_token& stop) {
         .fields = receiver_->signer.fields(notice.id, clock_.now(), notice.body),
         .allow_private = true};
     const Acceptance acceptance = receiver_->client.post(request, stop).acceptance();
-    if (acceptance == Acceptance::taken) return metrics_.on_notice(notice.store, "sent");
+    if (acceptance == Acceptance::taken) {
+      return metrics_.on_notice(notice.kind, notice.store, "sent");
+    }
     const bool is_refused = acceptance == Acceptance::refused || acceptance == Acceptance::gone;
     if (is_refused || attempt == options_.attempts) {
-      metrics_.on_notice(notice.store, "failed");
-      logger_.log(LogLevel::error, "a notice of dead messages was not taken",
+      metrics_.on_notice(notice.kind, notice.store, "failed");
+      logger_.log(LogLevel::error, "a notice was not taken",
                   {{"store", notice.store},
                    {"id", notice.id},
                    {"attempts", attempt},

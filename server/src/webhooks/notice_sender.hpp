@@ -4,6 +4,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "observe/recovery_metrics.hpp"
@@ -13,6 +14,7 @@
 #include "oncebox/log.hpp"
 #include "oncebox/operate/dead_notices.hpp"
 #include "oncebox/server/notice_options.hpp"
+#include "oncebox/wire/endpoint_json.hpp"
 
 namespace oncebox::server {
 
@@ -29,16 +31,22 @@ class NoticeSender final : public DeadNoticeSink {
   NoticeSender& operator=(const NoticeSender&) = delete;
 
   void on_notice(const DeadNotice& notice) noexcept override;
+  /// Is counted, too. Whoever disabled it has logged it.
+  void on_endpoint_disabled(const wire::DisabledEndpoint& notice) noexcept;
 
  private:
   struct Waiting {
+    NoticeKind kind;
     std::string store;
     std::string id;  ///< the same in every attempt, so that the receiver knows a repetition
     std::string body;
   };
   struct Receiver;
 
-  void wait_in_line(const DeadNotice& notice);
+  /// Makes the body when there is an address to send it to.
+  template <class MakeBody>
+  void send_later(NoticeKind kind, std::string_view store, MakeBody make_body) noexcept;
+  void wait_in_line(Waiting waiting);
   void run(const std::stop_token& stop);
   void send(const Waiting& notice, const std::stop_token& stop);
   void pause(Duration length, const std::stop_token& stop);

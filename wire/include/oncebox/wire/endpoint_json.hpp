@@ -57,6 +57,16 @@ struct EndpointNote {
 [[nodiscard]] std::string write_endpoint_noted(const std::optional<EndpointNoted>& noted);
 [[nodiscard]] std::optional<EndpointNoted> read_endpoint_noted(std::string_view json);
 
+/// What is sent to a webhook when an endpoint was disabled, in the form of Standard Webhooks:
+/// `{"type": "oncebox.endpoint.disabled", "timestamp": …, "data": {"store": …, "endpoint": …,
+/// "failingSince"?: …, "disabledAt": …, "disabledReason": …}}`
+struct DisabledEndpoint {
+  std::string_view store;
+  const EndpointName& endpoint;
+  const EndpointStatus& status;
+};
+[[nodiscard]] std::string write_disabled_endpoint(const DisabledEndpoint& notice, TimePoint now);
+
 /// The subject of an entry in the audit trail: the endpoint without its secrets, or its name.
 [[nodiscard]] std::string audit_subject(Endpoint endpoint);
 [[nodiscard]] std::string audit_subject(const EndpointName& name);
