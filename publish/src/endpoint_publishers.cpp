@@ -70,7 +70,7 @@ class OtherOncebox final : public Publisher {
  public:
   OtherOncebox(std::shared_ptr<Sending> sending, const EndpointTarget& target)
       : sending_(std::move(sending)),
-        request_{.url = target.endpoint.url.substr(kOncebox.size()) + "/messages",
+        request_{.url = messages_of(target.endpoint.url),
                  .fields = lines_of(target.endpoint.headers),
                  .allow_private = target.endpoint.allow_private,
                  .timeout = target.endpoint.timeout,
@@ -94,6 +94,11 @@ class OtherOncebox final : public Publisher {
   }
 
  private:
+  [[nodiscard]] static std::string messages_of(const std::string& url) {
+    const std::size_t end = url.find_last_not_of('/') + 1;
+    return url.substr(kOncebox.size(), end - kOncebox.size()) + "/messages";
+  }
+
   static void require_taken(const std::string& body) {
     const std::vector<EnqueueOutcome> outcomes = wire::read_enqueued(body);
     if (outcomes.size() != 1) {

@@ -117,5 +117,46 @@ TEST_F(EndpointPublishersTest, AWebhookWithoutASecretIsRefusedAndNoneIsShown) {
   EXPECT_NO_THROW(require_deliverable(unsigned_one));
 }
 
+TEST_F(EndpointPublishersTest, AnotherOnceboxMayHaveASlashBehindItsPath) {
+  answer_enqueued(EnqueueStatus::accepted);
+  Endpoint with_slash = other();
+  with_slash.url += '/';
+  publish(with_slash, {});
+  EXPECT_EQ(server_.requests().at(0).target, "/v1/messages");
+}
+
+TEST_F(EndpointPublishersTest, AHeaderThatEveryRequestHasIsRefused) {
+  for (const char* const name : {"Webhook-Id", "webhook-signature", "CONTENT-TYPE", "Host",
+                                 "Oncebox-Topic", "traceparent", "Idempotency-Key"}) {
+    Endpoint twice = webhook();
+    twice.headers = {{name, "x"}};
+    const std::string text =
+        expect_error(ErrorCode::invalid_argument, [&] { require_deliverable(twice); });
+    EXPECT_NE(text.find(name), std::string::npos) << text;
+  }
+  Endpoint endpoint = webhook();
+  endpoint.headers = {{"Authorization", "Basic abc"}, {"X-Webhook", "1"}};
+  EXPECT_NO_THROW(require_deliverable(endpoint));
+  endpoint.url = other().url;
+  expect_error(ErrorCode::invalid_argument, [&] { require_deliverable(endpoint); });
+}
+
+TEST_F(EndpointPublishersTest, StandardEndpointsAreThoseThatTheStandardPublishersKnow) {
+  const EndpointPublishers publishers = standard_publishers({}, clock_);
+  for (const std::string_view scheme : kStandardSchemes) {
+    const std::string url = std::string(scheme) + "://crm.example/v1";
+    EXPECT_TRUE(publishers.knows(url)) << url;
+    EXPECT_NO_THROW(require_standard({.name = "crm", .url = url}));
+  }
+  for (const char* const url : {"amqp://crm.example", "HTTPS://crm.example", "oncebox://x",
+                                "oncebox+https://crm.example/v1?store=a"}) {
+    expect_error(ErrorCode::invalid_argument,
+                 [&] { require_standard({.name = "crm", .url = url}); });
+  }
+  EXPECT_FALSE(publishers.knows("amqp://crm.example"));
+  EXPECT_NO_THROW(require_deliverable({.name = "crm", .url = "amqp://crm.example"}))
+      << "a publisher of the user's own may take it";
+}
+
 }  // namespace
 }  // namespace oncebox::publish

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 
 #include "api_fixture.hpp"
@@ -9,6 +10,7 @@ namespace oncebox::server {
 namespace {
 
 namespace json = boost::json;
+using namespace std::chrono_literals;
 
 class EndpointRoutesTest : public ApiTest {
  protected:
@@ -77,6 +79,16 @@ TEST_P(EndpointRoutesTest, TakeNeitherFilesNorVariablesOfTheServer) {
   EXPECT_EQ(save(R"({"name":"crm","url":"https://crm.example","secrets":[]})").status, 400)
       << "a webhook is signed";
   EXPECT_TRUE(list().at("endpoints").as_array().empty());
+}
+
+TEST_P(EndpointRoutesTest, OneToWhichNothingHerePublishesIsRefused) {
+  const Response unknown = save(R"({"name":"bus","url":"amqp://bus.example/orders"})");
+  EXPECT_EQ(unknown.status, 400);
+  EXPECT_NE(problem_detail(unknown).find("amqp://"), std::string::npos);
+  EXPECT_EQ(save(R"({"name":"other","url":"oncebox+https://other.example/v1",)"
+                 R"("headers":{"Content-Type":"text/plain"}})")
+                .status,
+            400);
 }
 
 TEST_P(EndpointRoutesTest, SecretsOfTheServerStayWithTheAddressThatTheyWereSetFor) {

@@ -236,6 +236,32 @@ TEST_F(FullOutboxTest, WaitsInAStoreThatIsDiscoveredLater) {
 
 /// Writes down what it is told.
 class WritingListener final : public StoreSetListener {
+TEST(PublishOptions, RefusesWhatCannotWork) {
+  const PublishEndpoint crm{.name = "crm", .url = "oncebox+https://crm.example/v1"};
+  const auto refusal_of = [](std::vector<PublishEndpoint> endpoints) -> std::string {
+    try {
+      PublishOptions{.endpoints = std::move(endpoints)}.validate();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return {};
+  };
+  const auto in = [&](const std::string& store) {
+    PublishEndpoint endpoint = crm;
+    endpoint.store = store;
+    return endpoint;
+  };
+  EXPECT_EQ(refusal_of({crm}), "");
+  EXPECT_EQ(refusal_of({in("a"), in("b")}), "");
+  const std::string twice = "publish \"crm\": there is another one of this name for the same store";
+  EXPECT_EQ(refusal_of({crm, crm}), twice);
+  EXPECT_EQ(refusal_of({in("a"), in("a")}), twice);
+  EXPECT_EQ(refusal_of({in("a"), crm}), twice) << "one for all stores is one for this, too";
+  PublishEndpoint bus = crm;
+  bus.url = "amqp://bus.example";
+  EXPECT_NE(refusal_of({bus}).find("not with amqp://"), std::string::npos);
+}
+
  public:
   void on_opened(const MemberStorePtr& member) noexcept override { told += "+" + member->name(); }
   void on_removed(const MemberStorePtr& member) noexcept override { told += "-" + member->name(); }

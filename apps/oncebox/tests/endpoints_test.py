@@ -152,6 +152,8 @@ class Endpoints(Published):
         self.assertIn("literal:", over_http)
         moved = self.err("endpoints", "edit", "crm", "--target", "https://x.example", *url, code=2)
         self.assertIn("must not go to another address", moved)
+        unknown = self.err("endpoints", "add", "bus", "amqp://x.example", *url, code=2)
+        self.assertIn("not with amqp://", unknown)
 
     def test_one_that_is_gone_is_disabled_and_caught_up(self):
         self.publish()

@@ -42,6 +42,7 @@ std::string save_endpoint(ServedStore& store, const Request& request) {
       .may_name_secrets = false,
       .may_allow_private = store.parts().options.publish.private_over_http};
   return wire::write_endpoint_saved(audited(
+  publish::require_standard(call.endpoint);
       store.audit(),
       endpoint_entry(request, AuditAction::set_endpoint, wire::audit_subject(call.endpoint),
                      call.reason),

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <span>
+
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 #include "oncebox/publish/endpoints.hpp"
@@ -68,6 +71,18 @@ void set_endpoint(Store& store, const PublishEndpoint& wanted, const Endpoint& e
       parts.clock);
 }
 
+/// Of two of one name in a store, each would undo what the other has set.
+void require_name_is_free(std::span<const PublishEndpoint> before, const PublishEndpoint& added) {
+  const bool is_taken = std::ranges::any_of(before, [&](const PublishEndpoint& other) {
+    return other.name == added.name &&
+           (other.store == added.store || other.store.empty() || added.store.empty());
+  });
+  if (is_taken) {
+    throw Error(ErrorCode::invalid_argument,
+                "there is another one of this name for the same store");
+  }
+}
+
 }  // namespace
 
 Endpoint PublishEndpoint::endpoint() const {
@@ -79,7 +94,7 @@ Endpoint PublishEndpoint::endpoint() const {
                     .timeout = timeout,
                     .allow_private = allow_private,
                     .disable_after = disable_after};
-  publish::require_deliverable(endpoint);
+  publish::require_standard(endpoint);
   return endpoint;
 }
 
@@ -87,12 +102,13 @@ void PublishOptions::validate() const {
   require_in_range("publishing.workers", workers, 1, kMaxPublishWorkers);
   require_in_range("publishing.timeout", timeout, Duration{1}, Endpoint::kMaxTimeout);
   require_in_range("publishing.max_retry_after", max_retry_after, Duration{1}, limits::kMaxDelay);
-  for (const PublishEndpoint& one : endpoints) {
+  for (auto one = endpoints.begin(); one != endpoints.end(); ++one) {
     try {
-      (void)one.endpoint();
-      one.policy.validate();
+      (void)one->endpoint();
+      one->policy.validate();
+      require_name_is_free({endpoints.begin(), one}, *one);
     } catch (const Error& error) {
-      throw Error(error.code(), fmt::format("publish \"{}\": {}", one.name, error.what()));
+      throw Error(error.code(), fmt::format("publish \"{}\": {}", one->name, error.what()));
     }
   }
 }

@@ -15,7 +15,7 @@ class EndpointConformance : public StoreConformance {
 
   [[nodiscard]] static Endpoint whole() {
     return {.name = "crm",
-            .url = "queue://crm.example/hooks?a=b",
+            .url = "oncebox+https://crm.example/v1/stores/a",
             .topics = {"order.*", TopicPattern(Topic("star*"))},
             .secrets = {{"literal:one", "literal:whsec_c2VjcmV0"}},
             .headers = {{"X-Team", "sales \"west\""}},
@@ -24,7 +24,7 @@ class EndpointConformance : public StoreConformance {
             .disable_after = 48h};
   }
   [[nodiscard]] static Endpoint plain(std::string_view name) {
-    return {.name = name, .url = "queue://plain.example"};
+    return {.name = name, .url = "oncebox+https://plain.example"};
   }
   [[nodiscard]] static std::vector<std::string> names_of(const EndpointList& list) {
     std::vector<std::string> names;
@@ -70,7 +70,7 @@ TEST_P(EndpointConformance, AChangeWithoutSecretsKeepsThoseThatAreThere) {
   endpoints().save(whole());
   Endpoint moved = whole();
   moved.secrets.reset();
-  moved.url = "queue://moved.example";
+  moved.url = "oncebox+https://moved.example";
   EXPECT_EQ(endpoints().save(moved), EndpointSaved::changed);
   const EndpointList list = endpoints().list(EndpointSecrets::include);
   EXPECT_EQ(list.endpoints.at(0).endpoint.secrets, whole().secrets);
@@ -113,7 +113,7 @@ TEST_P(EndpointConformance, AStatusIsKeptUntilItIsOver) {
   EXPECT_FALSE(note(Kind::disabled, "again").changed) << "one is told";
   EXPECT_TRUE(note(Kind::worked).status.disabled) << "what was under way does not enable it";
   Endpoint moved = plain("crm");
-  moved.url = "queue://moved.example";
+  moved.url = "oncebox+https://moved.example";
   endpoints().save(moved);
   EXPECT_TRUE(status_of("crm").disabled) << "a change leaves the status";
   EXPECT_EQ(note(Kind::enabled), (EndpointNoted{true, {}}));

@@ -163,9 +163,12 @@ ExitCode save_from(Console& console, const EndpointArguments& options, bool is_n
   change_endpoint(endpoint, options);
   traced(
       store, AuditAction::set_endpoint, wire::audit_subject(endpoint), options.reason,
-      [&] { return publish::save_endpoint(store, endpoint, options.policy); },
+      [&] {
+        return publish::save_endpoint(store, endpoint, options.policy, {.reason = options.reason});
+      },
       [](EndpointSaved) -> std::size_t { return 1; });
   show_endpoint(console, options, store);
+  publish::require_standard(endpoint);
   return ExitCode::ok;
 }
 

@@ -263,11 +263,7 @@ class Loader {
   }
 
   void check_endpoints() {
-    std::set<std::pair<std::string, std::string>> endpoints;
     for (const server::PublishEndpoint& endpoint : loaded_.config.server.publish.endpoints) {
-      if (!endpoints.insert({endpoint.store, endpoint.name}).second) {
-        complain("publish", fmt::format("the name \"{}\" is there twice", endpoint.name));
-      }
       if (!endpoint.store.empty() && !may_have_store(endpoint.store)) {
         complain("publish",
                  fmt::format("{}: there is no store \"{}\"", endpoint.name, endpoint.store));

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <string_view>
 
+#include "oncebox/clock.hpp"
 #include "oncebox/endpoint_store.hpp"
+#include "oncebox/message.hpp"
 #include "oncebox/store.hpp"
 #include "oncebox/topic_policy_change.hpp"
 
@@ -14,8 +18,17 @@ namespace oncebox::publish {
 inline constexpr std::size_t kUsualConcurrency = 4;
 
 /// What a new endpoint is checked for beyond `Endpoint::validate`: a webhook has a secret that it
-/// can be signed with. References are not resolved here. Throws `invalid_argument`.
+/// can be signed with, and no header is one that every request has anyway. References are not
+/// resolved here. Throws `invalid_argument`.
 void require_deliverable(const Endpoint& endpoint);
+
+/// The schemes of the URLs that `standard_publishers` publish to.
+inline constexpr std::array<std::string_view, 4> kStandardSchemes = {
+    "https", "http", "oncebox+https", "oncebox+http"};
+
+/// The same, and that one of the standard publishers takes its URL: for endpoints that no publisher
+/// of the user's own is for.
+void require_standard(const Endpoint& endpoint);
 
 /// Saves an endpoint, and changes the rule for its deliveries. One that is new, and has no rule
 /// that limits how many run at once, gets the usual limit. Throws as `EndpointStore::save` and
