@@ -22,6 +22,7 @@ namespace oncebox::publish {
 namespace {
 
 constexpr std::string_view kToOncebox = "oncebox+";
+constexpr Duration kLongestTest = std::chrono::hours{1};
 
 /// Fields that requests have by themselves, or that belong to their connection.
 constexpr std::array<std::string_view, 14> kOwnFields = {
@@ -111,6 +112,23 @@ EndpointSaved save_endpoint(Store& store, const Endpoint& endpoint, const TopicP
   }
   if (!change.empty()) store.policies().update(QueueKind::deliveries, topic, change);
   return store.endpoints().save(endpoint, options);
+}
+
+MessageKey send_test(Store& store, const EndpointName& name, Duration within, const Clock& clock) {
+  require_in_range("time to wait", within, Duration{1}, kLongestTest);
+  if (store.endpoints().list().find(name.str()) == nullptr) {
+    throw Error(ErrorCode::not_found, fmt::format("there is no endpoint {}", name.str()));
+  }
+  const TimePoint now = clock.now();
+  const Message message{.key = {"oncebox", Uuid::generate_v7(now).to_string()},
+                        .topic = "oncebox.test",
+                        .payload = R"({"test":true})",
+                        .headers = {{std::string(header_names::kContentType), "application/json"}},
+                        .priority = Priority::kMax,
+                        .expires_at = now + within};
+  const Message delivery = delivery_of(message, name);
+  store.deliveries().enqueue(delivery);
+  return delivery.key;
 }
 
 bool remove_endpoint(Store& store, const EndpointName& name) {

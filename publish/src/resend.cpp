@@ -39,6 +39,10 @@ class Resending {
 
   /// One that failed for good.
   void revive(const MessageKey& key, const std::optional<TimePoint>& expires_at) {
+    if (request_.dry_run) {
+      ++result_.resent;
+      return;
+    }
     const std::optional<TimePoint> due = take_turn(expires_at);
     const ReviveOptions options{
         .delay = due ? std::max(*due - clock_.now(), Duration::zero()) : Duration::zero(),
@@ -69,6 +73,10 @@ class Resending {
       revive(delivery.key, delivery.expires_at);
       return;
     }
+    if (request_.dry_run) {
+      ++result_.resent;
+      return;
+    }
     // Who has accepted it gets it again once the store has forgotten that.
     if (known) store_.deliveries_operator().act({&delivery.key, 1}, Delete{});
     if (const auto due = take_turn(delivery.expires_at)) delivery.due_at = due;
@@ -93,7 +101,8 @@ class Resending {
 
 /// Calls `visit(message)` for all that match, in the order in which they were first stored.
 template <class Visit>
-void for_each_message(QueueOperator& queue, MessageFilter filter, Visit visit) {
+void for_each_message(QueueOperator& queue, MessageFilter filter,
+                      const std::function<bool()>& keep_going, Visit visit) {
   ListRequest request{.filter = std::move(filter),
                       .payloads = ListPayloads::include,
                       .limit = kPage,
@@ -104,7 +113,7 @@ void for_each_message(QueueOperator& queue, MessageFilter filter, Visit visit) {
       if (record.message) visit(*record.message);
     }
     request.after = page.next;
-  } while (request.after);
+  } while (request.after && (!keep_going || keep_going()));
 }
 
 }  // namespace
@@ -113,7 +122,7 @@ ResendResult resend_since(Store& store, const ResendRequest& request, const Cloc
   Resending resending(store, request, clock);
   // What is not done is on its way to every endpoint.
   for_each_message(store.outbox_operator(),
-                   {.statuses = {Status::done}, .first_seen = request.sent},
+                   {.statuses = {Status::done}, .first_seen = request.sent}, request.keep_going,
                    [&](const Message& message) { resending.resend(message); });
   return resending.result();
 }
@@ -122,9 +131,9 @@ ResendResult resend_failed(Store& store, const ResendRequest& request, const Clo
   Resending resending(store, request, clock);
   const MessageFilter failed{.statuses = {Status::dead},
                              .topic = TopicPattern(Topic(request.endpoint.str()))};
-  for_each_message(store.deliveries_operator(), failed, [&](const Message& delivery) {
-    resending.revive(delivery.key, delivery.expires_at);
-  });
+  for_each_message(
+      store.deliveries_operator(), failed, request.keep_going,
+      [&](const Message& delivery) { resending.revive(delivery.key, delivery.expires_at); });
   return resending.result();
 }
 

@@ -91,6 +91,96 @@ TEST_P(EndpointRoutesTest, OneToWhichNothingHerePublishesIsRefused) {
             400);
 }
 
+TEST_P(EndpointRoutesTest, ATestIsADeliveryOfItsOwn) {
+  save(kCrm);
+  const json::value sent = json_of(call(post("/v1/endpoints/crm/test", "")));
+  const std::string id = json::value_to<std::string>(sent.at("messageId"));
+  EXPECT_TRUE(id.ends_with("@crm")) << id;
+  const Response shown = call(get("/v1/deliveries/messages/oncebox/" + id));
+  EXPECT_EQ(json_of(shown).at("topic"), "crm");
+  const auto record = store_->deliveries().find(MessageKey{"oncebox", MessageId(id)});
+  ASSERT_TRUE(record && record->message);
+  EXPECT_EQ(record->message->expires_at, clock_.now() + 30s);
+  EXPECT_EQ(call(post("/v1/endpoints/crm/test", R"({"waitSeconds":7200})")).status, 400);
+  EXPECT_EQ(call(post("/v1/endpoints/none/test", "")).status, 404);
+}
+
+/// With an endpoint that wants orders, and an outbox of which everything is done.
+class ResendRouteTest : public EndpointRoutesTest {
+ protected:
+  ResendRouteTest() {
+    save(kCrm);
+    for (const char* const id : {"1", "2", "3"}) put(id, "order.paid");
+    put("4", "mail.sent");
+  }
+  void put(const std::string& id, const std::string& topic) {
+    const MessageKey key{"shop", MessageId(id)};
+    store_->outbox().enqueue(Message{.key = key, .topic = Topic(topic), .payload = "{}"});
+    store_->outbox().mark({.key = key, .as = MarkAs::processed});
+    clock_.advance(10s);
+  }
+  Response resend(const std::string& body, const std::string& endpoint = "crm") {
+    return call(post("/v1/endpoints/" + endpoint + "/resend", body));
+  }
+  [[nodiscard]] std::optional<MessageRecord> delivery(const std::string& id) {
+    return store_->deliveries().find(MessageKey{"shop", MessageId(id + "@crm")});
+  }
+  [[nodiscard]] json::array trail() {
+    json::array resent;
+    const json::value whole = json_of(call(get("/v1/audit")));
+    for (const json::value& entry : whole.at("entries").as_array()) {
+      if (entry.at("action") == "Resend") resent.push_back(entry);
+    }
+    return resent;
+  }
+};
+ONCEBOX_OVER_EACH_STORE(ResendRouteTest);
+
+TEST_P(ResendRouteTest, AllSinceATimeGoesOutAgainAtARate) {
+  RecordProperty("requirement", "R-37");
+  const std::string since = R"({"since":")" + format_rfc3339(clock_.now() - 35s) + R"(",)";
+  EXPECT_EQ(resend(since + R"("dryRun":true})").body,
+            R"({"count":2,"underWay":0,"notWanted":1,"dryRun":true})");
+  EXPECT_FALSE(delivery("2"));
+  EXPECT_TRUE(trail().empty());
+  EXPECT_EQ(resend(since + R"("perSecond":2,"reason":"it was away"})").body,
+            R"({"count":2,"underWay":0,"notWanted":1,"dryRun":false})");
+  EXPECT_FALSE(delivery("1")) << "that was before";
+  ASSERT_TRUE(delivery("2") && delivery("3"));
+  EXPECT_EQ(*delivery("3")->message->due_at - *delivery("2")->message->due_at, 500ms);
+  ASSERT_EQ(trail().size(), 1U);
+  EXPECT_EQ(trail().at(0).at("reason"), "it was away");
+  EXPECT_EQ(trail().at(0).at("changed"), 2);
+  EXPECT_EQ(resend(since + R"("reason":"again"})").body,
+            R"({"count":0,"underWay":2,"notWanted":1,"dryRun":false})");
+}
+
+TEST_P(ResendRouteTest, WhatFailedAndOneMessageGoOutAgain) {
+  RecordProperty("requirement", "R-37");
+  EXPECT_EQ(resend(R"({"source":"shop","messageId":"1"})").body,
+            R"({"count":1,"underWay":0,"notWanted":0,"dryRun":false})");
+  ASSERT_TRUE(delivery("1"));
+  store_->deliveries().mark({.key = delivery("1")->key, .as = MarkAs::dead, .error = "gone"});
+  EXPECT_EQ(resend(R"({"failed":true,"dryRun":true})").body,
+            R"({"count":1,"underWay":0,"notWanted":0,"dryRun":true})");
+  EXPECT_EQ(delivery("1")->status, Status::dead);
+  EXPECT_EQ(resend(R"({"failed":true})").body,
+            R"({"count":1,"underWay":0,"notWanted":0,"dryRun":false})");
+  EXPECT_EQ(delivery("1")->status, Status::processing);
+  EXPECT_EQ(resend(R"({"source":"shop","messageId":"none"})").status, 404);
+  EXPECT_EQ(resend(R"({"failed":true})", "none").status, 404);
+}
+
+TEST_P(ResendRouteTest, WhatIsMeantHasToBeSaid) {
+  for (const char* const body :
+       {"{}", R"({"failed":false})", R"({"failed":true,"source":"shop","messageId":"1"})",
+        R"({"source":"shop"})", R"({"failed":true,"until":"2030-01-01T00:00:00.000Z"})",
+        R"({"failed":true,"perSecond":0})"}) {
+    EXPECT_EQ(resend(body).status, 400) << body;
+  }
+  EXPECT_FALSE(delivery("1"));
+}
+
 TEST_P(EndpointRoutesTest, SecretsOfTheServerStayWithTheAddressThatTheyWereSetFor) {
   const Endpoint configured{.name = "crm",
                             .url = "https://crm.example/hooks",

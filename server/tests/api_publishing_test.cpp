@@ -91,6 +91,7 @@ TEST_P(PublishingServerTest, WhatComesIntoTheOutboxGoesToTheConfiguredEndpoint) 
 }
 
 TEST_P(PublishingServerTest, WhatFailsForGoodIsDeadAmongTheDeliveries) {
+  RecordProperty("requirement", "R-37");
   receiver_->status = 422;
   send("1");
   ASSERT_TRUE(eventually([&] {
@@ -101,7 +102,6 @@ TEST_P(PublishingServerTest, WhatFailsForGoodIsDeadAmongTheDeliveries) {
   EXPECT_EQ(dead.at("messages").at(0).at("topic"), "crm");
 }
 
-TEST_P(PublishingServerTest, ADrainBeginsNothingAndLetsDeliveriesEnd) {
 TEST_P(PublishingServerTest, FanOutAndDeliveriesAreAmongTheMetrics) {
   const auto shows = [&](const std::string& line) {
     return eventually(
@@ -125,6 +125,8 @@ TEST_P(PublishingServerTest, FanOutAndDeliveriesAreAmongTheMetrics) {
               std::string::npos);
 }
 
+TEST_P(PublishingServerTest, ADrainBeginsNothingAndLetsDeliveriesEnd) {
+  RecordProperty("requirement", "R-37");
   receiver_->is_held.change([](bool& held) { held = true; });
   for (std::size_t i = 0; i < kFullOutbox; ++i) send(std::to_string(i));
   ASSERT_TRUE(receiver_->has_one_in_hand.wait_for(true));
@@ -234,8 +236,6 @@ TEST_F(FullOutboxTest, WaitsInAStoreThatIsDiscoveredLater) {
   EXPECT_TRUE(has_all_of("slow"));
 }
 
-/// Writes down what it is told.
-class WritingListener final : public StoreSetListener {
 TEST(PublishOptions, RefusesWhatCannotWork) {
   const PublishEndpoint crm{.name = "crm", .url = "oncebox+https://crm.example/v1"};
   const auto refusal_of = [](std::vector<PublishEndpoint> endpoints) -> std::string {
@@ -262,6 +262,8 @@ TEST(PublishOptions, RefusesWhatCannotWork) {
   EXPECT_NE(refusal_of({bus}).find("not with amqp://"), std::string::npos);
 }
 
+/// Writes down what it is told.
+class WritingListener final : public StoreSetListener {
  public:
   void on_opened(const MemberStorePtr& member) noexcept override { told += "+" + member->name(); }
   void on_removed(const MemberStorePtr& member) noexcept override { told += "-" + member->name(); }

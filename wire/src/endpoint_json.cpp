@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "batch_json.hpp"
+#include "oncebox/error.hpp"
 #include "query.hpp"
 #include "topics_json.hpp"
 #include "words.hpp"
@@ -25,6 +26,11 @@ constexpr std::array<std::string_view, 2> kEndpointListFields = {"version", "end
 constexpr std::array<std::string_view, 2> kEndpointParameters = {"knownVersion", "secrets"};
 constexpr std::array<std::string_view, 2> kEndpointRemovalFields = {"name", "reason"};
 constexpr std::array<std::string_view, 4> kEndpointNoteFields = {"name", "event", "at", "reason"};
+constexpr std::array<std::string_view, 8> kEndpointResendFields = {
+    "since", "until", "failed", "source", "messageId", "perSecond", "dryRun", "reason"};
+constexpr std::array<std::string_view, 4> kEndpointResentFields = {"count", "underWay", "notWanted",
+                                                                   "dryRun"};
+constexpr std::array<std::string_view, 1> kEndpointTestFields = {"waitSeconds"};
 constexpr std::array<std::string_view, 2> kEndpointNotedFlags = {"known", "changed"};
 constexpr auto kEndpointNotedFields = joined(kEndpointNotedFlags, kEndpointStatusFields);
 
@@ -105,6 +111,20 @@ void write_endpoint_record(JsonWriter& writer, const EndpointRecord& record) {
   write_endpoint_fields(writer, record.endpoint);
   write_endpoint_status(writer, record.status);
   writer.end_object();
+}
+
+std::optional<MessageKey> read_resent_key(const ObjectReader& fields) {
+  if (!fields.find("source") && !fields.find("messageId")) return std::nullopt;
+  return MessageKey{fields.require_as<Source>("source"), fields.require_as<MessageId>("messageId")};
+}
+
+/// So that nobody sends everything again by a slip.
+void require_one_way(const EndpointResend& call) {
+  const int ways = static_cast<int>(call.sent.from.has_value()) + static_cast<int>(call.failed) +
+                   static_cast<int>(call.key.has_value());
+  if (ways == 1 && (call.sent.from || !call.sent.until)) return;
+  throw Error(ErrorCode::invalid_argument,
+              "say one of since (with until, if you like), failed, and source with messageId");
 }
 
 std::int64_t parse_version(const std::string& value, const Place& place) {
@@ -239,6 +259,64 @@ std::optional<EndpointNoted> read_endpoint_noted(std::string_view json) {
                        return EndpointNoted{fields.require_as<bool>("changed"),
                                             read_endpoint_status(fields)};
                      });
+}
+
+EndpointResend read_endpoint_resend(std::string_view json) {
+  return read_object(json, kEndpointResendFields, Direction::request,
+                     [](const ObjectReader& fields) {
+                       EndpointResend call{
+                           .sent = {fields.get<TimePoint>("since"), fields.get<TimePoint>("until")},
+                           .failed = fields.get_or("failed", false),
+                           .key = read_resent_key(fields),
+                           .per_second = fields.get<double>("perSecond"),
+                           .dry_run = fields.get_or("dryRun", false),
+                           .reason = fields.get_or("reason", std::string())};
+                       require_one_way(call);
+                       return call;
+                     });
+}
+
+std::string write_endpoint_resend(const EndpointResend& call) {
+  JsonWriter writer;
+  writer.begin_object().field("since", call.sent.from).field("until", call.sent.until);
+  if (call.failed) writer.field("failed", true);
+  if (call.key) writer.field("source", call.key->source).field("messageId", call.key->message_id);
+  if (call.per_second) writer.field("perSecond", *call.per_second);
+  if (call.dry_run) writer.field("dryRun", true);
+  if (!call.reason.empty()) writer.field("reason", call.reason);
+  return std::move(writer.end_object()).take();
+}
+
+std::string write_endpoint_resent(const EndpointResent& resent) {
+  JsonWriter writer;
+  writer.begin_object()
+      .field("count", resent.count)
+      .field("underWay", resent.under_way)
+      .field("notWanted", resent.not_wanted)
+      .field("dryRun", resent.dry_run);
+  return std::move(writer.end_object()).take();
+}
+
+EndpointResent read_endpoint_resent(std::string_view json) {
+  return read_object(
+      json, kEndpointResentFields, Direction::answer, [](const ObjectReader& fields) {
+        return EndpointResent{.count = fields.require_as<std::size_t>("count"),
+                              .under_way = fields.require_as<std::size_t>("underWay"),
+                              .not_wanted = fields.require_as<std::size_t>("notWanted"),
+                              .dry_run = fields.require_as<bool>("dryRun")};
+      });
+}
+
+Duration read_endpoint_test(std::string_view json, Duration usual) {
+  return read_object(
+      json, kEndpointTestFields, Direction::request,
+      [&](const ObjectReader& fields) { return fields.get_or("waitSeconds", usual); });
+}
+
+std::string write_endpoint_tested(const MessageKey& delivery) {
+  JsonWriter writer;
+  writer.begin_object().field("source", delivery.source).field("messageId", delivery.message_id);
+  return std::move(writer.end_object()).take();
 }
 
 std::string write_disabled_endpoint(const DisabledEndpoint& notice, TimePoint now) {

@@ -74,6 +74,28 @@ TEST(EndpointJson, TheTrailGetsNeitherSecretsNorHeaders) {
   EXPECT_NE(subject.find("crm.example"), std::string::npos);
 }
 
+TEST(EndpointJson, AResendAndItsAnswerAreRead) {
+  const TimePoint at = parse_rfc3339("2026-01-31T08:15:30.250Z");
+  const EndpointResend since =
+      read_endpoint_resend(write_endpoint_resend({.sent = {.from = at, .until = at + 1h},
+                                                  .per_second = 2.5,
+                                                  .dry_run = true,
+                                                  .reason = "why"}));
+  EXPECT_EQ(since.sent.from, at);
+  EXPECT_EQ(since.sent.until, at + 1h);
+  EXPECT_EQ(since.per_second, 2.5);
+  EXPECT_TRUE(since.dry_run);
+  EXPECT_EQ(since.reason, "why");
+  EXPECT_TRUE(read_endpoint_resend(write_endpoint_resend({.failed = true})).failed);
+  const MessageKey key{"shop", "1"};
+  EXPECT_EQ(read_endpoint_resend(write_endpoint_resend({.key = key})).key, key);
+  const EndpointResent resent = read_endpoint_resent(write_endpoint_resent({3, 2, 1, true}));
+  EXPECT_EQ(resent.count, 3U);
+  EXPECT_EQ(resent.under_way, 2U);
+  EXPECT_EQ(resent.not_wanted, 1U);
+  EXPECT_TRUE(resent.dry_run);
+}
+
 TEST(EndpointJson, ANoticeTellsOfADisabledEndpoint) {
   const TimePoint at = parse_rfc3339("2026-01-31T08:15:30.250Z");
   EXPECT_EQ(write_disabled_endpoint({"main", "crm", {.disabled = {{at, "gone"}}}}, at),

@@ -167,10 +167,17 @@ class Endpoints(Published):
         self.receiver.status = 200
         self.run_program("endpoints", "resume", "crm", "--url", self.url)
         self.assertEqual(sum(self.receiver.accepted.values()), 0)
-        resent = self.json("endpoints", "resend", "crm", "--since", "1h", "--url", self.url)
-        self.assertEqual(resent["count"], 2)
+        resend = ("endpoints", "resend", "crm", "--since", "1h", "--url", self.url)
+        planned = self.json(*resend, "--dry-run")
+        self.assertEqual(planned, {"count": 2, "underWay": 0, "notWanted": 0, "dryRun": True})
+        self.assertEqual(self.json(*resend, "--reason", "it is back")["count"], 2)
         self.wait_for(lambda: len(self.receiver.accepted) == 2, "not all came")
         self.assertEqual(set(self.receiver.accepted), {"shop:1", "shop:2"})
+        trail = self.json("audit", "list", "--action", "resend", "--url", self.url)["entries"]
+        self.assertEqual([entry["reason"] for entry in trail], ["it is back"])
+        one = ("--source", "shop", "--id", "1", "--url", "sqlite:queue.db")
+        planned = self.out("endpoints", "resend", "crm", "--dry-run", *one)
+        self.assertIn("1 would be sent again", planned)
 
 
 class Stopped(Published):

@@ -1,13 +1,14 @@
-#include <algorithm>
+#include <chrono>
 #include <functional>
 #include <string>
 
 #include "api/api_routes.hpp"
+#include "api/dead_calls.hpp"
 #include "http/answers.hpp"
 #include "oncebox/audit_trail.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/publish/endpoints.hpp"
-#include "oncebox/publish/secret.hpp"
+#include "oncebox/publish/resend.hpp"
 #include "oncebox/wire/endpoint_json.hpp"
 #include "oncebox/wire/operator_json.hpp"
 
@@ -15,6 +16,11 @@
 namespace oncebox::server {
 
 namespace {
+
+constexpr Duration kUsualTestWait = std::chrono::seconds{30};
+
+/// The endpoint's name in the path.
+EndpointName name_in(const Request& request) { return EndpointName(request.arguments.back()); }
 
 AuditEntry endpoint_entry(const Request& request, AuditAction action, std::string subject,
                           std::string reason) {
@@ -36,13 +42,13 @@ std::string list_endpoints(ServedStore& store, const Request& request) {
 
 std::string save_endpoint(ServedStore& store, const Request& request) {
   const wire::EndpointSave call = wire::read_endpoint_save(request.body);
+  publish::require_standard(call.endpoint);
   // Whoever may set endpoints must not reach into this machine and its network by them.
   const EndpointOptions options{
       .reason = call.reason,
       .may_name_secrets = false,
       .may_allow_private = store.parts().options.publish.private_over_http};
   return wire::write_endpoint_saved(audited(
-  publish::require_standard(call.endpoint);
       store.audit(),
       endpoint_entry(request, AuditAction::set_endpoint, wire::audit_subject(call.endpoint),
                      call.reason),
@@ -79,6 +85,41 @@ std::string note_endpoint(ServedStore& store, const Request& request) {
       }));
 }
 
+std::string test_endpoint(ServedStore& store, const Request& request) {
+  const Duration within = wire::read_endpoint_test(body_or_empty_object(request), kUsualTestWait);
+  return wire::write_endpoint_tested(
+      publish::send_test(store.store(), name_in(request), within, store.parts().clock));
+}
+
+publish::ResendResult resend(Store& store, const wire::EndpointResend& call,
+                             const publish::ResendRequest& request, const Clock& clock) {
+  if (call.failed) return publish::resend_failed(store, request, clock);
+  if (call.key) return publish::resend_one(store, request, *call.key, clock);
+  return publish::resend_since(store, request, clock);
+}
+
+std::string resend_to_endpoint(ServedStore& store, const Request& request,
+                               const Presence& present) {
+  const wire::EndpointResend call = wire::read_endpoint_resend(request.body);
+  const EndpointName name = name_in(request);
+  const publish::ResendRequest wanted{.endpoint = name,
+                                      .sent = call.sent,
+                                      .spacing = RevivalPace{call.per_second}.length(2),
+                                      .reason = call.reason,
+                                      .dry_run = call.dry_run,
+                                      .keep_going = while_there(present)};
+  const auto send = [&] { return resend(store.store(), call, wanted, store.parts().clock); };
+  const auto count = [](const publish::ResendResult& result) { return result.resent; };
+  const publish::ResendResult result =
+      call.dry_run ? send()
+                   : audited(store.audit(),
+                             endpoint_entry(request, AuditAction::resend, wire::audit_subject(name),
+                                            call.reason),
+                             send, count);
+  return wire::write_endpoint_resent(
+      {result.resent, result.under_way, result.not_wanted, call.dry_run});
+}
+
 }  // namespace
 
 void add_endpoint_routes(Router& router, const ApiContext& context) {
@@ -96,6 +137,16 @@ void add_endpoint_routes(Router& router, const ApiContext& context) {
   add(Method::post, "/endpoints", save_endpoint);
   add(Method::post, "/endpoints/remove", remove_endpoint);
   add(Method::post, "/endpoints/note", note_endpoint);
+  add(Method::post, "/endpoints/{endpoint}/test", test_endpoint);
+  add_store_route(router, context, {Method::post, "/endpoints/{endpoint}/resend", Scope::operate},
+                  [](const StoreCall& call) {
+                    require_no_query(call.request());
+                    call.store->calls.answer(
+                        call.exchange, [store = call.store,
+                                        present = watch(call.exchange)](const Request& request) {
+                          return json_response(resend_to_endpoint(*store, request, present));
+                        });
+                  });
 }
 
 }  // namespace oncebox::server

@@ -86,6 +86,7 @@ PARAMETERS = {
     "messageId": path_parameter("messageId", "Escaped: a slash is %2F.", example="order-1"),
     "key": path_parameter("key", "All that is left of the path; escapes count.", example="k:1"),
     "name": path_parameter("name", "The webhook's name, as configured.", example="stripe"),
+    "endpoint": path_parameter("endpoint", "The endpoint's name.", example="crm"),
     "path": path_parameter("path", "What its templates call `{path}`.", example="acme"),
     "idempotencyKey": parameter(
         "Idempotency-Key", "header", {"type": "string", "minLength": 1, "maxLength": 255},
@@ -535,7 +536,8 @@ def endpoint_calls():
         "EndpointList", {"version": 7, "endpoints": [{**shown, "failingSince": TIME}]})
     yield post(
         "/v1/endpoints", "saveEndpoint", "Endpoints", "operate", "Add or change an endpoint",
-        "All of it is set, but for the secrets, which stay when they are left out.",
+        "All of it is set, but for the secrets, which stay when they are left out; those of the "
+        "server's environment and files only while the URL stays.",
     ).takes("EndpointSave", {**endpoint, "reason": "new customer"}).answers(
         "EndpointSaved", {"status": "Created"})
     yield post(
@@ -548,6 +550,21 @@ def endpoint_calls():
         "Whoever delivers notes failures and successes; operators enable and disable.",
     ).takes("EndpointNote", {"name": "crm", "event": "Enabled", "reason": "it is back"}).answers(
         "EndpointNoted", {"known": True, "changed": True})
+    yield post(
+        "/v1/endpoints/{endpoint}/test", "testEndpoint", "Endpoints", "operate",
+        "Send an endpoint a message of its own",
+        "With the topic `oncebox.test`, to this endpoint alone. The answer is the delivery's key: "
+        "what has become of it, `GET /v1/deliveries/messages/{source}/{messageId}` tells.",
+    ).takes("EndpointTest", {"waitSeconds": 10}, required=False).answers(
+        "EndpointTested",
+        {"source": "oncebox", "messageId": "01940000-0000-7000-8000-000000000001@crm"})
+    yield post(
+        "/v1/endpoints/{endpoint}/resend", "resendToEndpoint", "Endpoints", "operate",
+        "Send an endpoint again what it missed",
+        "Under the same ids: all that was sent since a time, what failed for good, or one message. "
+        "It ends early when the caller goes.",
+    ).takes("EndpointResend", {"failed": True, "perSecond": 50, "reason": "it is back"}).answers(
+        "EndpointResent", {"count": 7, "underWay": 1, "notWanted": 0, "dryRun": False})
 
 
 def key_calls():

@@ -635,6 +635,29 @@ ENDPOINT_SCHEMAS = {
     "EndpointNoted": answer(
         ["known", "changed"], known=boolean("Whether there is such an endpoint."),
         changed=boolean("Of several that note the same, one is told so."), **ENDPOINT_STATUS),
+    "EndpointTest": request(
+        [], waitSeconds=seconds(
+            "After that nobody delivers it any more.", exclusiveMinimum=0, maximum=3600,
+            default=30)),
+    "EndpointTested": answer(["source", "messageId"], source=text(), messageId=text()),
+    "EndpointResend": {
+        **request(
+            [], since=time("All that was sent since; as far back as the outbox remembers."),
+            until=time("With `since`: and before this time."),
+            failed={"const": True, "description": "What failed for good."},
+            source=text("Of one message."), messageId=text("Of one message."),
+            perSecond={"type": "number", "minimum": 0.001, "maximum": 1000000,
+                       "description": "No faster than this; left out: at once."},
+            dryRun=boolean("Only count."),
+            reason=text("Also for the audit trail.", maxLength=2048)),
+        "oneOf": [{"required": ["since"]}, {"required": ["failed"]},
+                  {"required": ["source", "messageId"]}]},
+    "EndpointResent": answer(
+        ["count", "underWay", "notWanted", "dryRun"],
+        count=count("How many are sent again."),
+        underWay=count("They were left alone."),
+        notWanted=count("Their topics are not the endpoint's."),
+        dryRun=boolean("Nothing was sent.")),
 }
 
 KEY_SCHEMAS = {

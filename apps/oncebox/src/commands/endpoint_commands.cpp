@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -10,11 +11,10 @@
 #include "commands/commands.hpp"
 #include "commands/policy_options.hpp"
 #include "failure.hpp"
+#include "oncebox/dead_query.hpp"
 #include "oncebox/error.hpp"
-#include "oncebox/publish/delivery.hpp"
 #include "oncebox/publish/endpoints.hpp"
 #include "oncebox/publish/resend.hpp"
-#include "oncebox/uuid.hpp"
 #include "oncebox/wire/audit_json.hpp"
 #include "oncebox/wire/endpoint_json.hpp"
 #include "oncebox/wire/message_json.hpp"
@@ -24,6 +24,11 @@
 #include "store_options.hpp"
 #include "table.hpp"
 #include "values.hpp"
+
+#ifdef ONCEBOX_WITH_HTTP
+#include "oncebox/http/server_endpoints.hpp"
+#include "oncebox/http_options.hpp"
+#endif
 
 namespace oncebox::app {
 namespace {
@@ -161,6 +166,7 @@ ExitCode save_from(Console& console, const EndpointArguments& options, bool is_n
   Endpoint endpoint =
       is_new ? Endpoint{.name = *options.name} : endpoint_in(store, *options.name).endpoint;
   change_endpoint(endpoint, options);
+  publish::require_standard(endpoint);
   traced(
       store, AuditAction::set_endpoint, wire::audit_subject(endpoint), options.reason,
       [&] {
@@ -168,7 +174,6 @@ ExitCode save_from(Console& console, const EndpointArguments& options, bool is_n
       },
       [](EndpointSaved) -> std::size_t { return 1; });
   show_endpoint(console, options, store);
-  publish::require_standard(endpoint);
   return ExitCode::ok;
 }
 
@@ -213,27 +218,20 @@ ExitCode pause_or_resume(Console& console, const EndpointArguments& options, boo
 ExitCode test_endpoint(Console& console, const EndpointArguments& options, Duration patience) {
   const OpenStore open(options.store);
   Store& store = open.store();
-  (void)endpoint_in(store, *options.name);
-  const Message message{.key = {"oncebox", Uuid::generate_v7(SystemClock::current()).to_string()},
-                        .topic = "oncebox.test",
-                        .payload = R"({"test":true})",
-                        .headers = {{std::string(header_names::kContentType), "application/json"}},
-                        .priority = Priority::kMax,
-                        .expires_at = SystemClock::shared().now() + patience};
-  const Message delivery = publish::delivery_of(message, *options.name);
-  store.deliveries().enqueue(delivery);
+  const MessageKey delivery =
+      publish::send_test(store, *options.name, patience, SystemClock::shared());
   const SteadyTime until = SystemClock::shared().steady() + patience;
   std::optional<MessageRecord> record;
   do {
     std::this_thread::sleep_for(kTestLook);
-    record = store.deliveries().find(delivery.key);
+    record = store.deliveries().find(delivery);
     const bool has_ended = record && record->status != Status::processing;
     if (has_ended || (record && record->history.attempt > 0)) break;
   } while (SystemClock::shared().steady() < until);
   const bool is_done = record && record->status == Status::done;
   if (!is_done) {
     // Nobody wants to hear of it later.
-    store.deliveries_operator().act({&delivery.key, 1}, Cancel{}, {.reason = "a test"});
+    store.deliveries_operator().act({&delivery, 1}, Cancel{}, {.reason = "a test"});
   }
   const std::string error = record && record->history.last_error
                                 ? *record->history.last_error
@@ -250,13 +248,65 @@ struct ResendArguments {
   std::optional<Source> source = {};
   std::optional<MessageId> id = {};
   std::string rate = {};
+  bool dry_run = false;
   std::string reason = {};
 };
 
-Duration spacing_of(const std::string& rate) {
-  if (rate.empty()) return Duration::zero();
+std::optional<double> per_second_of(const std::string& rate) {
+  if (rate.empty()) return std::nullopt;
   const RateLimit limit = parse_rate(rate);
-  return limit.per / static_cast<Duration::rep>(limit.count);
+  return static_cast<double>(limit.count) / std::chrono::duration<double>(limit.per).count();
+}
+
+std::optional<TimePoint> since_of(const ResendArguments& options) {
+  if (options.since.empty()) return std::nullopt;
+  return parse_past(options.since, SystemClock::shared().now());
+}
+
+std::optional<MessageKey> key_of(const ResendArguments& options) {
+  if (!options.source) return std::nullopt;
+  return MessageKey{*options.source, *options.id};
+}
+
+publish::ResendResult resend_in(Store& store, const ResendArguments& options) {
+  const Clock& clock = SystemClock::shared();
+  const publish::ResendRequest request{
+      .endpoint = *options.name,
+      .sent = {.from = since_of(options)},
+      .spacing = RevivalPace{per_second_of(options.rate)}.length(2),
+      .reason = options.reason,
+      .dry_run = options.dry_run};
+  const auto resend = [&] {
+    if (options.failed) return publish::resend_failed(store, request, clock);
+    if (options.source) return publish::resend_one(store, request, *key_of(options), clock);
+    return publish::resend_since(store, request, clock);
+  };
+  if (options.dry_run) return resend();
+  return traced(store, AuditAction::resend, wire::audit_subject(*options.name), options.reason,
+                resend, [](const publish::ResendResult& done) { return done.resent; });
+}
+
+#ifdef ONCEBOX_WITH_HTTP
+/// A server does it itself: so no message goes to and fro, and its trail says what was done.
+publish::ResendResult resend_at_server(const ResendArguments& options) {
+  const http::ServerResent done = http::resend_to_endpoint(
+      read_http_options(whole_url(options.store), own_credentials()), *options.name,
+      {.since = since_of(options),
+       .failed = options.failed,
+       .key = key_of(options),
+       .per_second = per_second_of(options.rate),
+       .dry_run = options.dry_run,
+       .reason = options.reason});
+  return {done.resent, done.under_way, done.not_wanted};
+}
+#endif
+
+publish::ResendResult resend_anywhere(const ResendArguments& options) {
+#ifdef ONCEBOX_WITH_HTTP
+  if (is_server(options.store.url)) return resend_at_server(options);
+#endif
+  const OpenStore open(options.store);
+  return resend_in(open.store(), options);
 }
 
 ExitCode resend_by(Console& console, const ResendArguments& options) {
@@ -265,27 +315,14 @@ ExitCode resend_by(Console& console, const ResendArguments& options) {
   if (ways != 1 || options.source.has_value() != options.id.has_value()) {
     throw Failure(ExitCode::usage, "say one of --since, --failed, and --source with --id");
   }
-  const OpenStore open(options.store);
-  Store& store = open.store();
-  const Clock& clock = SystemClock::shared();
-  publish::ResendRequest request{
-      .endpoint = *options.name, .spacing = spacing_of(options.rate), .reason = options.reason};
-  if (!options.since.empty()) request.sent.from = parse_past(options.since, clock.now());
-  const publish::ResendResult result = traced(
-      store, AuditAction::resend, wire::audit_subject(*options.name), options.reason,
-      [&] {
-        if (options.failed) return publish::resend_failed(store, request, clock);
-        if (options.source) {
-          return publish::resend_one(store, request, {*options.source, *options.id}, clock);
-        }
-        return publish::resend_since(store, request, clock);
-      },
-      [](const publish::ResendResult& done) { return done.resent; });
+  const publish::ResendResult result = resend_anywhere(options);
   if (options.store.json) {
-    console.out.line(wire::write_count(result.resent));
+    console.out.line(wire::write_endpoint_resent(
+        {result.resent, result.under_way, result.not_wanted, options.dry_run}));
   } else {
-    console.out.line(fmt::format("{} are sent again, {} were under way, {} are of other topics",
-                                 result.resent, result.under_way, result.not_wanted));
+    console.out.line(fmt::format("{} {} sent again, {} were under way, {} are of other topics",
+                                 result.resent, options.dry_run ? "would be" : "are",
+                                 result.under_way, result.not_wanted));
   }
   return ExitCode::ok;
 }
@@ -497,6 +534,9 @@ Command resend_command() {
                           .value = "RATE",
                           .text = "no faster than that, such as 100/1s",
                           .take = into(options->rate)},
+                         {.names = "--dry-run",
+                          .text = "only count what would be sent again",
+                          .take = into(options->dry_run)},
                          reason_option(options->reason)},
                         store_options(options->store)),
       .arguments = {name_argument(options->name)},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "oncebox/clock.hpp"
@@ -21,6 +22,9 @@ struct ResendRequest {
   /// that is to be later than its message expires goes out at once.
   Duration spacing{0};
   std::string reason = {};  ///< kept with what had failed
+  bool dry_run = false;     ///< only count
+  /// Asked between pages of messages: false ends it where it is. Empty: true.
+  std::function<bool()> keep_going = {};
 };
 
 struct ResendResult {

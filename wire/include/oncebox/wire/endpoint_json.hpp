@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -56,6 +57,33 @@ struct EndpointNote {
 /// `{"changed": true, "known": true, …}` with the members of the status.
 [[nodiscard]] std::string write_endpoint_noted(const std::optional<EndpointNoted>& noted);
 [[nodiscard]] std::optional<EndpointNoted> read_endpoint_noted(std::string_view json);
+
+/// What an endpoint is to have again: one of `{"since": …, "until"?: …}`, `{"failed": true}` and
+/// `{"source": …, "messageId": …}`, with `"perSecond"?`, `"dryRun"?` and `"reason"?`.
+struct EndpointResend {
+  TimeRange sent = {};                 ///< with a beginning: all that was sent since
+  bool failed = false;                 ///< all that failed for good
+  std::optional<MessageKey> key = {};  ///< one message
+  std::optional<double> per_second = {};
+  bool dry_run = false;  ///< only count
+  std::string reason = {};
+};
+[[nodiscard]] EndpointResend read_endpoint_resend(std::string_view json);
+[[nodiscard]] std::string write_endpoint_resend(const EndpointResend& call);
+/// `{"count": 7, "underWay": 1, "notWanted": 0, "dryRun": false}`.
+struct EndpointResent {
+  std::size_t count = 0;
+  std::size_t under_way = 0;
+  std::size_t not_wanted = 0;
+  bool dry_run = false;
+};
+[[nodiscard]] std::string write_endpoint_resent(const EndpointResent& resent);
+[[nodiscard]] EndpointResent read_endpoint_resent(std::string_view json);
+
+/// `{"waitSeconds"?: 30}`: after that nobody is to deliver it any more.
+[[nodiscard]] Duration read_endpoint_test(std::string_view json, Duration usual);
+/// `{"source": "oncebox", "messageId": "…@crm"}`.
+[[nodiscard]] std::string write_endpoint_tested(const MessageKey& delivery);
 
 /// What is sent to a webhook when an endpoint was disabled, in the form of Standard Webhooks:
 /// `{"type": "oncebox.endpoint.disabled", "timestamp": …, "data": {"store": …, "endpoint": …,
