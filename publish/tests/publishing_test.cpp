@@ -116,6 +116,7 @@ class PublishingTest : public OnEachStore {
 };
 
 TEST_P(PublishingTest, AMessageGoesToEveryEndpointOfItsTopicAsItWasSent) {
+  RecordProperty("requirement", "R-37");
   add("crm", {"order.*", "invoice.sent"});
   add("all");
   add("mail", {"mail.*"});
@@ -159,6 +160,7 @@ TEST_P(PublishingTest, AnEndpointReachesWhatIsSentAfterItWasAdded) {
 }
 
 TEST_P(PublishingTest, WhatWasFannedOutAndNotRecordedIsDeliveredOnce) {
+  RecordProperty("requirement", "R-37");
   add("crm");
   send("1");
   // As a process that dies after it has stored the delivery.
@@ -172,6 +174,7 @@ TEST_P(PublishingTest, WhatWasFannedOutAndNotRecordedIsDeliveredOnce) {
 }
 
 TEST_P(PublishingTest, OneThatFailsHoldsUpNoOtherAndIsTriedAgain) {
+  RecordProperty("requirement", "R-37");
   add("bad");
   add("good");
   std::atomic<int> failures = 0;
@@ -190,6 +193,7 @@ TEST_P(PublishingTest, OneThatFailsHoldsUpNoOtherAndIsTriedAgain) {
 }
 
 TEST_P(PublishingTest, OneThatHangsKeepsOnlyItsOwnWorkers) {
+  RecordProperty("requirement", "R-37");
   add("hangs");
   add("good");
   Gate gate;
@@ -205,6 +209,7 @@ TEST_P(PublishingTest, OneThatHangsKeepsOnlyItsOwnWorkers) {
 }
 
 TEST_P(PublishingTest, APartitionKeepsItsOrderTowardsEachEndpoint) {
+  RecordProperty("requirement", "R-37");
   add("slow");
   add("fast");
   Gate gate;
@@ -225,6 +230,7 @@ TEST_P(PublishingTest, APartitionKeepsItsOrderTowardsEachEndpoint) {
 }
 
 TEST_P(PublishingTest, OneThatIsGoneIsDisabledOnceWithANotice) {
+  RecordProperty("requirement", "R-37");
   add("crm");
   Watched<Lines> notices;
   receivers_.react([](const std::string&, const ClaimedMessage&) {
@@ -251,6 +257,7 @@ TEST_P(PublishingTest, OneThatIsGoneIsDisabledOnceWithANotice) {
 }
 
 TEST_P(PublishingTest, OneThatFailsForDaysIsDisabled) {
+  RecordProperty("requirement", "R-37");
   add("crm");
   receivers_.react(
       [](const std::string&, const ClaimedMessage&) { throw std::runtime_error("not now"); });
@@ -272,6 +279,7 @@ TEST_P(PublishingTest, OneThatFailsForDaysIsDisabled) {
 }
 
 TEST_P(PublishingTest, WhatIsUnderWayToARemovedEndpointIsDead) {
+  RecordProperty("requirement", "R-37");
   add("crm");
   store_->policies().update(QueueKind::deliveries, "crm", {.paused = true});
   start();

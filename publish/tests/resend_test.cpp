@@ -46,6 +46,7 @@ class ResendTest : public OnEachStore {
 };
 
 TEST_P(ResendTest, AllSinceATimeIsSentAgainThatTheEndpointWants) {
+  RecordProperty("requirement", "R-37");
   was_sent("old");
   clock_.advance(1h);
   const TimePoint since = clock_.now();
@@ -69,6 +70,7 @@ TEST_P(ResendTest, AllSinceATimeIsSentAgainThatTheEndpointWants) {
 }
 
 TEST_P(ResendTest, WhatFailedComesAgainOneAfterTheOther) {
+  RecordProperty("requirement", "R-37");
   for (const char* const id : {"1", "2", "3"}) was_delivered(id, Fail{.error = "410"});
   was_delivered("fine", Ack{});
   const TimePoint now = clock_.now();
@@ -83,6 +85,7 @@ TEST_P(ResendTest, WhatFailedComesAgainOneAfterTheOther) {
 }
 
 TEST_P(ResendTest, OneMessageIsSentAgain) {
+  RecordProperty("requirement", "R-37");
   was_sent("1");
   was_delivered("1", Ack{});
   EXPECT_EQ(resend_one(*store_, {.endpoint = "crm"}, {"shop", "1"}, clock_).resent, 1U);

@@ -48,6 +48,7 @@ class SetPublishingTest : public ::testing::Test {
 };
 
 TEST_F(SetPublishingTest, EveryStoreIsPublishedAlsoThoseThatComeLater) {
+  RecordProperty("requirement", "R-37");
   for (const char* const name : {"a", "b"}) {
     save_endpoint(store(name), {.name = "crm", .url = "test://crm"});
   }
