@@ -94,7 +94,7 @@ class SetPublishing::Impl {
     fan_out_.start();
   }
 
-  void drain() noexcept {
+  void drain() {
     fan_out_.pause();
     deliveries_.pause();
   }
@@ -137,7 +137,7 @@ SetPublishing::SetPublishing(StoreSource& stores, const EndpointPublishers& publ
 SetPublishing::~SetPublishing() = default;
 
 void SetPublishing::start() { impl_->start(); }
-void SetPublishing::drain() noexcept { impl_->drain(); }
+void SetPublishing::drain() { impl_->drain(); }
 StopResult SetPublishing::stop(const StopOptions& options) { return impl_->stop(options); }
 void SetPublishing::wake() noexcept { impl_->wake(); }
 PublishingStats SetPublishing::stats() const { return impl_->stats(); }

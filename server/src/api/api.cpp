@@ -1,6 +1,7 @@
 #include "api/api.hpp"
 
 #include <chrono>
+#include <exception>
 #include <utility>
 
 #include "api/publish_service.hpp"
@@ -86,7 +87,12 @@ void Api::start() {
 }
 
 void Api::drain() noexcept {
-  if (publishing_) publishing_->drain();
+  try {
+    if (publishing_) publishing_->drain();
+  } catch (const std::exception& failure) {
+    parts_.logger.log(LogLevel::warning, "deliveries are begun until the server stops",
+                      {{"reason", failure.what()}});
+  }
   stores_.drain();
   events_.drain();
 }

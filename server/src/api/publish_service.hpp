@@ -26,7 +26,7 @@ class PublishService {
 
   void start() { publishing_.start(); }
   /// Nothing more is begun. Does not wait for what is under way.
-  void drain() noexcept { publishing_.drain(); }
+  void drain() { publishing_.drain(); }
   /// Deliveries under way may end within the time; the others come again.
   void stop(Duration within) { publishing_.stop({.finish_within = within}); }
   [[nodiscard]] publish::PublishingStats stats() const { return publishing_.stats(); }

@@ -109,7 +109,7 @@ class SetPublishing {
   void start();
   /// Nothing more is begun; what is under way goes on. For who has other things to end as well,
   /// before `stop`.
-  void drain() noexcept;
+  void drain();
   /// `finish_within` is for fan-out and deliveries together.
   StopResult stop(const StopOptions& options = {});
   void wake() noexcept;
