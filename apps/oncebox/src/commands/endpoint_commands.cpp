@@ -367,7 +367,8 @@ std::vector<Option> endpoint_options(EndpointArguments& options) {
        .text = "when every delivery has failed for so long it is disabled; 0 means never",
        .take = into(options.disable_after)},
       {.names = "--allow-private",
-       .text = "addresses of this machine and of private networks may be called",
+       .text = "addresses of this machine and of private networks may be called; over HTTP the "
+               "server has to permit that",
        .take = into(options.allow_private)},
       {.names = "--refuse-private", .text = "they may not", .take = into(options.refuse_private)}};
 }
