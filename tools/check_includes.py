@@ -53,7 +53,7 @@ MAY_INCLUDE = [
     (
         "examples",
         LIBRARY
-        + ["oncebox", "testing", "discovery", "prometheus", "otlp"]
+        + ["oncebox", "testing", "discovery", "prometheus", "otlp", "server"]
         + ["codecs/*", "stores/*", "transports/*"],
     ),
     ("benchmarks", LIBRARY + ["testing", "stores/*", "transports/*"]),
