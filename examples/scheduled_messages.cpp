@@ -22,9 +22,10 @@ int main(int argc, char** argv) {
   Inbox inbox(*store);
   const TimePoint now = SystemClock::current();
 
+  const Priority urgent(10);
   inbox.enqueue({.key = {"shop", "newsletter"}, .topic = "mail", .priority = -10});
   inbox.enqueue({.key = {"shop", "receipt"}, .topic = "mail"});
-  inbox.enqueue({.key = {"shop", "password reset"}, .topic = "mail", .priority = 10});
+  inbox.enqueue({.key = {"shop", "password reset"}, .topic = "mail", .priority = urgent});
   // However urgent, it waits until it is due. Meanwhile others are handled.
   inbox.enqueue(
       {.key = {"shop", "reminder"}, .topic = "mail", .priority = 100, .due_at = now + 3s});
