@@ -207,16 +207,17 @@ function(oncebox_add_benchmark name)
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/benchmarks")
 endfunction()
 
-# oncebox_add_example(<name> SOURCES <file>... [LINK <target>...] [ANY_STORE])
+# oncebox_add_example(<name> SOURCES <file>... [LINK <target>...] [ANY_STORE | NEEDS_POSTGRESQL])
 #
 # Adds the executable example_<name> and runs it as the ctest test example.<name>, which fails
 # unless it prints what stands in <name>.out beside it. With ANY_STORE it takes the URL of a store,
-# and example.<name>.postgresql runs it on PostgreSQL too.
+# and example.<name>.postgresql runs it on PostgreSQL too. With NEEDS_POSTGRESQL it asks
+# shared_postgresql_url(), as a test does.
 function(oncebox_add_example name)
   if(NOT ONCEBOX_BUILD_EXAMPLES)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "ANY_STORE" "" "SOURCES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ANY_STORE;NEEDS_POSTGRESQL" "" "SOURCES;LINK")
   _oncebox_require_parsed(oncebox_add_example "${arg_UNPARSED_ARGUMENTS}")
 
   set(target example_${name})
@@ -233,6 +234,10 @@ function(oncebox_add_example name)
   set(script -P "${PROJECT_SOURCE_DIR}/cmake/run_and_compare.cmake")
   add_test(NAME ${test} COMMAND ${run} ${script})
   set_tests_properties(${test} PROPERTIES TIMEOUT 300)
+  if(arg_NEEDS_POSTGRESQL AND TARGET postgresql_fixture)
+    _oncebox_postgresql_properties(properties)
+    set_tests_properties(${test} PROPERTIES ${properties})
+  endif()
   if(arg_ANY_STORE AND ONCEBOX_WITH_POSTGRESQL AND TARGET postgresql_fixture)
     add_test(NAME ${test}.postgresql
       COMMAND ${run}
