@@ -50,10 +50,12 @@ void print_rules(PolicyStore& store) {
 int main(int argc, char** argv) {
   const ExampleStore store(argc, argv);
   PolicyStore& policies = store->policies();
-  policies.update(QueueKind::inbox, "mail.*",
-                  {.max_attempts = 3,
-                   .delays = {10ms, 20ms},
-                   .limits = {.max_concurrency = 2, .rate = RateLimit{.count = 100, .per = 1s}}});
+  const TopicPolicy mail = policies.update(
+      QueueKind::inbox, "mail.*",
+      {.max_attempts = 3,
+       .delays = {10ms, 20ms},
+       .limits = {.max_concurrency = 2, .rate = RateLimit{.count = 100, .per = 1s}}});
+  std::cout << "mail.*: " << mail.limits.max_concurrency.value() << " at once\n";
   policies.update(QueueKind::inbox, "mail.advert", {.max_attempts = change_of("1")});
   print_rules(policies);
 
