@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "oncebox/driver/call_scope.hpp"
 #include "oncebox/limits.hpp"
 
 namespace oncebox::detail {
@@ -32,6 +33,7 @@ void validate(const GroupCommitOptions& options) {
 
 void CommitTickets::append(CommitTicket& ticket) noexcept {
   (first_ == nullptr ? first_ : last_->next) = &ticket;
+  ticket.previous = last_;
   last_ = &ticket;
   ++size_;
   bytes_ += ticket.bytes;
@@ -40,9 +42,18 @@ void CommitTickets::append(CommitTicket& ticket) noexcept {
 void CommitTickets::append(const CommitTickets& tickets) noexcept {
   if (tickets.empty()) return;
   (first_ == nullptr ? first_ : last_->next) = tickets.first_;
+  tickets.first_->previous = last_;
   last_ = tickets.last_;
   size_ += tickets.size_;
   bytes_ += tickets.bytes_;
+}
+
+void CommitTickets::remove(CommitTicket& ticket) noexcept {
+  (ticket.previous == nullptr ? first_ : ticket.previous->next) = ticket.next;
+  (ticket.next == nullptr ? last_ : ticket.next->previous) = ticket.previous;
+  ticket.next = ticket.previous = nullptr;
+  --size_;
+  bytes_ -= ticket.bytes;
 }
 
 CommitTickets CommitTickets::take_front(std::size_t max_items, std::size_t max_bytes) noexcept {
@@ -60,7 +71,11 @@ CommitTickets CommitTickets::take_front(std::size_t max_items, std::size_t max_b
     bytes_ -= ticket.bytes;
     taken.append(ticket);
   }
-  if (first_ == nullptr) last_ = nullptr;
+  if (first_ == nullptr) {
+    last_ = nullptr;
+  } else {
+    first_->previous = nullptr;
+  }
   return taken;
 }
 
@@ -83,7 +98,7 @@ void CommitQueue::push(const CommitTickets& tickets) {
       throw Error(ErrorCode::overloaded,
                   "the system has no thread for the commit; try again later");
     }
-    queued_.append(tickets);
+    queue(tickets);
     wake = idle_ > 0 && may_commit();
   }
   if (wake) wake_.notify_one();
@@ -96,7 +111,7 @@ void CommitQueue::push_or_commit(const CommitTickets& tickets) {
     const bool leads = queued_.empty() && may_commit();
     if (!leads) {
       // The thread that commits now takes them next, or wakes another one that does.
-      queued_.append(tickets);
+      queue(tickets);
       if (may_commit() && have_committer() && idle_ > 0) wake_.notify_one();
       return;
     }
@@ -104,6 +119,7 @@ void CommitQueue::push_or_commit(const CommitTickets& tickets) {
   }
   commit_batch_(tickets);
   // Notified under the lock: a thread that waits in `stop` may destroy this object next.
+  const LimitsOf others;
   Lock lock(mutex_);
   --committing_;
   while (!queued_.empty() && may_commit() && !have_committer()) {
@@ -115,6 +131,22 @@ void CommitQueue::push_or_commit(const CommitTickets& tickets) {
     --committing_;
   }
   if (stopped_ || (!queued_.empty() && idle_ > 0)) wake_.notify_all();
+}
+
+void CommitQueue::queue(const CommitTickets& tickets) noexcept {
+  for (CommitTicket* ticket = tickets.first(); ticket != nullptr; ticket = ticket->next) {
+    ticket->number = ++last_number_;
+  }
+  queued_.append(tickets);
+}
+
+bool CommitQueue::withdraw(CommitTicket& ticket) {
+  const Lock lock(mutex_);
+  const bool is_queued = !queued_.empty() && ticket.number >= queued_.first()->number;
+  if (!is_queued) return false;
+  queued_.remove(ticket);
+  if (stopped_) wake_.notify_all();
+  return true;
 }
 
 bool CommitQueue::have_committer() {
@@ -213,12 +245,33 @@ void CommitQueue::run(Threads::iterator self) noexcept {
 void CommitWaiter::count_down() {
   // Notified under the lock: the waiting caller destroys this object as soon as it has the lock.
   const Lock lock(mutex_);
-  if (--pending_ == 0) answered_.notify_one();
+  is_answered_ = true;
+  answered_.notify_one();
 }
 
 void CommitWaiter::wait() {
   const Lock lock(mutex_);
-  while (pending_ > 0) answered_.wait(mutex_);
+  while (!is_answered_) answered_.wait(mutex_);
+}
+
+// LimitedWaiter ---------------------------------------------------------------------------------
+
+void LimitedWaiter::expect(std::size_t items) {
+  const Lock lock(mutex_);
+  pending_ = items;
+}
+
+void LimitedWaiter::count_down() noexcept {
+  if (--pending_ == 0) answered_.notify_all();
+}
+
+bool LimitedWaiter::wait(const CallOptions& limits) {
+  const NotifyOnStop wake(limits.stop, mutex_, answered_);
+  const Lock lock(mutex_);
+  while (pending_ > 0 && !limits.is_over()) {
+    answered_.wait_until(mutex_, limits.deadline_or(SteadyTime::max()));
+  }
+  return pending_ == 0;
 }
 
 // CommitFailure ---------------------------------------------------------------------------------

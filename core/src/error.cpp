@@ -18,6 +18,8 @@ std::string_view to_string(ErrorCode code) noexcept {
       return "unavailable";
     case ErrorCode::timeout:
       return "timeout";
+    case ErrorCode::cancelled:
+      return "cancelled";
     case ErrorCode::outcome_unknown:
       return "outcome_unknown";
     case ErrorCode::unsupported:
@@ -41,6 +43,7 @@ bool is_retryable(ErrorCode code) noexcept {
     case ErrorCode::out_of_range:
     case ErrorCode::not_found:
     case ErrorCode::conflict:
+    case ErrorCode::cancelled:
     case ErrorCode::unsupported:
     case ErrorCode::corrupt:
     case ErrorCode::internal:

@@ -30,40 +30,47 @@ Inbox::Inbox(QueueStore& store, const InboxOptions& options, const Surroundings&
                .max_payload_bytes = max_payload_bytes},
               surroundings) {}
 
-bool Inbox::already_processed(const MessageKey& key, const std::optional<ContentHash>& hash) {
-  return observe(key, hash).already_processed();
+bool Inbox::already_processed(const MessageKey& key, const std::optional<ContentHash>& hash,
+                              const CallOptions& call) {
+  return observe(key, hash, call).already_processed();
 }
 
-ObserveOutcome Inbox::observe(const MessageKey& key, const std::optional<ContentHash>& hash) {
-  return queue().observe({.key = key, .hash = hash});
+ObserveOutcome Inbox::observe(const MessageKey& key, const std::optional<ContentHash>& hash,
+                              const CallOptions& call) {
+  return queue().observe({.key = key, .hash = hash}, call);
 }
 
-bool Inbox::mark_processing(const MessageKey& key) {
-  return holds(mark({.key = key, .as = MarkAs::processing}));
+bool Inbox::mark_processing(const MessageKey& key, const CallOptions& call) {
+  return holds(mark({.key = key, .as = MarkAs::processing}, call));
 }
 
-bool Inbox::mark_processed(const MessageKey& key) {
-  return holds(mark({.key = key, .as = MarkAs::processed}));
+bool Inbox::mark_processed(const MessageKey& key, const CallOptions& call) {
+  return holds(mark({.key = key, .as = MarkAs::processed}, call));
 }
 
-bool Inbox::mark_dead(const MessageKey& key, std::string error) {
-  return holds(mark({.key = key, .as = MarkAs::dead, .error = std::move(error)}));
+bool Inbox::mark_dead(const MessageKey& key, std::string error, const CallOptions& call) {
+  return holds(mark({.key = key, .as = MarkAs::dead, .error = std::move(error)}, call));
 }
 
-MarkOutcome Inbox::mark(const Mark& mark) { return queue().mark(mark); }
+MarkOutcome Inbox::mark(const Mark& mark, const CallOptions& call) {
+  return queue().mark(mark, call);
+}
 
-EnqueueOutcome Inbox::enqueue(Message message) { return intake_.enqueue(std::move(message)); }
+EnqueueOutcome Inbox::enqueue(Message message, const CallOptions& call) {
+  return intake_.enqueue(std::move(message), call);
+}
 
 std::future<EnqueueOutcome> Inbox::enqueue_future(Message message) {
   return intake_.enqueue_future(std::move(message));
 }
 
-std::vector<Inbox::EnqueueResult> Inbox::enqueue_each(std::vector<Message> messages) {
-  return intake_.enqueue_each(std::move(messages));
+std::vector<Inbox::EnqueueResult> Inbox::enqueue_each(std::vector<Message> messages,
+                                                      const CallOptions& call) {
+  return intake_.enqueue_each(std::move(messages), call);
 }
 
-std::vector<EnqueueOutcome> Inbox::enqueue(std::vector<Message> messages) {
-  return intake_.enqueue(std::move(messages));
+std::vector<EnqueueOutcome> Inbox::enqueue(std::vector<Message> messages, const CallOptions& call) {
+  return intake_.enqueue(std::move(messages), call);
 }
 
 EnqueueOutcome Inbox::enqueue(Message message, Transaction& transaction) {

@@ -32,10 +32,10 @@ Intake::Intake(QueueStore& store, IntakeOptions options, const Surroundings& sur
           },
           options_.group_commit, size_in_bytes, surroundings.clock) {}
 
-EnqueueOutcome Intake::enqueue(Message message) {
+EnqueueOutcome Intake::enqueue(Message message, const CallOptions& call) {
   prepare_single(message);
   EnqueueSpans spans = begin_spans({&message, 1});
-  return spans.around([&] { return singles_.submit(std::move(message)); });
+  return spans.around([&] { return singles_.submit(std::move(message), call); });
 }
 
 std::future<EnqueueOutcome> Intake::enqueue_future(Message message) {
@@ -56,7 +56,8 @@ std::future<EnqueueOutcome> Intake::enqueue_future(Message message) {
   return future;
 }
 
-std::vector<Intake::Result> Intake::enqueue_each(std::vector<Message> messages) {
+std::vector<Intake::Result> Intake::enqueue_each(std::vector<Message> messages,
+                                                 const CallOptions& call) {
   queue_.require_outside_transaction();
   std::vector<Message> good;
   std::vector<std::optional<Error>> refusals(messages.size());
@@ -71,7 +72,7 @@ std::vector<Intake::Result> Intake::enqueue_each(std::vector<Message> messages) 
   }
   EnqueueSpans spans = begin_spans(good);
   std::vector<Result> answered =
-      spans.unless_it_throws([&] { return singles_.submit_all(std::move(good)); });
+      spans.unless_it_throws([&] { return singles_.submit_all(std::move(good), call); });
   for (std::size_t i = 0; i < answered.size(); ++i) spans.end_as(answered[i], i);
   std::vector<Result> results;
   results.reserve(refusals.size());
@@ -82,9 +83,11 @@ std::vector<Intake::Result> Intake::enqueue_each(std::vector<Message> messages) 
   return results;
 }
 
-std::vector<EnqueueOutcome> Intake::enqueue(std::vector<Message> messages) {
+std::vector<EnqueueOutcome> Intake::enqueue(std::vector<Message> messages,
+                                            const CallOptions& call) {
   for (Message& message : messages) prepare(message);
-  return begin_spans(messages).around([&] { return queue_.enqueue(messages, options_.enqueue); });
+  return begin_spans(messages).around(
+      [&] { return queue_.enqueue(messages, options_.enqueue, call); });
 }
 
 std::vector<EnqueueOutcome> Intake::enqueue(std::vector<Message> messages,

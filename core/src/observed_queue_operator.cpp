@@ -1,9 +1,12 @@
 #include "oncebox/driver/observed_queue_operator.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "oncebox/defaults.hpp"
+#include "oncebox/error.hpp"
 #include "oncebox/internal/message_line.hpp"
 #include "oncebox/limits.hpp"
 
@@ -74,16 +77,22 @@ std::size_t ObservedQueueOperator::do_act_matching(const MessageFilter& filter,
   }
   const ActOptions those{.reason = options.reason, .only = filter};
   std::size_t changed = 0;
-  while (changed < limit) {
-    const std::size_t step = std::min(limit - changed, limits::kMaxListItems);
-    MessagePage page =
-        below_.list({.filter = filter, .limit = step, .max_bytes = defaults::kStepBytes});
-    std::vector<MessageKey> keys;
-    for (MessageRecord& record : page.records) keys.push_back(std::move(record.key));
-    const std::vector<ActOutcome> outcomes = do_act(keys, action, those);
-    const auto count = std::ranges::count(outcomes, ActOutcome::changed);
-    changed += static_cast<std::size_t>(count);
-    if (count == 0 || !page.next) break;
+  try {
+    while (changed < limit) {
+      const std::size_t step = std::min(limit - changed, limits::kMaxListItems);
+      MessagePage page =
+          below_.list({.filter = filter, .limit = step, .max_bytes = defaults::kStepBytes});
+      std::vector<MessageKey> keys;
+      for (MessageRecord& record : page.records) keys.push_back(std::move(record.key));
+      const std::vector<ActOutcome> outcomes = do_act(keys, action, those);
+      const auto count = std::ranges::count(outcomes, ActOutcome::changed);
+      changed += static_cast<std::size_t>(count);
+      if (count == 0 || !page.next) break;
+    }
+  } catch (const Error& error) {
+    if (changed == 0) throw;
+    throw Error(ErrorCode::outcome_unknown,
+                fmt::format("{} messages were cancelled, then: {}", changed, error.what()));
   }
   return changed;
 }

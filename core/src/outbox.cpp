@@ -78,10 +78,10 @@ Outbox::Outbox(QueueStore& store, const OutboxOptions& options, const Surroundin
                .max_payload_bytes = max_payload_bytes},
               surroundings) {}
 
-OutboxReceipt Outbox::enqueue(OutboxMessage message, const Cause& cause) {
+OutboxReceipt Outbox::enqueue(OutboxMessage message, const Cause& cause, const CallOptions& call) {
   Message ready = stamped(std::move(message), cause);
   MessageId id = ready.key.message_id;
-  return {.id = std::move(id), .outcome = intake_.enqueue(std::move(ready))};
+  return {.id = std::move(id), .outcome = intake_.enqueue(std::move(ready), call)};
 }
 
 std::future<OutboxReceipt> Outbox::enqueue_future(OutboxMessage message, const Cause& cause) {
@@ -101,10 +101,10 @@ std::future<OutboxReceipt> Outbox::enqueue_future(OutboxMessage message, const C
 }
 
 std::vector<OutboxReceipt> Outbox::enqueue_all(std::vector<OutboxMessage> messages,
-                                               const Cause& cause) {
+                                               const Cause& cause, const CallOptions& call) {
   std::vector<Message> ready = stamped(std::move(messages), cause);
   std::vector<OutboxReceipt> receipts = receipts_for(ready);
-  return filled_in(std::move(receipts), intake_.enqueue(std::move(ready)));
+  return filled_in(std::move(receipts), intake_.enqueue(std::move(ready), call));
 }
 
 OutboxReceipt Outbox::enqueue(OutboxMessage message, Transaction& transaction, const Cause& cause) {
@@ -120,8 +120,8 @@ std::vector<OutboxReceipt> Outbox::enqueue_all(std::vector<OutboxMessage> messag
   return filled_in(std::move(receipts), intake_.enqueue(std::move(ready), transaction));
 }
 
-std::optional<OutboxRecord> Outbox::find(const MessageId& id) {
-  std::optional<MessageRecord> found = queue().find(MessageKey{source_, id});
+std::optional<OutboxRecord> Outbox::find(const MessageId& id, const CallOptions& call) {
+  std::optional<MessageRecord> found = queue().find(MessageKey{source_, id}, call);
   if (!found) return std::nullopt;
   const bool is_done = found->status == Status::done;
   return OutboxRecord{.id = id,

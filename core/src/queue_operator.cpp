@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "oncebox/driver/call_scope.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 #include "oncebox/topic_policy.hpp"
@@ -178,67 +179,83 @@ void count_pauses(QueueStats& stats, std::span<const TopicPattern> paused) noexc
   }
 }
 
-MessagePage QueueOperator::list(const ListRequest& request) {
+MessagePage QueueOperator::list(const ListRequest& request, const CallOptions& call) {
   require_filter(request.filter);
   require_in_range("list limit", request.limit, 1, limits::kMaxListItems);
   require_in_range("bytes of a list", request.max_bytes, 1, limits::kMaxClaimBytes);
   require_cursor(request.after);
+  const CallScope scope(call);
   return do_list(request);
 }
 
-std::size_t QueueOperator::count(const MessageFilter& filter) {
+std::size_t QueueOperator::count(const MessageFilter& filter, const CallOptions& call) {
   require_filter(filter);
+  const CallScope scope(call);
   return do_count(filter);
 }
 
-QueueStats QueueOperator::stats() { return do_stats(); }
+QueueStats QueueOperator::stats(const CallOptions& call) {
+  const CallScope scope(call);
+  return do_stats();
+}
 
-std::vector<WorkerRecord> QueueOperator::workers() {
+std::vector<WorkerRecord> QueueOperator::workers(const CallOptions& call) {
+  const CallScope scope(call);
   std::vector<WorkerRecord> workers = do_workers();
   std::ranges::sort(workers, {}, &WorkerRecord::name);
   return workers;
 }
 
 std::vector<ReviveOutcome> QueueOperator::revive(std::span<const MessageKey> keys,
-                                                 const ReviveOptions& options) {
+                                                 const ReviveOptions& options,
+                                                 const CallOptions& call) {
   require_in_range("number of items in one call", keys.size(), 0, limits::kMaxBatchItems);
   require_in_range("delay of a revival", options.delay, Duration{0}, limits::kMaxDelay);
   if (keys.empty()) return {};
+  const CallScope scope(call);
   return do_revive(keys, options);
 }
 
 std::size_t QueueOperator::revive_matching(const MessageFilter& filter,
-                                           const ReviveOptions& options, std::size_t limit) {
+                                           const ReviveOptions& options, std::size_t limit,
+                                           const CallOptions& call) {
   require_dead_filter(filter);
   require_in_range("delay of a revival", options.delay, Duration{0}, limits::kMaxDelay);
   require_in_range("revive limit", limit, 1, limits::kMaxBatchItems);
+  const CallScope scope(call);
   return do_revive_matching(filter, options, limit);
 }
 
 std::vector<ReviveOutcome> QueueOperator::revive_edited(std::span<const EditedMessage> edits,
-                                                        const ReviveOptions& options) {
+                                                        const ReviveOptions& options,
+                                                        const CallOptions& call) {
   require_in_range("number of items in one call", edits.size(), 0, limits::kMaxBatchItems);
   require_in_range("delay of a revival", options.delay, Duration{0}, limits::kMaxDelay);
   if (edits.empty()) return {};
+  const CallScope scope(call);
   return do_revive_edited(edits, options);
 }
 
-std::vector<PastContent> QueueOperator::past_contents(const MessageKey& key) {
+std::vector<PastContent> QueueOperator::past_contents(const MessageKey& key,
+                                                      const CallOptions& call) {
+  const CallScope scope(call);
   return do_past_contents(key);
 }
 
 std::vector<ActOutcome> QueueOperator::act(std::span<const MessageKey> keys,
-                                           const OperatorAction& action,
-                                           const ActOptions& options) {
+                                           const OperatorAction& action, const ActOptions& options,
+                                           const CallOptions& call) {
   require_in_range("number of items in one call", keys.size(), 0, limits::kMaxBatchItems);
   require_action(action);
   if (options.only) require_filter(*options.only);
   if (keys.empty()) return {};
+  const CallScope scope(call);
   return do_act(keys, action, options);
 }
 
 std::size_t QueueOperator::act_matching(const MessageFilter& filter, const OperatorAction& action,
-                                        std::size_t limit, const ActOptions& options) {
+                                        std::size_t limit, const ActOptions& options,
+                                        const CallOptions& call) {
   require_filter(filter);
   require_action(action);
   require_in_range("limit of messages to change", limit, 1, limits::kMaxBatchItems);
@@ -247,22 +264,27 @@ std::size_t QueueOperator::act_matching(const MessageFilter& filter, const Opera
                 "`only` narrows a call by keys; here one filter says which messages are meant");
   }
   const std::optional<MessageFilter> narrow = filter.narrowed_to(action);
-  return narrow ? do_act_matching(*narrow, action, limit, options) : 0;
+  if (!narrow) return 0;
+  const CallScope scope(call);
+  return do_act_matching(*narrow, action, limit, options);
 }
 
-std::size_t QueueOperator::count_actable(const MessageFilter& filter,
-                                         const OperatorAction& action) {
+std::size_t QueueOperator::count_actable(const MessageFilter& filter, const OperatorAction& action,
+                                         const CallOptions& call) {
   require_filter(filter);
   const std::optional<MessageFilter> narrow = filter.narrowed_to(action);
-  return narrow ? do_count(*narrow) : 0;
+  if (!narrow) return 0;
+  const CallScope scope(call);
+  return do_count(*narrow);
 }
 
 std::vector<PurgeOutcome> QueueOperator::purge(std::span<const MessageKey> keys,
-                                               const PurgeOptions& options) {
+                                               const PurgeOptions& options,
+                                               const CallOptions& call) {
   std::vector<PurgeOutcome> outcomes;
   outcomes.reserve(keys.size());  // nothing may fail after the change
-  for (const ActOutcome outcome :
-       act(keys, Purge{}, {.reason = options.reason, .only = options.only})) {
+  const ActOptions those{.reason = options.reason, .only = options.only};
+  for (const ActOutcome outcome : act(keys, Purge{}, those, call)) {
     outcomes.push_back(outcome == ActOutcome::changed   ? PurgeOutcome::purged
                        : outcome == ActOutcome::refused ? PurgeOutcome::not_dead
                                                         : PurgeOutcome::unknown);
@@ -271,24 +293,27 @@ std::vector<PurgeOutcome> QueueOperator::purge(std::span<const MessageKey> keys,
 }
 
 std::size_t QueueOperator::purge_matching(const MessageFilter& filter, std::size_t limit,
-                                          const PurgeOptions& options) {
+                                          const PurgeOptions& options, const CallOptions& call) {
   require_dead_filter(filter);
-  return act_matching(filter, Purge{}, limit, {.reason = options.reason, .only = options.only});
+  return act_matching(filter, Purge{}, limit, {.reason = options.reason, .only = options.only},
+                      call);
 }
 
-CleanupResult QueueOperator::cleanup(const CleanupRequest& request) {
+CleanupResult QueueOperator::cleanup(const CleanupRequest& request, const CallOptions& call) {
   require_retention("retention of done messages", request.done_retention);
   if (request.dead_retention) {
     require_retention("retention of dead messages", *request.dead_retention);
   }
   require_in_range("cleanup limit", request.limit, 1, limits::kMaxBatchItems);
+  const CallScope scope(call);
   return do_cleanup(request);
 }
 
 std::variant<std::monostate, MessageRecord, Ambiguous> find_by_id(QueueOperator& queue,
-                                                                  const MessageId& message_id) {
+                                                                  const MessageId& message_id,
+                                                                  const CallOptions& call) {
   MessagePage page = queue.list(
-      {.filter = {.message_id = message_id}, .payloads = ListPayloads::include, .limit = 2});
+      {.filter = {.message_id = message_id}, .payloads = ListPayloads::include, .limit = 2}, call);
   if (page.records.empty()) return std::monostate{};
   // Two large messages may not fit into one page.
   if (page.records.size() > 1 || page.next) return Ambiguous{};

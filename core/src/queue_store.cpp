@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "oncebox/driver/answer_room.hpp"
+#include "oncebox/driver/call_scope.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 #include "valid_calls.hpp"
@@ -78,40 +79,50 @@ void require_valid_batch(std::span<const Message> messages) {
 }
 
 std::vector<EnqueueOutcome> QueueStore::enqueue(std::span<const Message> messages,
-                                                const EnqueueOptions& options) {
+                                                const EnqueueOptions& options,
+                                                const CallOptions& call) {
   require_valid_batch(messages);
   if (messages.empty()) return {};
+  const CallScope scope(call);
   return do_enqueue(messages, options);
 }
 
-EnqueueOutcome QueueStore::enqueue(const Message& message, const EnqueueOptions& options) {
-  return enqueue(batch_of_one(message), options).front();
+EnqueueOutcome QueueStore::enqueue(const Message& message, const EnqueueOptions& options,
+                                   const CallOptions& call) {
+  return enqueue(batch_of_one(message), options, call).front();
 }
 
-std::vector<ObserveOutcome> QueueStore::observe(std::span<const Observation> observations) {
+std::vector<ObserveOutcome> QueueStore::observe(std::span<const Observation> observations,
+                                                const CallOptions& call) {
   require_batch_size(observations.size());
   if (observations.empty()) return {};
+  const CallScope scope(call);
   return do_observe(observations);
 }
 
-ObserveOutcome QueueStore::observe(const Observation& observation) {
-  return observe(batch_of_one(observation)).front();
+ObserveOutcome QueueStore::observe(const Observation& observation, const CallOptions& call) {
+  return observe(batch_of_one(observation), call).front();
 }
 
-std::vector<MarkOutcome> QueueStore::mark(std::span<const Mark> marks) {
+std::vector<MarkOutcome> QueueStore::mark(std::span<const Mark> marks, const CallOptions& call) {
   require_batch_size(marks.size());
   if (marks.empty()) return {};
+  const CallScope scope(call);
   return do_mark(marks);
 }
 
-MarkOutcome QueueStore::mark(const Mark& mark) { return this->mark(batch_of_one(mark)).front(); }
+MarkOutcome QueueStore::mark(const Mark& mark, const CallOptions& call) {
+  return this->mark(batch_of_one(mark), call).front();
+}
 
-ClaimResult QueueStore::claim(const ClaimRequest& request) {
+ClaimResult QueueStore::claim(const ClaimRequest& request, const CallOptions& call) {
   require_valid(request);
+  const CallScope scope(call);
   return do_claim(request);
 }
 
-std::vector<SettleOutcome> QueueStore::settle(std::span<const Settlement> settlements) {
+std::vector<SettleOutcome> QueueStore::settle(std::span<const Settlement> settlements,
+                                              const CallOptions& call) {
   require_batch_size(settlements.size());
   for (const Settlement& settlement : settlements) {
     if (const auto* abandon = std::get_if<Abandon>(&settlement.verdict)) {
@@ -122,31 +133,37 @@ std::vector<SettleOutcome> QueueStore::settle(std::span<const Settlement> settle
     }
   }
   if (settlements.empty()) return {};
+  const CallScope scope(call);
   return do_settle(settlements);
 }
 
-SettleOutcome QueueStore::settle(const Settlement& settlement) {
-  return settle(batch_of_one(settlement)).front();
+SettleOutcome QueueStore::settle(const Settlement& settlement, const CallOptions& call) {
+  return settle(batch_of_one(settlement), call).front();
 }
 
-std::vector<ExtendOutcome> QueueStore::extend(std::span<const LeaseExtension> extensions) {
+std::vector<ExtendOutcome> QueueStore::extend(std::span<const LeaseExtension> extensions,
+                                              const CallOptions& call) {
   require_batch_size(extensions.size());
   for (const LeaseExtension& extension : extensions) require_lease(extension.lease);
   if (extensions.empty()) return {};
+  const CallScope scope(call);
   return do_extend(extensions);
 }
 
-ExtendOutcome QueueStore::extend(const LeaseExtension& extension) {
-  return extend(batch_of_one(extension)).front();
+ExtendOutcome QueueStore::extend(const LeaseExtension& extension, const CallOptions& call) {
+  return extend(batch_of_one(extension), call).front();
 }
 
-ReapResult QueueStore::reap(const ReapRequest& request) {
+ReapResult QueueStore::reap(const ReapRequest& request, const CallOptions& call) {
   require_in_range("reap limit", request.limit, 1, limits::kMaxBatchItems);
+  const CallScope scope(call);
   return do_reap(request);
 }
 
-std::optional<TimePoint> QueueStore::next_due(const TopicSelection& topics) {
+std::optional<TimePoint> QueueStore::next_due(const TopicSelection& topics,
+                                              const CallOptions& call) {
   require_valid(topics);
+  const CallScope scope(call);
   return do_next_due(topics);
 }
 
@@ -157,19 +174,22 @@ void QueueStore::offer(const std::shared_ptr<ClaimOffer>& offer) {
   do_offer(offer);
 }
 
-std::vector<std::optional<MessageRecord>> QueueStore::find(std::span<const MessageKey> keys) {
-  std::vector<Found> found = find_some(keys, {});
+std::vector<std::optional<MessageRecord>> QueueStore::find(std::span<const MessageKey> keys,
+                                                           const CallOptions& call) {
+  std::vector<Found> found = find_some(keys, {}, call);
   while (found.size() < keys.size()) {
-    std::ranges::move(find_some(keys.subspan(found.size()), {}), std::back_inserter(found));
+    std::ranges::move(find_some(keys.subspan(found.size()), {}, call), std::back_inserter(found));
   }
   return found;
 }
 
 std::vector<std::optional<MessageRecord>> QueueStore::find_some(std::span<const MessageKey> keys,
-                                                                const FindOptions& options) {
+                                                                const FindOptions& options,
+                                                                const CallOptions& call) {
   require_batch_size(keys.size());
   require_in_range("bytes of an answer", options.max_bytes, 1, limits::kMaxClaimBytes);
   if (keys.empty()) return {};
+  const CallScope scope(call);
   if (keys.size() == 1) return do_find(keys, options);
   const DistinctKeys distinct(keys);
   std::vector<Found> records = do_find(distinct.keys, options);
@@ -177,8 +197,8 @@ std::vector<std::optional<MessageRecord>> QueueStore::find_some(std::span<const 
   return distinct.spread(records, options.max_bytes);
 }
 
-std::optional<MessageRecord> QueueStore::find(const MessageKey& key) {
-  return std::move(find(batch_of_one(key)).front());
+std::optional<MessageRecord> QueueStore::find(const MessageKey& key, const CallOptions& call) {
+  return std::move(find(batch_of_one(key), call).front());
 }
 
 }  // namespace oncebox

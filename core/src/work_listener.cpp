@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "oncebox/driver/call_scope.hpp"
+
 namespace oncebox {
 
 void WorkListeners::add(std::weak_ptr<WorkListener> listener) {
@@ -20,6 +22,7 @@ void WorkListeners::notify() const noexcept {
     const detail::Lock lock(mutex_);
     listeners = listeners_;
   }
+  const LimitsOf nobody;
   for (const std::weak_ptr<WorkListener>& listener : *listeners) {
     if (const auto alive = listener.lock()) alive->on_work();
   }

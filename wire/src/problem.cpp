@@ -28,6 +28,7 @@ constexpr std::array kCodes = {
     CodeEntry{ErrorCode::overloaded, 503, "Too much to do; try again later"},
     CodeEntry{ErrorCode::unavailable, 503, "The store cannot be reached; try again later"},
     CodeEntry{ErrorCode::timeout, 504, "The store took too long; nothing changed; try again"},
+    CodeEntry{ErrorCode::cancelled, 503, "The call was stopped; nothing changed"},
     CodeEntry{ErrorCode::outcome_unknown, 502,
               "It may or may not have taken effect; repeating the request is safe"},
     CodeEntry{ErrorCode::unsupported, 501, "This store cannot do it"},

@@ -35,6 +35,7 @@ ExitCode exit_code_of(ErrorCode code) noexcept {
       return ExitCode::unavailable;
     case ErrorCode::overloaded:
     case ErrorCode::timeout:
+    case ErrorCode::cancelled:
     case ErrorCode::outcome_unknown:
       return ExitCode::try_again;
     case ErrorCode::corrupt:

@@ -18,6 +18,7 @@ enum class ErrorCode {
   overloaded,        ///< A limit is reached; nothing changed; try again later or raise the limit.
   unavailable,       ///< The backend cannot be reached; nothing changed; try again.
   timeout,           ///< The deadline passed before the call began to change anything; try again.
+  cancelled,         ///< The caller's stop token ended the call before it changed anything.
   outcome_unknown,  ///< The call may or may not have taken effect; repeating the same call is safe.
   unsupported,      ///< This backend or build cannot do it.
   corrupt,          ///< Stored data contradicts itself; a person must look.

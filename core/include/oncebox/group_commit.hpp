@@ -13,8 +13,10 @@
 #include <variant>
 #include <vector>
 
+#include "oncebox/call_options.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/commit_queue.hpp"
+#include "oncebox/driver/call_scope.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/group_commit_options.hpp"
 
@@ -66,6 +68,10 @@ class CommitResult {
 ///   the guilty items are alone, and the others get their outcomes. What is not an `Error` becomes
 ///   `internal`.
 ///
+/// **Limits.** An item that still waits for its commit at the limit of its call is withdrawn:
+/// `timeout` or `cancelled`. When its batch is under way the caller leaves with `outcome_unknown`.
+/// A caller that commits by itself makes the commit under its limits.
+///
 /// There is no atomicity among items: callers that need it put them into one item, or call the
 /// store.
 template <class Item, class Outcome>
@@ -101,36 +107,28 @@ class GroupCommit {
   // `stop`. Then the item was not queued, and neither future nor callback is told.
 
   /// Waits until the item is committed and answers its outcome, or throws its error.
-  Outcome submit(Item item) {
-    detail::CommitWaiter waiter(1);
-    BlockingTicket ticket(std::move(item), waiter);
-    weigh(ticket);
-    detail::CommitTickets single;
-    single.append(ticket);
-    queue_.push_or_commit(single);
-    waiter.wait();
-    return std::move(*ticket.result).outcome();
+  Outcome submit(Item item, const CallOptions& call = {}) {
+    return submit(std::move(item), call, &GroupCommit::leave_behind);
+  }
+
+  /// The same. At the limit of an item whose batch is under way `leave()` tells with which `Error`
+  /// the caller leaves, or nothing: then it waits for the answer.
+  template <std::invocable Leave>
+  Outcome submit(Item item, const CallOptions& call, Leave leave) {
+    const CallScope scope(call);
+    if (!CallScope::current().is_limited()) return submit_unlimited(std::move(item));
+    const auto push = [this](const auto& single) { queue_.push_or_commit(single); };
+    return std::move(submit_limited({&item, 1}, push, leave).front()).outcome();
   }
 
   /// Queues the items one behind the other, all or none, and waits until each is answered. They
   /// may be committed in several batches, and one may fail while others succeed. Throws
   /// `out_of_range` when they are more than `max_queued`.
-  std::vector<Result> submit_all(std::vector<Item> items) {
+  std::vector<Result> submit_all(std::vector<Item> items, const CallOptions& call = {}) {
     if (items.empty()) return {};
-    detail::CommitWaiter waiter(items.size());
-    std::deque<BlockingTicket> tickets;  // never moves what is in it
-    std::vector<Result> results;
-    results.reserve(items.size());
-    detail::CommitTickets chain;
-    for (auto item = items.begin(); item != items.end(); ++item) {
-      BlockingTicket& ticket = tickets.emplace_back(std::move(*item), waiter);
-      weigh(ticket);
-      chain.append(ticket);
-    }
-    queue_.push(chain);
-    waiter.wait();
-    for (BlockingTicket& ticket : tickets) results.push_back(std::move(*ticket.result));
-    return results;
+    const CallScope scope(call);
+    const auto push = [this](const auto& chain) { queue_.push(chain); };
+    return submit_limited(items, push, &GroupCommit::leave_behind);
   }
 
   /// Answers at once. The future gets the outcome or the error, and does not block when dropped.
@@ -205,6 +203,87 @@ class GroupCommit {
 
     Callback callback;
   };
+
+  /// The items of a call that waits, and their answers. Belongs to the caller and to each of its
+  /// tickets that is not answered yet, so that the caller may leave.
+  struct WaitingCall {
+    struct Ticket final : GroupCommit::Ticket {
+      Ticket(Item submitted, std::shared_ptr<WaitingCall> of)
+          : GroupCommit::Ticket(std::move(submitted)), call(std::move(of)) {}
+      void answer(Result answered) noexcept override {
+        const std::shared_ptr<WaitingCall> held = std::move(call);
+        const detail::Lock lock(held->waiter.mutex());
+        result = std::move(answered);
+        held->waiter.count_down();
+      }
+
+      std::shared_ptr<WaitingCall> call;
+      std::optional<Result> result;
+    };
+
+    detail::LimitedWaiter waiter;
+    std::deque<Ticket> tickets;  // never moves what is in it
+  };
+
+  /// `push(chain)` submits the items, all or none.
+  template <class Push, class Leave>
+  std::vector<Result> submit_limited(std::span<Item> items, Push push, Leave leave) {
+    std::vector<Result> results;
+    results.reserve(items.size());
+    const auto call = std::make_shared<WaitingCall>();
+    detail::CommitTickets chain;
+    try {
+      for (Item& item : items) {
+        weigh(call->tickets.emplace_back(std::move(item), call));
+        chain.append(call->tickets.back());
+      }
+      call->waiter.expect(items.size());
+      push(chain);
+    } catch (...) {
+      for (auto& ticket : call->tickets) ticket.call.reset();
+      throw;
+    }
+    const CallOptions& limits = CallScope::current();
+    if (!call->waiter.wait(limits)) leave_early(*call, limits, leave);
+    const detail::Lock lock(call->waiter.mutex());
+    for (auto& ticket : call->tickets) results.push_back(std::move(*ticket.result));
+    return results;
+  }
+
+  template <class Leave>
+  void leave_early(WaitingCall& call, const CallOptions& limits, Leave leave) {
+    for (auto& ticket : call.tickets) {
+      if (queue_.withdraw(ticket)) ticket.answer(limits.error());
+    }
+    const std::optional<Error> why = leave();
+    if (!why) {
+      call.waiter.wait({});
+      return;
+    }
+    // What is answered later goes with the ticket.
+    const detail::Lock lock(call.waiter.mutex());
+    for (auto& ticket : call.tickets) {
+      if (!ticket.result) ticket.result = *why;
+    }
+  }
+
+  /// How a caller leaves whose batch is under way.
+  static std::optional<Error> leave_behind() {
+    return Error(ErrorCode::outcome_unknown,
+                 "the limit of the call came while its batch was being committed; repeating the "
+                 "call is safe");
+  }
+
+  Outcome submit_unlimited(Item item) {
+    detail::CommitWaiter waiter;
+    BlockingTicket ticket(std::move(item), waiter);
+    weigh(ticket);
+    detail::CommitTickets single;
+    single.append(ticket);
+    queue_.push_or_commit(single);
+    waiter.wait();
+    return std::move(*ticket.result).outcome();
+  }
 
   void weigh(Ticket& ticket) const {
     if (size_in_bytes_) ticket.bytes = size_in_bytes_(ticket.item);

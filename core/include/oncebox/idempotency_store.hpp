@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "oncebox/call_options.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/defaults.hpp"
 #include "oncebox/names.hpp"
@@ -104,9 +105,9 @@ struct KeyRecord {
 /// Keys of operations that must take effect once: each is begun under a lease, then completed,
 /// failed or released. A crash never blocks a key for longer than its lease.
 ///
-/// Threads, atomicity and time as for `QueueStore`. Leases are from 1 to 300 seconds; anything
-/// outside its range throws `out_of_range`, a result above its limit `invalid_argument`, before
-/// anything changes.
+/// Threads, atomicity, time and limits as for `QueueStore`. Leases are from 1 to 300 seconds;
+/// anything outside its range throws `out_of_range`, a result above its limit `invalid_argument`,
+/// before anything changes.
 ///
 /// **Retention.** A key whose `keep_until` has come is unknown, whether or not it was removed yet.
 /// Beginning a key keeps it for the retention given, at least until the lease ends; completing it
@@ -123,8 +124,9 @@ class IdempotencyStore {
   /// when the store's bounds are reached. The results that one call answers have together at most
   /// `limits::kMaxBegunResultBytes`; in the order of the requests, each that does not fit any more
   /// is left out. The first one always fits, so that of a single key is always there.
-  std::vector<BeginOutcome> begin(std::span<const BeginRequest> requests);
-  BeginOutcome begin(const BeginRequest& request);
+  std::vector<BeginOutcome> begin(std::span<const BeginRequest> requests,
+                                  const CallOptions& call = {});
+  BeginOutcome begin(const BeginRequest& request, const CallOptions& call = {});
 
   /// A look ahead of `begin`, without allocations on a store that can tell in place: what `begin`
   /// would answer about a key that it would not acquire, and last_seen changes as it would there.
@@ -139,34 +141,40 @@ class IdempotencyStore {
   /// `processed` again. Without one the call is unconditional: it overrides a live lease, and
   /// leaves a key that is already processed as it is. An unknown key is created processed, with or
   /// without a lease id: the work was done.
-  std::vector<CompleteOutcome> complete(std::span<const CompleteRequest> requests);
-  CompleteOutcome complete(const CompleteRequest& request);
+  std::vector<CompleteOutcome> complete(std::span<const CompleteRequest> requests,
+                                        const CallOptions& call = {});
+  CompleteOutcome complete(const CompleteRequest& request, const CallOptions& call = {});
 
   /// Marks keys as failed and keeps the error text, cut to 2,048 bytes. Repeating it is answered
   /// `failed` again.
-  std::vector<FailOutcome> fail(std::span<const FailRequest> requests);
-  FailOutcome fail(const FailRequest& request);
+  std::vector<FailOutcome> fail(std::span<const FailRequest> requests,
+                                const CallOptions& call = {});
+  FailOutcome fail(const FailRequest& request, const CallOptions& call = {});
 
   /// Gives keys back without a verdict: the next begin acquires them. Repeating it is answered
   /// `released` again.
-  std::vector<ReleaseOutcome> release(std::span<const ReleaseRequest> requests);
-  ReleaseOutcome release(const ReleaseRequest& request);
+  std::vector<ReleaseOutcome> release(std::span<const ReleaseRequest> requests,
+                                      const CallOptions& call = {});
+  ReleaseOutcome release(const ReleaseRequest& request, const CallOptions& call = {});
 
   /// Prolongs leases, also lapsed ones, until somebody else began the key; a key is kept at least
   /// as long as its lease.
-  std::vector<KeyExtendOutcome> extend(std::span<const KeyExtension> extensions);
-  KeyExtendOutcome extend(const KeyExtension& extension);
+  std::vector<KeyExtendOutcome> extend(std::span<const KeyExtension> extensions,
+                                       const CallOptions& call = {});
+  KeyExtendOutcome extend(const KeyExtension& extension, const CallOptions& call = {});
 
   /// What is stored under each key, or nothing. Changes nothing.
-  [[nodiscard]] std::vector<std::optional<KeyRecord>> find(std::span<const IdempotencyKey> keys);
-  [[nodiscard]] std::optional<KeyRecord> find(const IdempotencyKey& key);
+  [[nodiscard]] std::vector<std::optional<KeyRecord>> find(std::span<const IdempotencyKey> keys,
+                                                           const CallOptions& call = {});
+  [[nodiscard]] std::optional<KeyRecord> find(const IdempotencyKey& key,
+                                              const CallOptions& call = {});
 
   /// Removes up to `limit` keys that are past their retention, and tells how many.
-  std::size_t cleanup(std::size_t limit);
+  std::size_t cleanup(std::size_t limit, const CallOptions& call = {});
 
   /// The two calls of the smallest client contract (KIN-01).
-  [[nodiscard]] bool is_processed(const IdempotencyKey& key);
-  void mark_processed(const IdempotencyKey& key);
+  [[nodiscard]] bool is_processed(const IdempotencyKey& key, const CallOptions& call = {});
+  void mark_processed(const IdempotencyKey& key, const CallOptions& call = {});
 
  protected:
   IdempotencyStore() = default;

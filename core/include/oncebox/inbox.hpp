@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "oncebox/call_options.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/content_hash.hpp"
 #include "oncebox/detail/intake.hpp"
@@ -45,6 +46,10 @@ struct InboxOptions {
 /// repeating it is safe. In a transactional handler of a SQLite store messages are enqueued with
 /// its transaction; without it they throw `conflict`, as they could be stored only after it.
 ///
+/// **Limits.** Calls that wait take a deadline and a stop token (`CallOptions`). A message that is
+/// not being stored yet at its limit is withdrawn; of one that is, the outcome is unknown. Calls
+/// with a transaction take the time of the transaction.
+///
 /// **Bad input.** A message with a due time or expiry outside the years 1970 to 9999 throws
 /// `out_of_range`, one above the store's payload limit `invalid_argument`.
 class Inbox {
@@ -70,18 +75,20 @@ class Inbox {
   /// Whether the message is done. Records that it was seen: a new key is stored as seen, of a
   /// known one last_seen changes. A hash is stored where there was none; another one than before
   /// is logged as a warning and changes nothing.
-  bool already_processed(const MessageKey& key, const std::optional<ContentHash>& hash = {});
+  bool already_processed(const MessageKey& key, const std::optional<ContentHash>& hash = {},
+                         const CallOptions& call = {});
 
   /// The same, and answers all that was known of the key.
-  ObserveOutcome observe(const MessageKey& key, const std::optional<ContentHash>& hash = {});
+  ObserveOutcome observe(const MessageKey& key, const std::optional<ContentHash>& hash = {},
+                         const CallOptions& call = {});
 
   /// Set the state, end any lease, and answer true when the message is now, or was already, in
   /// that state. False means that nothing changed: the key is unknown, or the state is final; done
   /// stays done, and processing does not bring back the dead. `mark` tells which.
-  bool mark_processing(const MessageKey& key);
-  bool mark_processed(const MessageKey& key);
-  bool mark_dead(const MessageKey& key, std::string error = {});
-  MarkOutcome mark(const Mark& mark);
+  bool mark_processing(const MessageKey& key, const CallOptions& call = {});
+  bool mark_processed(const MessageKey& key, const CallOptions& call = {});
+  bool mark_dead(const MessageKey& key, std::string error = {}, const CallOptions& call = {});
+  MarkOutcome mark(const Mark& mark, const CallOptions& call = {});
 
   // For those who leave it to workers ------------------------------------------------------------
 
@@ -90,7 +97,7 @@ class Inbox {
   // different threads at one time in any.
 
   /// Takes a message in and waits until that is durable.
-  EnqueueOutcome enqueue(Message message);
+  EnqueueOutcome enqueue(Message message, const CallOptions& call = {});
 
   /// The same without waiting; the future gets the outcome or the error. Bad input is thrown here.
   [[nodiscard]] std::future<EnqueueOutcome> enqueue_future(Message message);
@@ -104,12 +111,13 @@ class Inbox {
   }
 
   /// Takes in messages that came together but do not depend on each other: each is answered on its
-  /// own, also for bad input. Throws `overloaded` or `unavailable` for all of them, and
+  /// own, also for bad input and limits. Throws `overloaded` or `unavailable` for all of them, and
   /// `out_of_range` when they are more than `group_commit.max_queued`.
-  std::vector<EnqueueResult> enqueue_each(std::vector<Message> messages);
+  std::vector<EnqueueResult> enqueue_each(std::vector<Message> messages,
+                                          const CallOptions& call = {});
 
   /// Takes in all of them or, when it throws, none: one transaction.
-  std::vector<EnqueueOutcome> enqueue(std::vector<Message> messages);
+  std::vector<EnqueueOutcome> enqueue(std::vector<Message> messages, const CallOptions& call = {});
 
   /// Takes in one or several with the commit of somebody's transaction, which must be one of this
   /// inbox's store. What it answers, and what the log tells, holds only if that commits.
@@ -124,8 +132,8 @@ class Inbox {
   // to the caller, and nothing is stored.
 
   template <EncodablePayload T>
-  EnqueueOutcome enqueue(const T& value, Message message) {
-    return enqueue(detail::carrying(value, std::move(message)));
+  EnqueueOutcome enqueue(const T& value, Message message, const CallOptions& call = {}) {
+    return enqueue(detail::carrying(value, std::move(message)), call);
   }
   template <EncodablePayload T>
   EnqueueOutcome enqueue(const T& value, Message message, Transaction& transaction) {

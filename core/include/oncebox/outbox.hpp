@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "oncebox/call_options.hpp"
 #include "oncebox/causation.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/content_hash.hpp"
@@ -85,7 +86,7 @@ struct OutboxRecord {
 /// sender has set them. With a `cause`, the message that is being handled, the headers of
 /// `caused_by` as well.
 ///
-/// Threads, transactions and bad input are as with `Inbox`; too many headers throw
+/// Threads, transactions, limits and bad input are as with `Inbox`; too many headers throw
 /// `invalid_argument`.
 class Outbox {
  public:
@@ -104,7 +105,8 @@ class Outbox {
 
   /// Waits until the message is durable. Those of many callers share commits. Throws `overloaded`
   /// at once when too many wait already, and `unavailable` after `stop`.
-  OutboxReceipt enqueue(OutboxMessage message, const Cause& cause = {});
+  OutboxReceipt enqueue(OutboxMessage message, const Cause& cause = {},
+                        const CallOptions& call = {});
 
   /// The same without waiting; the future gets the receipt or the error. Bad input is thrown here.
   [[nodiscard]] std::future<OutboxReceipt> enqueue_future(OutboxMessage message,
@@ -112,7 +114,7 @@ class Outbox {
 
   /// All of them or, when it throws, none: one transaction.
   std::vector<OutboxReceipt> enqueue_all(std::vector<OutboxMessage> messages,
-                                         const Cause& cause = {});
+                                         const Cause& cause = {}, const CallOptions& call = {});
 
   /// With the commit of somebody's transaction, which must be one of this outbox's store: they are
   /// published when it has committed, and never were when it is rolled back. What is answered, and
@@ -126,8 +128,9 @@ class Outbox {
   //     outbox.enqueue(OrderPaid{42}, {.topic = "order.paid"}, transaction, context);
 
   template <EncodablePayload T>
-  OutboxReceipt enqueue(const T& value, OutboxMessage message, const Cause& cause = {}) {
-    return enqueue(detail::carrying(value, std::move(message)), cause);
+  OutboxReceipt enqueue(const T& value, OutboxMessage message, const Cause& cause = {},
+                        const CallOptions& call = {}) {
+    return enqueue(detail::carrying(value, std::move(message)), cause, call);
   }
   template <EncodablePayload T>
   OutboxReceipt enqueue(const T& value, OutboxMessage message, Transaction& transaction,
@@ -141,7 +144,7 @@ class Outbox {
   }
 
   /// Nothing when there is no such message of this source, or no longer.
-  [[nodiscard]] std::optional<OutboxRecord> find(const MessageId& id);
+  [[nodiscard]] std::optional<OutboxRecord> find(const MessageId& id, const CallOptions& call = {});
 
   /// Refuses further single messages, stores and answers those that wait, and returns then.
   void stop() { intake_.stop(); }

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "oncebox/call_options.hpp"
 #include "oncebox/defaults.hpp"
 #include "oncebox/message.hpp"
 #include "oncebox/operator_action.hpp"
@@ -194,7 +195,8 @@ struct CleanupResult {
   friend bool operator==(const CleanupResult&, const CleanupResult&) = default;
 };
 
-/// What an operator does with a queue. Threads, atomicity, time and bad input as for `QueueStore`.
+/// What an operator does with a queue. Threads, atomicity, time, bad input and limits as for
+/// `QueueStore`.
 class QueueOperator {
  public:
   virtual ~QueueOperator() = default;
@@ -204,59 +206,63 @@ class QueueOperator {
   /// One page. Following `next` to the end meets every message that matched all the while exactly
   /// once, whatever else changes meanwhile. Throws `invalid_argument` for a cursor that no list
   /// gave.
-  [[nodiscard]] MessagePage list(const ListRequest& request);
+  [[nodiscard]] MessagePage list(const ListRequest& request, const CallOptions& call = {});
 
-  [[nodiscard]] std::size_t count(const MessageFilter& filter);
+  [[nodiscard]] std::size_t count(const MessageFilter& filter, const CallOptions& call = {});
 
-  [[nodiscard]] QueueStats stats();
+  [[nodiscard]] QueueStats stats(const CallOptions& call = {});
 
   /// Who claims from this queue, by name: those that hold messages or were seen within
   /// `kWorkerRetention`; of very many those that hold some, then those that were seen last.
-  [[nodiscard]] std::vector<WorkerRecord> workers();
+  [[nodiscard]] std::vector<WorkerRecord> workers(const CallOptions& call = {});
 
   /// Brings dead messages back: attempts, deliveries and lapses begin at 0 again, an expiry that
   /// has passed is dropped, the last error is kept. A message of a partition is the head of its key
   /// again. One that was never enqueued becomes seen.
   std::vector<ReviveOutcome> revive(std::span<const MessageKey> keys,
-                                    const ReviveOptions& options = {});
+                                    const ReviveOptions& options = {},
+                                    const CallOptions& call = {});
 
   /// Revives up to `limit` dead messages that match, oldest first, and tells how many.
   std::size_t revive_matching(const MessageFilter& filter, const ReviveOptions& options,
-                              std::size_t limit);
+                              std::size_t limit, const CallOptions& call = {});
 
   /// The same with other payloads: the content version grows, the hash is made anew (SHA-256), and
   /// what was there is kept (see `past_contents`). Headers stay. Throws `conflict` when a message
   /// was edited too often, `invalid_argument` for a payload above the store's limit.
   std::vector<ReviveOutcome> revive_edited(std::span<const EditedMessage> edits,
-                                           const ReviveOptions& options = {});
+                                           const ReviveOptions& options = {},
+                                           const CallOptions& call = {});
 
   /// What edits replaced, oldest first; none for a key that is not known.
-  [[nodiscard]] std::vector<PastContent> past_contents(const MessageKey& key);
+  [[nodiscard]] std::vector<PastContent> past_contents(const MessageKey& key,
+                                                       const CallOptions& call = {});
 
   /// Does something with these messages, in their order.
   std::vector<ActOutcome> act(std::span<const MessageKey> keys, const OperatorAction& action,
-                              const ActOptions& options = {});
+                              const ActOptions& options = {}, const CallOptions& call = {});
 
   /// Does it with up to `limit` messages that match and to which it applies, oldest first, and
   /// tells how many. Messages that match no longer when they are locked stay as they are. What was
   /// rescheduled may match again: `act_on_all` meets each message once. Throws `invalid_argument`
   /// when the options say `only`.
   std::size_t act_matching(const MessageFilter& filter, const OperatorAction& action,
-                           std::size_t limit, const ActOptions& options = {});
+                           std::size_t limit, const ActOptions& options = {},
+                           const CallOptions& call = {});
 
   /// How many messages `act_matching` would change now, without a limit.
-  [[nodiscard]] std::size_t count_actable(const MessageFilter& filter,
-                                          const OperatorAction& action);
+  [[nodiscard]] std::size_t count_actable(const MessageFilter& filter, const OperatorAction& action,
+                                          const CallOptions& call = {});
 
   /// Removes dead messages: `act` with `Purge`.
   std::vector<PurgeOutcome> purge(std::span<const MessageKey> keys,
-                                  const PurgeOptions& options = {});
+                                  const PurgeOptions& options = {}, const CallOptions& call = {});
   std::size_t purge_matching(const MessageFilter& filter, std::size_t limit,
-                             const PurgeOptions& options = {});
+                             const PurgeOptions& options = {}, const CallOptions& call = {});
 
   /// Removes what has been done, or dead, for its retention; nothing else, ever. Call again
   /// while the total equals the limit.
-  CleanupResult cleanup(const CleanupRequest& request = {});
+  CleanupResult cleanup(const CleanupRequest& request = {}, const CallOptions& call = {});
 
  protected:
   QueueOperator() = default;
@@ -287,6 +293,6 @@ struct Ambiguous {};
 
 /// Looks a message up by its id alone: the record, nothing, or `Ambiguous`.
 [[nodiscard]] std::variant<std::monostate, MessageRecord, Ambiguous> find_by_id(
-    QueueOperator& queue, const MessageId& message_id);
+    QueueOperator& queue, const MessageId& message_id, const CallOptions& call = {});
 
 }  // namespace oncebox

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "oncebox/call_options.hpp"
 #include "oncebox/driver/claim_offer.hpp"
 #include "oncebox/driver/work_listener.hpp"
 #include "oncebox/message.hpp"
@@ -36,6 +37,9 @@ namespace oncebox {
 /// `out_of_range`, a payload above the store's limit `invalid_argument`; both before anything
 /// changes.
 ///
+/// **Limits.** A call takes a deadline and a stop token (`CallOptions`). Those that take none never
+/// wait.
+///
 /// A store implements the private `do_` calls. Their arguments are validated and batches are not
 /// empty.
 class QueueStore {
@@ -59,18 +63,21 @@ class QueueStore {
   ///
   /// Throws `overloaded` when the store's bounds are reached.
   std::vector<EnqueueOutcome> enqueue(std::span<const Message> messages,
-                                      const EnqueueOptions& options = {});
-  EnqueueOutcome enqueue(const Message& message, const EnqueueOptions& options = {});
+                                      const EnqueueOptions& options = {},
+                                      const CallOptions& call = {});
+  EnqueueOutcome enqueue(const Message& message, const EnqueueOptions& options = {},
+                         const CallOptions& call = {});
 
   /// Records that these keys were seen and tells what was known of them before. A new key is stored
   /// as seen; of a known one only last_seen changes, and a hash is stored where there was none.
-  std::vector<ObserveOutcome> observe(std::span<const Observation> observations);
-  ObserveOutcome observe(const Observation& observation);
+  std::vector<ObserveOutcome> observe(std::span<const Observation> observations,
+                                      const CallOptions& call = {});
+  ObserveOutcome observe(const Observation& observation, const CallOptions& call = {});
 
   /// Sets the state directly, for those who handle messages without claiming them. Ends any lease.
   /// Marking as processing a message that was never enqueued leaves it unclaimable.
-  std::vector<MarkOutcome> mark(std::span<const Mark> marks);
-  MarkOutcome mark(const Mark& mark);
+  std::vector<MarkOutcome> mark(std::span<const Mark> marks, const CallOptions& call = {});
+  MarkOutcome mark(const Mark& mark, const CallOptions& call = {});
 
   /// Hands out up to `limit` messages, whole, each to this owner alone until its lease ends. Order:
   /// higher priority, then the time at which it became claimable, then enqueue order. Of each
@@ -79,27 +86,30 @@ class QueueStore {
   ///
   /// The answer is as if `reap` had run just before: lapsed leases are taken over, and messages
   /// that expired or were delivered too often go dead instead. It tells of both.
-  [[nodiscard]] ClaimResult claim(const ClaimRequest& request);
+  [[nodiscard]] ClaimResult claim(const ClaimRequest& request, const CallOptions& call = {});
 
   /// Ends deliveries, each by its own verdict. A lapsed lease can still be settled until somebody
   /// reaps it or claims the message again. Losing a lease is an outcome, never an exception.
-  std::vector<SettleOutcome> settle(std::span<const Settlement> settlements);
-  SettleOutcome settle(const Settlement& settlement);
+  std::vector<SettleOutcome> settle(std::span<const Settlement> settlements,
+                                    const CallOptions& call = {});
+  SettleOutcome settle(const Settlement& settlement, const CallOptions& call = {});
 
   /// Prolongs leases, also lapsed ones that nobody has reaped or claimed since.
-  std::vector<ExtendOutcome> extend(std::span<const LeaseExtension> extensions);
-  ExtendOutcome extend(const LeaseExtension& extension);
+  std::vector<ExtendOutcome> extend(std::span<const LeaseExtension> extensions,
+                                    const CallOptions& call = {});
+  ExtendOutcome extend(const LeaseExtension& extension, const CallOptions& call = {});
 
   /// Ends lapsed leases, and buries messages that expired or were delivered too often; up to
   /// `limit` in all. Touches neither done nor dead messages, and no attempt counter. Call again
   /// while the total equals the limit.
-  ReapResult reap(const ReapRequest& request = {});
+  ReapResult reap(const ReapRequest& request = {}, const CallOptions& call = {});
 
   /// The earliest time after now at which a message of these topics may become claimable: it is
   /// due, its backoff is over, or its lease lapses. Nothing when no message waits for a time. The
   /// answer may be too early, for a message behind another of its partition or a lease of another
   /// topic; it is never too late.
-  [[nodiscard]] std::optional<TimePoint> next_due(const TopicSelection& topics = {});
+  [[nodiscard]] std::optional<TimePoint> next_due(const TopicSelection& topics = {},
+                                                  const CallOptions& call = {});
 
   /// Tells `listener`, for as long as it lives, of every commit that may have made a message
   /// claimable, so that a worker need not poll. It may be told too often. Ignored by a store whose
@@ -113,13 +123,15 @@ class QueueStore {
   void offer(const std::shared_ptr<ClaimOffer>& offer);
 
   /// What is stored under each key, or nothing. Much is read in several steps, each a transaction.
-  [[nodiscard]] std::vector<std::optional<MessageRecord>> find(std::span<const MessageKey> keys);
-  [[nodiscard]] std::optional<MessageRecord> find(const MessageKey& key);
+  [[nodiscard]] std::vector<std::optional<MessageRecord>> find(std::span<const MessageKey> keys,
+                                                               const CallOptions& call = {});
+  [[nodiscard]] std::optional<MessageRecord> find(const MessageKey& key,
+                                                  const CallOptions& call = {});
 
   /// The same for the first of the keys: as many as the options have room for, and at least one.
   /// Whoever wants the others asks again for these. A key that comes several times is read once.
   [[nodiscard]] std::vector<std::optional<MessageRecord>> find_some(
-      std::span<const MessageKey> keys, const FindOptions& options);
+      std::span<const MessageKey> keys, const FindOptions& options, const CallOptions& call = {});
 
   /// For handlers that work in a transaction of the store; null when it has none to offer.
   [[nodiscard]] virtual TransactionalQueue* transactional() noexcept { return nullptr; }

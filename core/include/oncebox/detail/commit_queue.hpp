@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <string>
 #include <thread>
 
+#include "oncebox/call_options.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/condition.hpp"
 #include "oncebox/detail/mutex.hpp"
@@ -18,7 +20,9 @@ namespace oncebox::detail {
 /// An item that waits, as the link of a list, so that queueing it allocates nothing.
 struct CommitTicket {
   CommitTicket* next = nullptr;
+  CommitTicket* previous = nullptr;
   std::size_t bytes = 0;
+  std::uint64_t number = 0;  ///< grows in the order of the queue; 0: was never queued
 };
 
 /// Tickets in the order in which they came; owns none of them.
@@ -26,6 +30,8 @@ class CommitTickets {
  public:
   void append(CommitTicket& ticket) noexcept;
   void append(const CommitTickets& tickets) noexcept;
+  /// One that is in here.
+  void remove(CommitTicket& ticket) noexcept;
   /// Removes and answers the first ones: at least one, and more while both bounds hold.
   CommitTickets take_front(std::size_t max_items, std::size_t max_bytes) noexcept;
 
@@ -59,6 +65,9 @@ class CommitQueue {
   /// The same for a caller that waits for the answer anyway: when a committer is idle, the caller
   /// does its work, and no thread has to be woken.
   void push_or_commit(const CommitTickets& tickets);
+  /// Takes a ticket out that was pushed and waits. False when it is being committed, or was: then
+  /// it is answered.
+  bool withdraw(CommitTicket& ticket);
   void stop();
   [[nodiscard]] std::size_t size() const;
   /// Committers that commit, or wait for something to commit. Ended threads do not count.
@@ -67,6 +76,7 @@ class CommitQueue {
  private:
   using Threads = std::list<std::jthread>;
 
+  void queue(const CommitTickets& tickets) noexcept ONCEBOX_REQUIRES(mutex_);
   void run(Threads::iterator self) noexcept;
   /// False when a committer has had nothing to do for the idle time.
   bool wait_for_work() ONCEBOX_REQUIRES(mutex_);
@@ -88,6 +98,7 @@ class CommitQueue {
   mutable Mutex mutex_;
   TimedCondition wake_;
   CommitTickets queued_ ONCEBOX_GUARDED_BY(mutex_);
+  std::uint64_t last_number_ ONCEBOX_GUARDED_BY(mutex_) = 0;
   // Committers that wait for a ticket, or are about to.
   std::size_t idle_ ONCEBOX_GUARDED_BY(mutex_) = 0;
   // Committers, and callers in their place, that have a batch.
@@ -97,18 +108,33 @@ class CommitQueue {
   Threads ended_ ONCEBOX_GUARDED_BY(mutex_);  // had nothing to do; to be joined
 };
 
-/// Where one blocking caller waits, on its own stack, for all of its items: it is woken alone, and
-/// once.
+/// Where one blocking caller waits for its item, on its own stack.
 class CommitWaiter {
  public:
-  explicit CommitWaiter(std::size_t items) : pending_(items) {}
   void count_down();
   void wait();
 
  private:
   Mutex mutex_;
   Condition answered_;
-  std::size_t pending_ ONCEBOX_GUARDED_BY(mutex_);
+  bool is_answered_ ONCEBOX_GUARDED_BY(mutex_) = false;
+};
+
+/// Where a caller waits for all of its items, that may leave before: it is woken alone, and once.
+class LimitedWaiter {
+ public:
+  /// Before the first of them may be answered.
+  void expect(std::size_t items);
+  /// Guards what is answered, as long as the caller may leave.
+  [[nodiscard]] Mutex& mutex() noexcept ONCEBOX_RETURN_CAPABILITY(mutex_) { return mutex_; }
+  void count_down() noexcept ONCEBOX_REQUIRES(mutex_);
+  /// False when the limits were over before everything was answered.
+  bool wait(const CallOptions& limits);
+
+ private:
+  Mutex mutex_;
+  TimedCondition answered_{SystemClock::shared()};  // the limits of calls are real
+  std::size_t pending_ ONCEBOX_GUARDED_BY(mutex_) = 0;
 };
 
 /// Why a commit failed. Each item gets an `Error` of its own: exceptions share their text, and

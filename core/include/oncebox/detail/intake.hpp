@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "oncebox/call_options.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/content_hash.hpp"
 #include "oncebox/detail/open_span.hpp"
@@ -41,7 +42,7 @@ class Intake {
   /// Everything is borrowed. Throws `out_of_range` as `GroupCommit` does.
   Intake(QueueStore& store, IntakeOptions options, const Surroundings& surroundings);
 
-  EnqueueOutcome enqueue(Message message);
+  EnqueueOutcome enqueue(Message message, const CallOptions& call);
   [[nodiscard]] std::future<EnqueueOutcome> enqueue_future(Message message);
   template <std::invocable<Result> Callback>
   void enqueue_then(Message message, Callback callback) {
@@ -58,8 +59,8 @@ class Intake {
           });
     }
   }
-  std::vector<Result> enqueue_each(std::vector<Message> messages);
-  std::vector<EnqueueOutcome> enqueue(std::vector<Message> messages);
+  std::vector<Result> enqueue_each(std::vector<Message> messages, const CallOptions& call);
+  std::vector<EnqueueOutcome> enqueue(std::vector<Message> messages, const CallOptions& call);
   std::vector<EnqueueOutcome> enqueue(std::vector<Message> messages, Transaction& transaction);
   EnqueueOutcome enqueue(Message message, Transaction& transaction);
 

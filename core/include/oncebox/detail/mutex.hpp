@@ -26,6 +26,7 @@
   ONCEBOX_THREAD_ANNOTATION(acquire_shared_capability(__VA_ARGS__))
 #define ONCEBOX_RELEASE_SHARED(...) \
   ONCEBOX_THREAD_ANNOTATION(release_shared_capability(__VA_ARGS__))
+#define ONCEBOX_RETURN_CAPABILITY(x) ONCEBOX_THREAD_ANNOTATION(lock_returned(x))
 #define ONCEBOX_CAPABILITY(x) ONCEBOX_THREAD_ANNOTATION(capability(x))
 #define ONCEBOX_SCOPED_CAPABILITY ONCEBOX_THREAD_ANNOTATION(scoped_lockable)
 /// The last resort, with a comment that says why clang cannot see it.
