@@ -6,9 +6,16 @@
 #include <new>
 #include <thread>
 
+#include "oncebox/driver/call_scope.hpp"
+
 namespace oncebox::sqlite {
 
 namespace {
+
+// Also what waited for a lock: the limits of a call may have ended the wait.
+bool may_be_ended_by_limits(int result) {
+  return (result & 0xff) == SQLITE_INTERRUPT || (result & 0xff) == SQLITE_BUSY;
+}
 
 bool is_locked(int result) {
   return (result & 0xff) == SQLITE_BUSY || (result & 0xff) == SQLITE_LOCKED;
@@ -65,6 +72,7 @@ std::string_view advice_for(int result) {
 
 void throw_error(sqlite3* database, int code, std::string_view what) {
   if ((code & 0xff) == SQLITE_NOMEM) throw std::bad_alloc();
+  if (may_be_ended_by_limits(code)) CallScope::current().throw_if_over();
   const char* const reason = database != nullptr ? sqlite3_errmsg(database) : sqlite3_errstr(code);
   const std::string message =
       fmt::format("SQLite cannot {}: {} ({}){}", what, reason, code, advice_for(code));
@@ -232,11 +240,23 @@ Connection::~Connection() = default;
 int Connection::wait_for_lock(void* self, int waited) noexcept {
   auto& connection = *static_cast<Connection*>(self);
   if (waited == 0) connection.busy_until_ = Deadline(connection.busy_timeout_);
-  if (connection.busy_until_.has_passed()) return 0;
+  if (connection.busy_until_.has_passed() || CallScope::current().is_over()) return 0;
   constexpr int kMaxDoublings = 6;
   constexpr std::chrono::microseconds kFirstWait{50};
   std::this_thread::sleep_for(kFirstWait * (1 << std::min(waited, kMaxDoublings)));
   return 1;
+}
+
+Connection::Interruption::Interruption(Connection& connection) noexcept
+    : database_(CallScope::current().is_limited() ? connection.handle() : nullptr) {
+  constexpr int kStepsBetweenLooks = 1'000;
+  if (database_ == nullptr) return;
+  const auto is_over = [](void* /*unused*/) { return CallScope::current().is_over() ? 1 : 0; };
+  sqlite3_progress_handler(database_, kStepsBetweenLooks, is_over, nullptr);
+}
+
+Connection::Interruption::~Interruption() {
+  if (database_ != nullptr) sqlite3_progress_handler(database_, 0, nullptr, nullptr);
 }
 
 void Connection::execute(const char* sql) {

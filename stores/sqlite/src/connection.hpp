@@ -149,6 +149,19 @@ class Connection {
 
   [[nodiscard]] sqlite3* handle() noexcept { return database_.get(); }
 
+  /// While it lives, a statement ends when the call of this thread is over, and throws its error
+  /// (`CallOptions`). One that writes inside a transaction then takes the whole of it back.
+  class Interruption {
+   public:
+    explicit Interruption(Connection& connection) noexcept;
+    ~Interruption();
+    Interruption(const Interruption&) = delete;
+    Interruption& operator=(const Interruption&) = delete;
+
+   private:
+    sqlite3* const database_;  ///< null when the call has no limits
+  };
+
  private:
   struct Close {
     void operator()(sqlite3* database) const noexcept {

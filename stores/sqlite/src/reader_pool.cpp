@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "oncebox/driver/call_scope.hpp"
+
 namespace oncebox::sqlite {
 
 ReaderPool::ReaderPool(ConnectionOptions options, std::size_t readers, ReaderPages pages)
@@ -18,8 +20,13 @@ ReaderPool::Snapshot::~Snapshot() {
 }
 
 std::unique_ptr<Connection> ReaderPool::take() {
+  const CallOptions& limits = CallScope::current();
+  const detail::NotifyOnStop wake(limits.stop, mutex_, freed_);
   detail::Lock lock(mutex_);
-  while (free_.empty() && not_open_ == 0) freed_.wait(mutex_);
+  while (free_.empty() && not_open_ == 0) {
+    limits.throw_if_over();
+    freed_.wait_until(mutex_, limits.deadline_or(SteadyTime::max()));
+  }
   if (!free_.empty()) {
     std::unique_ptr<Connection> connection = std::move(free_.back());
     free_.pop_back();

@@ -26,11 +26,12 @@ class ReaderPool {
   ReaderPool& operator=(const ReaderPool&) = delete;
 
   /// Answers what `read(Connection&)` does, on a connection that is free. Throws as `Connection`
-  /// does.
+  /// does; the limits of a call end the wait for a connection, and the read.
   template <class Read>
   auto run(Read read) {
     Loan loan(*this);
     const Snapshot snapshot(loan.connection());
+    const Connection::Interruption limits(loan.connection());
     return read(loan.connection());
   }
 
@@ -70,7 +71,7 @@ class ReaderPool {
   const ConnectionOptions options_;
   const ReaderPages pages_;
   detail::Mutex mutex_;
-  detail::Condition freed_;
+  detail::TimedCondition freed_{SystemClock::shared()};  ///< the limits of calls are real
   std::size_t not_open_ ONCEBOX_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Connection>> free_ ONCEBOX_GUARDED_BY(mutex_);
 };

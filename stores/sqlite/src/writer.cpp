@@ -4,24 +4,71 @@
 #include <string_view>
 #include <utility>
 
+#include "oncebox/driver/call_scope.hpp"
 #include "oncebox/error.hpp"
 
 namespace oncebox::sqlite {
 
 namespace {
 
-// Otherwise it is the call's own fault, and the next one may succeed.
-bool is_trouble_of_the_store(const std::exception_ptr& failure) {
+/// Nothing when it is no `Error`.
+std::optional<Error> error_of(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const Error& error) {
-    return error.retryable();
+    return error;
   } catch (...) {
-    return false;
+    return std::nullopt;
   }
 }
 
+bool is_limit_of_caller(const std::exception_ptr& failure) {
+  const std::optional<Error> error = error_of(failure);
+  return error && (error->code() == ErrorCode::timeout || error->code() == ErrorCode::cancelled);
+}
+
+// Otherwise it is the call's own fault, and the next one may succeed.
+bool is_trouble_of_the_store(const std::exception_ptr& failure) {
+  const std::optional<Error> error = error_of(failure);
+  return error && error->retryable() && !is_limit_of_caller(failure);
+}
+
 }  // namespace
+
+/// A call of a caller that leaves at its limit, unless the call has begun. Its item in the queue
+/// may outlive the caller.
+class Writer::LimitedCall final : public Call {
+ public:
+  LimitedCall(Call& call, Writer& writer)
+      : Call(call.flush), call_(call), writer_(writer), limits_(CallScope::current()) {}
+
+  bool begins() noexcept override {
+    State state = State::waits;
+    return state_.compare_exchange_strong(state, State::has_begun) || state == State::has_begun;
+  }
+
+  void run() override {
+    const LimitsOf caller(limits_);
+    limits_.throw_if_over();
+    const Connection::Interruption interruption(writer_.connection_);
+    call_.run();
+  }
+
+  /// The error with which the caller leaves; nothing when it has to wait.
+  std::optional<Error> leave() {
+    State state = State::waits;
+    if (!state_.compare_exchange_strong(state, State::was_left)) return std::nullopt;
+    return limits_.error();
+  }
+
+ private:
+  enum class State { waits, has_begun, was_left };
+
+  Call& call_;  ///< gone when the caller has left
+  Writer& writer_;
+  const CallOptions limits_;
+  std::atomic<State> state_ = State::waits;
+};
 
 Writer::Writer(Connection& connection, std::size_t max_waiting_calls, OnEnding on_ending)
     : connection_(connection),
@@ -31,7 +78,7 @@ Writer::Writer(Connection& connection, std::size_t max_waiting_calls, OnEnding o
       savepoint_(connection.prepare("SAVEPOINT one_call")),
       release_(connection.prepare("RELEASE one_call")),
       roll_back_to_(connection.prepare("ROLLBACK TO one_call")),
-      calls_([this](std::span<Call* const> calls) { return commit(calls); },
+      calls_([this](std::span<const CallPointer> calls) { return commit(calls); },
              {.max_batch = std::min<std::size_t>(max_waiting_calls, 1'000),
               .max_queued = max_waiting_calls}) {
   sqlite3_set_authorizer(connection.handle(), &Writer::authorize, this);
@@ -138,20 +185,30 @@ void Writer::require_not_lent_here() const {
 
 void Writer::run_call(Call& call) {
   require_not_lent_here();
-  const std::exception_ptr failure = calls_.submit(&call);
+  const std::exception_ptr failure = submit(call);
   if (failure) std::rethrow_exception(failure);
 }
 
-std::vector<std::exception_ptr> Writer::commit(std::span<Call* const> calls) {
-  const bool must_flush = std::any_of(
-      calls.begin(), calls.end(), [](const Call* call) { return call->flush == Flush::required; });
+std::exception_ptr Writer::submit(Call& call) {
+  if (!CallScope::current().is_limited()) return calls_.submit(CallPointer(CallPointer(), &call));
+  const auto limited = std::make_shared<LimitedCall>(call, *this);
+  return calls_.submit(limited, {}, [&] { return limited->leave(); });
+}
+
+std::vector<std::exception_ptr> Writer::commit(std::span<const CallPointer> calls) {
+  const bool must_flush = std::ranges::any_of(
+      calls, [](const CallPointer& call) { return call->flush == Flush::required; });
   const Flush flush = must_flush ? Flush::required : Flush::may_wait;
   try {
-    begin(flush);
-    std::vector<std::exception_ptr> failures = run_each(calls);
-    finish(flush);
-    on_ending_(Ending::committed);
-    return failures;
+    for (;;) {
+      begin(flush);
+      if (auto failures = run_each(calls)) {
+        finish(flush);
+        on_ending_(Ending::committed);
+        return std::move(*failures);
+      }
+      on_ending_(Ending::rolled_back);
+    }
   } catch (...) {
     const bool says_nothing = std::exchange(caller_failed_, false);
     if (!says_nothing && is_trouble_of_the_store(std::current_exception())) has_failed_ = true;
@@ -173,14 +230,20 @@ void Writer::begin(Flush flush) {
   begin_.run();
 }
 
-std::vector<std::exception_ptr> Writer::run_each(std::span<Call* const> calls) {
+std::optional<std::vector<std::exception_ptr>> Writer::run_each(
+    std::span<const CallPointer> calls) {
   std::vector<std::exception_ptr> failures(calls.size());
   if (calls.size() == 1) {
     // Alone, its savepoint is the transaction: what it throws rolls everything back.
-    calls.front()->run();
+    if (calls.front()->begins()) calls.front()->run();
     return failures;
   }
-  for (std::size_t i = 0; i < calls.size(); ++i) failures[i] = run_in_savepoint(*calls[i]);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    Call& call = *calls[i];
+    if (!call.interrupted && call.begins()) failures[i] = run_in_savepoint(call);
+    if (!connection_.in_transaction()) return std::nullopt;
+    if (call.interrupted) failures[i] = call.interrupted;
+  }
   return failures;
 }
 
@@ -193,7 +256,10 @@ std::exception_ptr Writer::run_in_savepoint(Call& call) {
     // A full disk or a disk error may have ended the whole transaction. The failure of a handler's
     // code concerns no other call.
     if (caller_failed_) require_going_on();
-    if (!connection_.in_transaction()) throw;
+    if (!connection_.in_transaction()) {
+      if (!is_limit_of_caller(std::current_exception())) throw;
+      return call.interrupted = std::current_exception();
+    }
     caller_failed_ = false;
     failure = std::current_exception();
     roll_back_to_.run();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <thread>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "connection.hpp"
+#include "oncebox/call_options.hpp"
 #include "oncebox/group_commit.hpp"
 
 namespace oncebox::sqlite {
@@ -19,7 +21,9 @@ namespace oncebox::sqlite {
 enum class Flush { required, may_wait };
 
 /// The one connection that writes, owned by one thread. Calls that wait while it commits share its
-/// next transaction; each has a savepoint of its own, so one that fails takes nothing with it.
+/// next transaction; each has a savepoint of its own, so one that fails takes nothing with it. One
+/// that is interrupted because its limit came may take the transaction back: then the others run
+/// again.
 class Writer {
  public:
   /// How a transaction ended, told on the writer's thread before the calls are answered. Must not
@@ -32,7 +36,8 @@ class Writer {
 
   /// Runs `work()` on the writer's thread inside a transaction and answers its result when that has
   /// committed. When `work` or the commit throws, nothing of it has happened, except after
-  /// `outcome_unknown`. `work` may be run a second time, after everything it did was undone.
+  /// `outcome_unknown`. `work` may be run a second time, after everything it did was undone. The
+  /// limits of the caller hold until `work` has been done: the commit that follows is waited for.
   template <class Work>
   auto run(Flush flush, Work work) {
     struct Running final : Call {
@@ -86,6 +91,9 @@ class Writer {
     bool is_open_ = true;
   };
 
+  /// Calls that wait for the next transaction.
+  [[nodiscard]] std::size_t waiting() const { return calls_.queued(); }
+
   /// Whether a transaction failed because of the disk or of another process, and nobody has seen
   /// since that writes work again; for health. Commits that succeed do not count: they may have
   /// written nothing, or less than those that fail.
@@ -96,12 +104,19 @@ class Writer {
   struct Call {
     explicit Call(Flush wanted) : flush(wanted) {}
     virtual void run() = 0;
+    /// Whether it is to be run: nobody waits for one that was withdrawn.
+    virtual bool begins() noexcept { return true; }
 
     const Flush flush;
+    /// Why it is run no more: it was interrupted, and had taken back the whole transaction.
+    std::exception_ptr interrupted;
 
    protected:
     ~Call() = default;
   };
+  class LimitedCall;
+  /// Owns a call with limits only.
+  using CallPointer = std::shared_ptr<Call>;
 
   class Lending {
    public:
@@ -124,9 +139,11 @@ class Writer {
   void require_going_on() const;
   void forget_what_was_taken_back();
   void run_call(Call& call);
-  std::vector<std::exception_ptr> commit(std::span<Call* const> calls);
+  [[nodiscard]] std::exception_ptr submit(Call& call);
+  std::vector<std::exception_ptr> commit(std::span<const CallPointer> calls);
   void begin(Flush flush);
-  std::vector<std::exception_ptr> run_each(std::span<Call* const> calls);
+  /// Nothing when a call was interrupted and has taken the transaction back.
+  std::optional<std::vector<std::exception_ptr>> run_each(std::span<const CallPointer> calls);
   [[nodiscard]] std::exception_ptr run_in_savepoint(Call& call);
   void finish(Flush flush);
   void roll_back() noexcept;
@@ -148,7 +165,7 @@ class Writer {
   std::optional<Flush> flush_;  ///< what the connection is set to
   bool log_is_suspect_ = false;
   std::atomic<bool> has_failed_ = false;
-  GroupCommit<Call*, std::exception_ptr> calls_;  // last: its thread uses the members above
+  GroupCommit<CallPointer, std::exception_ptr> calls_;  // last: its thread uses the members above
 };
 
 }  // namespace oncebox::sqlite
