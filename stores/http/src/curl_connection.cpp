@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <stop_token>
 #include <string_view>
 
 #include "curl_setup.hpp"
+#include "oncebox/driver/call_scope.hpp"
 #include "oncebox/error.hpp"
 
 namespace oncebox::http {
@@ -93,10 +95,13 @@ Duration time_left(SteadyTime deadline) {
 
 class CurlConnection::Impl {
  public:
-  explicit Impl(const Options& options) : options_(options), handle_(make_easy_handle()) {}
+  explicit Impl(const Options& options)
+      : options_(options), multi_(make_multi_handle()), handle_(make_easy_handle()) {}
 
   Reply send(const Request& request) {
-    const Duration left = time_left(request.deadline);
+    const CallOptions& limits = CallScope::current();
+    limits.throw_if_over();
+    const Duration left = time_left(limits.deadline_or(request.deadline));
     if (left <= Duration{0}) {
       throw Error(ErrorCode::timeout,
                   "there was no time left to send the request; raise call_timeout");
@@ -109,7 +114,7 @@ class CurlConnection::Impl {
     prepare(handle, request, fields, transfer);
     set(handle, CURLOPT_TIMEOUT_MS, static_cast<long>(left.count()));
     error_text_[0] = '\0';
-    const CURLcode code = curl_easy_perform(handle);
+    const CURLcode code = perform(handle, limits.stop);
     if (code != CURLE_OK) fail(code, transfer);
     long status = 0;
     curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
@@ -146,6 +151,38 @@ class CurlConnection::Impl {
     set(handle, CURLOPT_SEEKDATA, &transfer);
   }
 
+  /// As `curl_easy_perform`, but a stop ends it at once, as a lack of time.
+  CURLcode perform(CURL* handle, const std::stop_token& stop) {
+    CURLM* const multi = multi_.get();
+    const std::stop_callback wake(stop, [multi] { curl_multi_wakeup(multi); });
+    const Attached attached(multi, handle);
+    for (;;) {
+      int running = 0;
+      if (curl_multi_perform(multi, &running) != CURLM_OK) return CURLE_FAILED_INIT;
+      int left = 0;
+      const CURLMsg* const ended = curl_multi_info_read(multi, &left);
+      if (ended != nullptr) return ended->data.result;
+      if (stop.stop_requested()) return CURLE_OPERATION_TIMEDOUT;
+      constexpr int kLongestWaitMs = 1'000;
+      curl_multi_poll(multi, nullptr, 0, kLongestWaitMs, nullptr);
+    }
+  }
+
+  /// A transfer under way. Kept connections belong to the multi handle.
+  class Attached {
+   public:
+    Attached(CURLM* multi, CURL* handle) : multi_(multi), handle_(handle) {
+      curl_multi_add_handle(multi_, handle_);
+    }
+    ~Attached() { curl_multi_remove_handle(multi_, handle_); }
+    Attached(const Attached&) = delete;
+    Attached& operator=(const Attached&) = delete;
+
+   private:
+    CURLM* const multi_;
+    CURL* const handle_;
+  };
+
   [[noreturn]] void fail(CURLcode code, const Transfer& transfer) {
     double before_sending = 0;
     curl_easy_getinfo(handle_.get(), CURLINFO_PRETRANSFER_TIME, &before_sending);
@@ -155,6 +192,7 @@ class CurlConnection::Impl {
   }
 
   const Options& options_;
+  const MultiHandle multi_;
   const EasyHandle handle_;
   std::array<char, CURL_ERROR_SIZE> error_text_{};
 };

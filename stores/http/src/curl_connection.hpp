@@ -47,7 +47,7 @@ class CurlConnection {
 
   /// Sends a request and waits for the whole answer, whatever its status. Throws `unavailable` or
   /// `timeout` when the service did not get the whole request, `outcome_unknown` when it may have
-  /// and the request has an effect.
+  /// and the request has an effect. The limits of a call (`CallScope`) end it, too.
   [[nodiscard]] Reply send(const Request& request);
 
  private:

@@ -7,9 +7,10 @@
 #include <fstream>
 #include <iterator>
 #include <random>
-#include <thread>
 
 #include "json_fields.hpp"
+#include "oncebox/driver/call_scope.hpp"
+#include "oncebox/internal/pause.hpp"
 #include "oncebox/wire/encoding.hpp"
 #include "oncebox/wire/problem.hpp"
 
@@ -66,7 +67,7 @@ std::string without_slash(std::string url) {
 // Such an error says that nothing has changed, so that any call can be made again.
 bool changed_nothing(ErrorCode code) {
   return code == ErrorCode::overloaded || code == ErrorCode::unavailable ||
-         code == ErrorCode::timeout;
+         code == ErrorCode::timeout || code == ErrorCode::cancelled;
 }
 
 StoreDescription read_description(const json::object& store) {
@@ -205,10 +206,10 @@ std::string HttpClient::with_retries(const Request& request) {
       if (can_repeat && retry < options_.max_retries && pause_before(retry, request.deadline)) {
         continue;
       }
+      if (!changed_nothing(error.code())) throw;
       // This try changed nothing, but an earlier one may have.
-      if (may_have_changed && changed_nothing(error.code())) {
-        throw Error(ErrorCode::outcome_unknown, error.what());
-      }
+      if (may_have_changed) throw Error(ErrorCode::outcome_unknown, error.what());
+      CallScope::current().throw_if_over();
       throw;
     }
   }
@@ -238,23 +239,27 @@ bool HttpClient::pause_before(int retry, SteadyTime deadline) const {
   static thread_local std::minstd_rand entropy{std::random_device{}()};
   std::uniform_int_distribution<Duration::rep> chance(longest.count() / 2, longest.count());
   const Duration pause{chance(entropy)};
-  if (time_left(deadline) <= pause) return false;
-  std::this_thread::sleep_for(pause);
-  return true;
+  const CallOptions& limits = CallScope::current();
+  if (time_left(limits.deadline_or(deadline)) <= pause) return false;
+  detail::Pause(SystemClock::shared()).wait(limits.stop, pause);
+  return !limits.is_over();
 }
 
 std::unique_ptr<CurlConnection> HttpClient::take(SteadyTime deadline) {
   {
+    const CallOptions& limits = CallScope::current();
+    const detail::NotifyOnStop wake(limits.stop, mutex_, returned_);
     const detail::Lock lock(mutex_);
     bool is_late = false;
     while (idle_.empty() && open_ >= options_.max_connections) {
+      limits.throw_if_over();
       if (is_late) {
         throw Error(
             ErrorCode::timeout,
             "every connection to the service was in use for too long; raise max_connections or "
             "call_timeout");
       }
-      is_late = !returned_.wait_until(mutex_, deadline);
+      is_late = !returned_.wait_until(mutex_, limits.deadline_or(deadline));
     }
     if (!idle_.empty()) {
       std::unique_ptr<CurlConnection> connection = std::move(idle_.back());

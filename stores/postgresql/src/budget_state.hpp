@@ -22,11 +22,10 @@ struct PoolShare {
   };
 
   const std::chrono::seconds idle_timeout;
-  std::vector<Idle> idle = {};  ///< the one used last is used next
-  std::size_t open = 0;         ///< idle, in use, or being opened
-  std::size_t waiting = 0;      ///< calls that wait for a place to open one
-  /// A call of this pool may go on. The deadlines of calls are real.
-  detail::TimedCondition freed{SystemClock::shared()};
+  std::vector<Idle> idle = {};    ///< the one used last is used next
+  std::size_t open = 0;           ///< idle, in use, or being opened
+  std::size_t waiting = 0;        ///< calls that wait for a place to open one
+  detail::TimedCondition& freed;  ///< the pool's: a call of it may go on
 };
 
 /// A call that waits for a place in the budget. The lock of the budget guards it.

@@ -13,6 +13,7 @@
 #include <map>
 #include <utility>
 
+#include "oncebox/driver/call_scope.hpp"
 #include "oncebox/error.hpp"
 #include "sql_error.hpp"
 
@@ -48,6 +49,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kOldestServer = 130'000;
+constexpr std::string_view kCancelled = "57014";
 
 const Parameters kNoValues;
 
@@ -321,6 +323,7 @@ std::vector<Result> Connection::run_all(std::span<const Command> commands, Excha
                                         Deadline deadline) {
   exchange_ = exchange;
   commit_is_doubtful_ = false;
+  cancellation_.reset();
   if (is_borrowed()) {
     const int left_ms = std::max(milliseconds_until(deadline), 1);
     const Statement limit{"", fmt::format(fmt::runtime(kLimit), fmt::arg("ms", left_ms))};
@@ -433,6 +436,10 @@ std::vector<Result> Connection::receive(std::span<const Command> commands, Deadl
   }
   if (mark == nullptr) lose("the server did not answer every command");
   PQclear(mark);
+  const bool was_cancelled = end_cancellation();
+  if (failure && was_cancelled && failure->sqlstate == kCancelled) {
+    throw CallScope::current().error();
+  }
   if (failure) throw_sql_error(failure->sqlstate, failure->text);
   if (results.size() != commands.size()) lose("the server did not answer every command");
   if (exchange_ == Exchange::commits && commit_is_doubtful_) {
@@ -455,17 +462,35 @@ void Connection::wait_for_server(Deadline deadline) {
   const int unsent = PQflush(connection_.get());
   if (unsent < 0) lose(trimmed(PQerrorMessage(connection_.get())));
   const auto events = static_cast<short>(unsent == 1 ? POLLIN | POLLOUT : POLLIN);
-  pollfd server{.fd = PQsocket(connection_.get()), .events = events, .revents = 0};
-  const int ready = poll(&server, 1, milliseconds_until(deadline));
+  const CallOptions& limits = CallScope::current();
+  if (!cancellation_ && limits.is_over()) cancellation_.emplace(connection_.get());
+  const StopSignal stop(cancellation_ ? std::stop_token() : limits.stop);
+  const Deadline until =
+      std::min(deadline, cancellation_ ? cancellation_->deadline() : limits.deadline_or(deadline));
+  std::array<pollfd, 2> waiting{
+      pollfd{.fd = PQsocket(connection_.get()), .events = events, .revents = 0},
+      pollfd{.fd = stop.descriptor(), .events = POLLIN, .revents = 0}};
+  const int ready = poll(waiting.data(), waiting.size(), milliseconds_until(until));
   if (ready < 0 && errno == EINTR) return;
-  if (ready == 0) {
-    is_broken_ = true;
-    if (exchange_ == Exchange::commits) lose("no answer within the call's time");
-    throw Error(ErrorCode::timeout, "PostgreSQL did not answer in time; raise call_timeout");
-  }
+  if (ready == 0 && (cancellation_ || until == deadline)) give_up();
+  const pollfd& server = waiting.front();
   if ((server.revents & ~POLLOUT) != 0 && PQconsumeInput(connection_.get()) != 1) {
     lose(trimmed(PQerrorMessage(connection_.get())));
   }
+}
+
+void Connection::give_up() {
+  is_broken_ = true;
+  if (exchange_ == Exchange::commits) lose("no answer within the call's time");
+  if (cancellation_) throw CallScope::current().error();
+  throw Error(ErrorCode::timeout, "PostgreSQL did not answer in time; raise call_timeout");
+}
+
+// A request that is still on its way would cancel what comes next.
+bool Connection::end_cancellation() {
+  if (!cancellation_) return false;
+  if (!cancellation_->has_arrived(cancellation_->deadline())) is_broken_ = true;
+  return true;
 }
 
 void Connection::lose(const std::string& why) {

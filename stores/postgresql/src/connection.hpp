@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cancellation.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/postgresql/postgresql_store.hpp"
 #include "parameters.hpp"
@@ -20,8 +21,8 @@ struct pgNotify;
 
 namespace oncebox::postgresql {
 
-/// When a call gives up. Every exchange with the server has one, in real time: libpq and poll know
-/// no other.
+/// When the store gives up. Every exchange with the server has one, in real time: libpq and poll
+/// know no other. The limits of a call (`CallScope`) hold besides.
 using Deadline = SteadyTime;
 [[nodiscard]] Deadline deadline_in(std::chrono::milliseconds time);
 /// Not above 0 when the time is over.
@@ -62,6 +63,10 @@ enum class Exchange {
 /// A connection to the server, used by one thread at a time. Each exchange sends commands together
 /// and waits once for all of their results; outside of a transaction they are one. After an error
 /// nothing of that exchange has happened, unless the code is `outcome_unknown`.
+///
+/// When the call of this thread is over, the server is asked to give up what it works on. If it
+/// does, nothing has changed, and the connection can be used again; if it was done already, that
+/// counts. A server that does not answer then within `Cancellation::kGrace` is given up.
 class Connection {
  public:
   /// Connects to the first host that answers. Throws as the store's constructor does. Hosts that do
@@ -136,6 +141,10 @@ class Connection {
   /// The next result of the command at hand; null behind its last.
   [[nodiscard]] pg_result* next_result(Deadline deadline);
   void wait_for_server(Deadline deadline);
+  /// The server has not answered within a limit.
+  [[noreturn]] void give_up();
+  /// Everything was answered. Answers whether the server was asked to give up.
+  bool end_cancellation();
   [[noreturn]] void lose(const std::string& why);
 
   static void note_warning(void* self, const pg_result* result);
@@ -146,6 +155,7 @@ class Connection {
   std::unordered_set<std::string> prepared_;
   std::vector<const std::string*> being_prepared_;  ///< in the order in which results will come
   Exchange exchange_ = Exchange::changes_nothing;
+  std::optional<Cancellation> cancellation_;  ///< of the exchange under way
   bool is_broken_ = false;
   bool has_failed_to_write_ = false;
   bool commit_is_doubtful_ = false;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "oncebox/driver/call_scope.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 
@@ -85,6 +86,14 @@ void ConnectionBudget::State::free_place(PoolShare& of) noexcept {
   of.freed.notify_all();
 }
 
+struct ConnectionPool::Opening {
+  std::unique_ptr<Connection> connection;
+  std::exception_ptr failure;
+  bool has_ended = false;
+  bool was_left = false;  ///< nobody waits for it
+  std::jthread thread;    ///< last: it uses the others
+};
+
 ConnectionPool::ConnectionPool(const Options& options, const Clock& clock)
     : options_(options),
       clock_(clock),
@@ -92,7 +101,7 @@ ConnectionPool::ConnectionPool(const Options& options, const Clock& clock)
                              : std::shared_ptr<ConnectionBudget>(
                                    new ConnectionBudget(ConnectionBudget::OfOnePool{}))),
       state_(*budget_->state_),
-      share_{.idle_timeout = options.idle_timeout} {
+      share_{.idle_timeout = options.idle_timeout, .freed = freed_} {
   const detail::Lock lock(state_.mutex);
   share_.idle.reserve(options_.max_connections);
   state_.pools.push_back(&share_);
@@ -101,6 +110,12 @@ ConnectionPool::ConnectionPool(const Options& options, const Clock& clock)
 }
 
 ConnectionPool::~ConnectionPool() {
+  std::list<Opening> openings;
+  {
+    const detail::Lock lock(state_.mutex);
+    openings.swap(openings_);
+  }
+  openings.clear();
   std::vector<PoolShare::Idle> idle;
   {
     const detail::Lock lock(state_.mutex);
@@ -134,6 +149,7 @@ void ConnectionPool::lose_connection() noexcept {
 void ConnectionPool::give_up(const PlaceTurn& turn) {
   state_.forget(turn);
   share_.freed.notify_one();  // it may have been told in the last moment, in place of another
+  CallScope::current().throw_if_over();
   throw Error(ErrorCode::timeout,
               state_.is_shared()
                   ? "no connection to PostgreSQL became free in time; raise server_connections, "
@@ -153,7 +169,10 @@ void ConnectionPool::make_room(std::unique_ptr<Connection> connection,
 }
 
 ConnectionPool::Lease ConnectionPool::acquire(Deadline deadline) {
+  const CallOptions& limits = CallScope::current();
+  limits.throw_if_over();
   close_unused();
+  const detail::NotifyOnStop wake(limits.stop, state_.mutex, freed_);
   PlaceTurn turn{.pool = share_, .wanted = PlaceTurn::Wanted::connection};
   detail::Lock lock(state_.mutex);
   for (;;) {
@@ -187,8 +206,9 @@ ConnectionPool::Lease ConnectionPool::acquire(Deadline deadline) {
       }
     }
     if (!share_.idle.empty() || share_.open + share_.waiting == 0) continue;
-    const bool late = !share_.freed.wait_until(state_.mutex, deadline);
-    if (late && share_.idle.empty() && !turn.is_granted) give_up(turn);
+    const bool late = !share_.freed.wait_until(state_.mutex, limits.deadline_or(deadline));
+    const bool is_over = late || limits.is_over();
+    if (is_over && share_.idle.empty() && !turn.is_granted) give_up(turn);
   }
 }
 
@@ -209,18 +229,76 @@ ConnectionPool::Place ConnectionPool::acquire_place(Deadline deadline) {
 }
 
 std::unique_ptr<Connection> ConnectionPool::open(Deadline deadline) {
+  Opening* const opening = CallScope::current().is_limited() ? begin_opening(deadline) : nullptr;
+  if (opening != nullptr) return wait_for(*opening);
   try {
     return std::make_unique<Connection>(options_, deadline);
-  } catch (const Error& error) {
-    const detail::Lock lock(state_.mutex);
-    lose_connection();
-    if (error.code() == ErrorCode::overloaded && share_.open > 0) return nullptr;
-    throw;
   } catch (...) {
     const detail::Lock lock(state_.mutex);
-    lose_connection();
+    return not_opened(std::current_exception());
+  }
+}
+
+std::unique_ptr<Connection> ConnectionPool::not_opened(const std::exception_ptr& why) {
+  lose_connection();
+  try {
+    std::rethrow_exception(why);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::overloaded && share_.open > 0) return nullptr;
     throw;
   }
+}
+
+ConnectionPool::Opening* ConnectionPool::begin_opening(Deadline deadline) {
+  const detail::Lock lock(state_.mutex);
+  // Joins threads that never take the lock again.
+  openings_.remove_if([](const Opening& opening) { return opening.has_ended && opening.was_left; });
+  Opening& opening = openings_.emplace_back();
+  try {
+    opening.thread = std::jthread([this, &opening, deadline] { run(opening, deadline); });
+    return &opening;
+  } catch (const std::exception&) {
+    openings_.pop_back();
+    return nullptr;
+  }
+}
+
+void ConnectionPool::run(Opening& opening, Deadline deadline) noexcept {
+  std::unique_ptr<Connection> connection;
+  std::exception_ptr failure;
+  try {
+    connection = std::make_unique<Connection>(options_, deadline);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  detail::Lock lock(state_.mutex);
+  if (opening.was_left) {
+    if (connection) {
+      lock.unlock();
+      give_back(std::move(connection));
+      lock.lock();
+    } else {
+      lose_connection();
+    }
+  } else {
+    opening.connection = std::move(connection);
+    opening.failure = failure;
+    share_.freed.notify_all();
+  }
+  opening.has_ended = true;
+}
+
+std::unique_ptr<Connection> ConnectionPool::wait_for(Opening& opening) {
+  const CallOptions& limits = CallScope::current();
+  const detail::NotifyOnStop wake(limits.stop, state_.mutex, freed_);
+  const detail::Lock lock(state_.mutex);
+  while (!opening.has_ended && !limits.is_over()) {
+    share_.freed.wait_until(state_.mutex, limits.deadline_or(SteadyTime::max()));
+  }
+  opening.was_left = true;
+  if (!opening.has_ended) throw limits.error();
+  if (opening.failure) return not_opened(opening.failure);
+  return std::move(opening.connection);
 }
 
 void ConnectionPool::give_back(std::unique_ptr<Connection> connection) noexcept {

@@ -2,7 +2,10 @@
 
 #include <atomic>
 #include <cstddef>
+#include <exception>
+#include <list>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "budget_state.hpp"
@@ -43,7 +46,7 @@ class ConnectionPool {
   };
 
   /// Throws `timeout` when all connections are in use until the deadline, or what connecting
-  /// throws.
+  /// throws. The limits of a call end the wait, also for a server that is slow to connect.
   [[nodiscard]] Lease acquire(Deadline deadline);
 
   /// A place in the budget for a connection that is none of the pool's: one that listens.
@@ -85,6 +88,16 @@ class ConnectionPool {
   /// Opens a connection in a place that was taken before; null when the server has no room for it,
   /// but others of ours are at work.
   [[nodiscard]] std::unique_ptr<Connection> open(Deadline deadline);
+  /// A connection that a thread opens for a call with limits, which may leave: libpq opens it in
+  /// one step. Then it is for others.
+  struct Opening;
+  /// Null when there is no thread.
+  [[nodiscard]] Opening* begin_opening(Deadline deadline);
+  void run(Opening& opening, Deadline deadline) noexcept;
+  [[nodiscard]] std::unique_ptr<Connection> wait_for(Opening& opening);
+  /// Answers or throws as `open`, when it has failed.
+  std::unique_ptr<Connection> not_opened(const std::exception_ptr& why)
+      ONCEBOX_REQUIRES(state_.mutex);
   /// Gives back the place of a connection that is closed.
   void lose_connection() noexcept ONCEBOX_REQUIRES(state_.mutex);
   [[nodiscard]] std::unique_ptr<Connection> take_idle() ONCEBOX_REQUIRES(state_.mutex);
@@ -96,7 +109,9 @@ class ConnectionPool {
   ConnectionBudget::State& state_;
   bool may_listen_ = false;
   std::atomic<bool> has_failed_to_write_ = false;
+  detail::TimedCondition freed_{SystemClock::shared()};  ///< the deadlines of calls are real
   PoolShare share_ ONCEBOX_GUARDED_BY(state_.mutex);
+  std::list<Opening> openings_ ONCEBOX_GUARDED_BY(state_.mutex);  ///< also those that have ended
 };
 
 }  // namespace oncebox::postgresql

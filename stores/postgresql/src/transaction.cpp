@@ -5,6 +5,8 @@
 #include <random>
 #include <thread>
 
+#include "oncebox/driver/call_scope.hpp"
+
 namespace oncebox::postgresql {
 
 namespace {
@@ -39,8 +41,12 @@ Transaction Transaction::joined(Connection& connection, Deadline deadline) {
 
 Transaction::~Transaction() {
   if (!is_open_ || begun_ == Begun::by_somebody_else || connection_.is_broken()) return;
+  const bool is_over = CallScope::current().is_over();
+  const Deadline soon = deadline_in(Cancellation::kGrace);
+  const LimitsOf nobody;
   try {
-    connection_.run(kRollBack, kNoParameters, Exchange::changes_nothing, deadline_);
+    connection_.run(kRollBack, kNoParameters, Exchange::changes_nothing,
+                    is_over ? std::min(soon, deadline_) : deadline_);
   } catch (...) {
     // The connection is not idle, so it will not be used again, and the server rolls back by
     // itself when it is closed.
