@@ -48,7 +48,8 @@ auto ObservedQueueStore::timed(std::string_view name, std::size_t items, Call ca
     return answer;
   } catch (const Error& error) {
     observer_.on_store_call(name, items, took(), true);
-    logger_.log(LogLevel::error, "store call failed",
+    const bool was_wanted = error.code() == ErrorCode::cancelled;
+    logger_.log(was_wanted ? LogLevel::info : LogLevel::error, "store call failed",
                 {{"store", store_name_},
                  {"call", name},
                  {"items", items},

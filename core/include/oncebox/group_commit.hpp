@@ -252,8 +252,9 @@ class GroupCommit {
 
   template <class Leave>
   void leave_early(WaitingCall& call, const CallOptions& limits, Leave leave) {
+    const Error over = limits.error();
     for (auto& ticket : call.tickets) {
-      if (queue_.withdraw(ticket)) ticket.answer(limits.error());
+      if (queue_.withdraw(ticket)) ticket.answer(over);
     }
     const std::optional<Error> why = leave();
     if (!why) {

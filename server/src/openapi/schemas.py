@@ -249,7 +249,8 @@ QUEUE_SCHEMAS = {
             status=integer("The same as the answer's."),
             code=words(
                 "invalid_argument", "out_of_range", "not_found", "conflict", "overloaded",
-                "unavailable", "timeout", "outcome_unknown", "unsupported", "corrupt", "internal",
+                "unavailable", "timeout", "cancelled", "outcome_unknown", "unsupported", "corrupt",
+                "internal",
                 "bad_request", "unauthorized", "forbidden", "method_not_allowed", "too_large",
                 "unsupported_media_type", "request_timeout", "header_too_large", "draining",
                 description="Stable: for programs."),
