@@ -54,6 +54,10 @@ class Writer::LimitedCall final : public Call {
     call_.run();
   }
 
+  [[nodiscard]] std::exception_ptr interruption() const override {
+    return std::make_exception_ptr(limits_.error());
+  }
+
   /// The error with which the caller leaves; nothing when it has to wait.
   std::optional<Error> leave() {
     State state = State::waits;
@@ -240,9 +244,9 @@ std::optional<std::vector<std::exception_ptr>> Writer::run_each(
   }
   for (std::size_t i = 0; i < calls.size(); ++i) {
     Call& call = *calls[i];
-    if (!call.interrupted && call.begins()) failures[i] = run_in_savepoint(call);
+    if (!call.was_interrupted && call.begins()) failures[i] = run_in_savepoint(call);
     if (!connection_.in_transaction()) return std::nullopt;
-    if (call.interrupted) failures[i] = call.interrupted;
+    if (call.was_interrupted) failures[i] = call.interruption();
   }
   return failures;
 }
@@ -257,8 +261,10 @@ std::exception_ptr Writer::run_in_savepoint(Call& call) {
     // code concerns no other call.
     if (caller_failed_) require_going_on();
     if (!connection_.in_transaction()) {
-      if (!is_limit_of_caller(std::current_exception())) throw;
-      return call.interrupted = std::current_exception();
+      const bool was_its_limit = is_limit_of_caller(std::current_exception());
+      if (!was_its_limit || call.interruption() == nullptr) throw;
+      call.was_interrupted = true;
+      return nullptr;
     }
     caller_failed_ = false;
     failure = std::current_exception();

@@ -106,10 +106,13 @@ class Writer {
     virtual void run() = 0;
     /// Whether it is to be run: nobody waits for one that was withdrawn.
     virtual bool begins() noexcept { return true; }
+    /// What its caller is told when it was interrupted; null when it has no limits. Made anew each
+    /// time: exceptions share their text, and this one goes to another thread.
+    [[nodiscard]] virtual std::exception_ptr interruption() const { return nullptr; }
 
     const Flush flush;
-    /// Why it is run no more: it was interrupted, and had taken back the whole transaction.
-    std::exception_ptr interrupted;
+    /// It is run no more: it was interrupted, and had taken back the whole transaction.
+    bool was_interrupted = false;
 
    protected:
     ~Call() = default;
