@@ -9,6 +9,7 @@
 
 #include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/http/http_store.hpp"
+#include "oncebox/http/server_endpoints.hpp"
 #include "oncebox/http/server_stores.hpp"
 #include "oncebox/http_options.hpp"
 #include "oncebox/memory/memory_store.hpp"
@@ -97,6 +98,9 @@ int main() {
   worker.start();
   if (!published.try_acquire_for(30s)) throw std::runtime_error("nothing is published");
   std::cout << "the endpoint has been told\n";
+  const http::ServerResent again = http::resend_to_endpoint(
+      {.url = url, .store = "shop"}, EndpointName("crm"), {.since = kMinTime, .dry_run = true});
+  std::cout << again.resent + again.under_way << " message could be sent again\n";
   if (!paged.try_acquire_for(30s)) throw std::runtime_error("nobody is paged");
   std::cout << "somebody was told of the dead message\n";
   worker.stop();

@@ -25,6 +25,7 @@ NOT_SHOWN = {
     "wire/": "what server, HTTP store and tool are made of",
     "core/include/oncebox/clock.hpp ClockMoves": "a clock that is moved by hand has it inside",
     "core/include/oncebox/limits.hpp": "numbers, and what checks them for authors of options",
+    "fleet/include/oncebox/fleet/store_set.hpp StoreSource": "a StoreSet is one",
     "stores/postgresql/include/oncebox/postgresql/query_discovery.hpp":
         "oncebox/discover_by_query.hpp, which an example shows, calls it for its URLs",
     "stores/sqlite/include/oncebox/sqlite/query_discovery.hpp": "the same",
