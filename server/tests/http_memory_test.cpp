@@ -570,6 +570,33 @@ TEST_F(HttpPlaces, AnUnfinishedBodyGivesWayLast) {
   EXPECT_EQ(waiting.receive().body, "yes");
 }
 
+TEST_F(HttpPlaces, ReadersThatDoNotReadGiveWay) {
+  RecordProperty("requirement", "R-38");
+  options.limits.max_connections = 8;
+  options.limits.idle_timeout = std::chrono::hours{1};
+  options.limits.write_timeout = std::chrono::hours{1};
+  options.io_threads = 1;
+  start();
+  RawClient idle(server_->port(), "127.0.0.2");
+  EXPECT_EQ(idle.ask(get_text("/hello")).status, 200);
+  std::vector<RawClient> deaf;
+  for (int i = 0; i < 7; ++i) {
+    deaf.push_back(connect());
+    deaf.back().set_receive_buffer(4'096);
+    deaf.back().send(get_text("/large/4000000"));
+    (void)deaf.back().peek(1);
+  }
+  let_loop_catch_up(idle);
+  EXPECT_EQ(RawClient(server_->port(), "127.0.0.3").ask(get_text("/hello")).status, 503)
+      << "they may still go on";
+  clock.advance(std::chrono::seconds{2});
+  for (int i = 0; i < 20; ++i) {
+    RawClient newcomer(server_->port(), "127.0.0." + std::to_string(2 + i % 2));
+    EXPECT_EQ(newcomer.ask(get_text("/hello", "Connection: close\r\n")).status, 200) << i;
+  }
+  EXPECT_EQ(idle.ask(get_text("/hello")).status, 200) << "it has one place, and they have most";
+}
+
 TEST_F(HttpPlaces, AnAddressThatHasMostPlacesGivesThemToOthers) {
   options.limits.max_connections = 20;
   start();

@@ -49,10 +49,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] bool has_request() const noexcept;
 
   /// What it waits for its client for. Where places are few, those that come first here go first.
-  enum class Waits { for_head, for_request, for_body, for_nothing };
+  enum class Waits { for_head, for_request, for_body, for_reader, for_nothing };
   [[nodiscard]] Waits waits() const noexcept;
-  /// Since when it waits for that.
-  [[nodiscard]] SteadyTime waits_since() const noexcept { return awaited_since_; }
+  /// Since when it waits for that; for a reader, since it last took a good deal.
+  [[nodiscard]] SteadyTime waits_since() const noexcept {
+    return is_writing_ ? taken_at_ : awaited_since_;
+  }
   /// Goes at once, so that another one has its place.
   void give_place() noexcept;
   /// Goes when its client holds a lot of memory, does not go on, and memory is still short.
@@ -136,6 +138,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read_more();
   [[nodiscard]] std::size_t input_capacity() const noexcept;
   void note_progress() noexcept;
+  void note_taken(std::size_t bytes) noexcept;
+  void give_time_to_take() noexcept;
+  [[nodiscard]] SteadyTime went_on_at() const noexcept {
+    return is_writing_ ? taken_at_ : progress_at_;
+  }
   [[nodiscard]] bool waits_for_body() const noexcept;
   [[nodiscard]] bool is_stalled(SteadyTime now) const noexcept;
   void end_for_memory();
@@ -164,6 +171,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaited awaited_ = Awaited::nothing;
   bool is_reading_ = false;
   bool is_writing_ = false;
+  bool is_behind_ = false;  ///< the client has not taken all since it last did
   bool is_in_handler_ = false;
   bool has_answer_ = false;
   bool has_ended_ = false;   ///< the client sends nothing more
@@ -181,10 +189,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Outgoing output_;   ///< to be written
   Outgoing sending_;  ///< being written
   std::size_t sent_ = 0;
-  std::size_t write_step_ = 0;  ///< once this is sent the client gets more time
   SteadyTime awaited_since_{};
-  SteadyTime progress_at_{};        ///< when the client last sent, or took, a good deal
+  SteadyTime progress_at_{};        ///< when the client last sent a good deal
   std::size_t progress_bytes_ = 0;  ///< that it has sent since then
+  SteadyTime taken_at_{};           ///< when the client last took a good deal, or all
+  std::size_t taken_bytes_ = 0;     ///< that it has taken since then
   SteadyTime sink_busy_since_{};
   SteadyTime read_deadline_ = SteadyTime::max();
   SteadyTime stream_deadline_ = SteadyTime::max();  ///< of the body of a sink

@@ -31,7 +31,7 @@ void Connection::on_tick() noexcept {
   const SteadyTime now = this->now();
   if (now >= write_deadline_) return close();
   if (now >= read_deadline_) return guard(&Connection::on_too_slow);
-  if (is_stalled(now)) loop_->note_stalled(*this, progress_at_);
+  if (is_stalled(now)) loop_->note_stalled(*this, went_on_at());
 }
 
 void Connection::on_too_slow() {
@@ -71,7 +71,7 @@ void Connection::wait_for(Awaited awaited) {
 }
 
 Connection::Waits Connection::waits() const noexcept {
-  if (is_writing_) return Waits::for_nothing;
+  if (is_writing_) return Waits::for_reader;
   if (waits_for_body()) return Waits::for_body;
   switch (state_) {
     case State::handshake:
@@ -108,7 +108,7 @@ void Connection::note_progress() noexcept {
 bool Connection::is_stalled(SteadyTime now) const noexcept {
   if (!is_writing_ && !waits_for_body()) return false;
   const MemoryHold& hold = is_writing_ ? sending_.hold : exchange_->hold;
-  return hold.size() >= kWorthEndingBytes && now - progress_at_ >= kPatience && hold.is_short();
+  return hold.size() >= kWorthEndingBytes && now - went_on_at() >= kPatience && hold.is_short();
 }
 
 void Connection::give_memory() noexcept {
@@ -180,9 +180,8 @@ void Connection::flush() {
       sent_ = written;
       is_writing_ = true;
       count_output(sending_);
-      note_progress();
-      write_step_ = sent_ + kWriteStepBytes;
-      write_deadline_ = progress_at_ + service_.limits().write_timeout;
+      if (!std::exchange(is_behind_, true)) give_time_to_take();
+      note_taken(written);
       const std::string_view rest = sending_.rest(sent_);
       start_write(rest.data(), rest.size());
     }
@@ -201,6 +200,19 @@ std::size_t Connection::write_at_once(IoResult& result) {
   return written;
 }
 
+/// A client that does not take all must go on, however many answers are written one after the
+/// other.
+void Connection::note_taken(std::size_t bytes) noexcept {
+  taken_bytes_ += bytes;
+  if (taken_bytes_ >= kWriteStepBytes) give_time_to_take();
+}
+
+void Connection::give_time_to_take() noexcept {
+  taken_at_ = now();
+  taken_bytes_ = 0;
+  write_deadline_ = taken_at_ + service_.limits().write_timeout;
+}
+
 /// What the client does not take is counted. It is there already, so it is not refused.
 void Connection::count_output(Outgoing& outgoing) noexcept {
   const std::size_t bytes = outgoing.text.capacity() + outgoing.body.capacity();
@@ -215,24 +227,22 @@ void Connection::on_written(IoResult result, std::size_t bytes) noexcept {
   if (state_ == State::closed) return sending_.clear();
   if (result != IoResult::ok) return close();
   sent_ += bytes;
+  note_taken(bytes);
   guard(&Connection::write_on);
 }
 
 void Connection::write_on() {
   if (sent_ < sending_.size()) {
-    if (sent_ >= write_step_) {
-      note_progress();
-      write_step_ = sent_ + kWriteStepBytes;
-      write_deadline_ = progress_at_ + service_.limits().write_timeout;
-    }
     const std::string_view rest = sending_.rest(sent_);
     return start_write(rest.data(), rest.size());
   }
   sending_ = {};
   is_writing_ = false;
-  write_deadline_ = SteadyTime::max();
   if (state_ == State::streaming) take_stream_pieces();
   advance();
+  if (is_writing_) return;
+  is_behind_ = false;
+  write_deadline_ = SteadyTime::max();
 }
 
 /// Everything is written. A client that still sends would lose the answer if the socket were closed

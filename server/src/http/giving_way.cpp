@@ -14,11 +14,14 @@ constexpr std::size_t kShareDivisor = 4;
 
 bool may_replace(const ClientAddress& newcomer, const Connection& connection, std::size_t places,
                  SteadyTime now) {
-  if (connection.waits() == Connection::Waits::for_nothing) return false;
+  const Connection::Waits waits = connection.waits();
+  if (waits == Connection::Waits::for_nothing) return false;
   const ClientAddress* const address = connection.address();
   if (address == nullptr) return false;  // it is about to go
   const bool has_waited = now - connection.waits_since() >= kGrace;
-  if (address == &newcomer) return has_waited;
+  const bool is_reading = waits == Connection::Waits::for_reader;
+  if (!has_waited && (is_reading || address == &newcomer)) return false;
+  if (address == &newcomer) return true;
   const std::size_t count = address->connections.load();
   if (count <= newcomer.connections.load()) return false;
   return has_waited || count > places / kShareDivisor;

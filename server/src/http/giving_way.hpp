@@ -13,10 +13,11 @@ namespace oncebox::server {
 ///
 /// First go those of other addresses that have more places, then the newcomer's own. Of these,
 /// first those whose client has not finished the head of a request, then those that are idle, then
-/// those whose client has not finished a body, and of each the one that has waited longest. A
-/// connection under a second old, or with an answer under way, stays. No address loses a place to
-/// one that has as many, so an address that wants them all gets what the others leave. One that has
-/// more than a quarter of all places loses also those that are new.
+/// those whose client has not finished a body, then those whose client has not taken 64 KiB of its
+/// answers within a second, and of each the one that has waited longest. A connection under a
+/// second old, or whose answer is being made, stays. No address loses a place to one that has as
+/// many, so an address that wants them all gets what the others leave. One that has more than a
+/// quarter of all places loses also those that are new, but for readers.
 [[nodiscard]] Connection* choose_to_give_way(const EventLoop& loop, const ClientAddress& newcomer,
                                              std::size_t places, SteadyTime now);
 
