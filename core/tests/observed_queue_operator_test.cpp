@@ -8,7 +8,7 @@
 
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/testing/fake_clock.hpp"
-#include "racing_operator.hpp"
+#include "forwarding_operator.hpp"
 
 namespace oncebox {
 namespace {

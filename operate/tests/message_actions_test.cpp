@@ -8,7 +8,7 @@
 
 #include "expect_error.hpp"
 #include "oncebox/operate/dead_recovery.hpp"
-#include "racing_operator.hpp"
+#include "forwarding_operator.hpp"
 #include "recovery_fixture.hpp"
 
 namespace oncebox {

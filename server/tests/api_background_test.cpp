@@ -278,7 +278,7 @@ TEST(EventFaults, WorkThatCameBeforeTheStoreCouldBeListenedToIsToldToo) {
   options.call_threads = 1;
   ApiUnderTest under_test(options, {{"main", stuck.store()}}, clock);
   const auto holding = under_test.begin(get("/v1/messages/s/m"));
-  stuck.wait_for_first_find();
+  stuck.wait_for_first_look();
   const auto first = under_test.begin(get("/v1/events"));
   const auto second = under_test.begin(get("/v1/events"));
   stuck.store().inbox().enqueue(Message{.key = {"s", "m"}, .topic = "t"});

@@ -354,7 +354,7 @@ TEST(CallPoolOfTheApi, ThreeDatabaseServersThatHangHoldUpNoOther) {
     for (int i = 0; i < 10; ++i) {
       hanging.push_back(under_test.begin(get("/v1/stores/" + name + "/messages/s/m")));
     }
-    store.wait_for_first_find();
+    store.wait_for_first_look();
   }
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(under_test.call(get("/v1/messages/s/m")).status, 404) << i;
@@ -372,7 +372,7 @@ TEST(CallPoolOfTheApi, WhatWaitsForAStoreThatHangsDoesNotHoldUpTheEnd) {
   options.call_threads = 1;
   ApiUnderTest under_test(options, {{"main", stuck.store()}}, clock);
   const auto running = under_test.begin(get("/v1/messages/s/m"));
-  stuck.wait_for_first_find();
+  stuck.wait_for_first_look();
   auto looking = under_test.begin(get("/v1/messages/s/m"));
   auto sending = under_test.begin(
       post("/v1/messages", R"([{"source":"s","messageId":"m","topic":"t","payload":""}])"));
@@ -393,7 +393,7 @@ TEST(CallPoolOfTheApi, WhatWaitsForAStoreThatHangsDoesNotHoldUpTheEnd) {
   stuck.let_go();
   ending.join();
   EXPECT_EQ(running->wait().status, 404) << "it had begun, and nothing that it used was gone";
-  EXPECT_EQ(stuck.finds(), 1);
+  EXPECT_EQ(stuck.looks(), 1);
   EXPECT_EQ(stuck.store().inbox().find(MessageKey{"s", "m"}), std::nullopt);
 }
 

@@ -306,7 +306,7 @@ class OverHttpEnding : public ::testing::Test {
   /// have come.
   void fill() {
     running_ = begin(get("/v1/messages/s/m"));
-    stuck_.wait_for_first_find();
+    stuck_.wait_for_first_look();
     for (int i = 0; i <= kWaiting; ++i) {
       const std::string id = std::to_string(i);
       waiting_.push_back(begin(post("/v1/outbox/messages", R"([{"source":"s","messageId":")" + id +

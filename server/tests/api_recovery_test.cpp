@@ -122,7 +122,7 @@ TEST(RecoveryRoutesFaults, AWalkOverTheDeadEndsWhenItsClientIsGone) {
   options.call_threads = 1;
   ApiUnderTest under_test(options, {{"main", store}}, clock);
   const auto holding = under_test.begin(get("/v1/messages/s/m"));
-  stuck.wait_for_first_find();
+  stuck.wait_for_first_look();
   const std::string group = R"("group":"order:)" + error_fingerprint("x") + R"(","dryRun":true)";
   const auto groups = under_test.begin(get("/v1/dead/groups?maxMessages=1000000"));
   const auto plan = under_test.begin(post("/v1/dead/revive", "{" + group + R"(,"perSecond":1})"));

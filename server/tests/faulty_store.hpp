@@ -3,6 +3,7 @@
 #include <atomic>
 #include <functional>
 #include <future>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -10,7 +11,7 @@
 #include "oncebox/driver/forwarding_store.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/testing/fault_injecting_queue_store.hpp"
-#include "racing_operator.hpp"
+#include "forwarding_operator.hpp"
 
 namespace oncebox::server {
 
@@ -56,23 +57,55 @@ class RacingStore final : public ForwardingStore {
   RacingOperator racing_;
 };
 
-/// A store in whose inbox nothing is found until it is let go: whoever looks waits.
+/// The operator's side of a queue that calls something before it lists or counts.
+class HeldOperator final : public ForwardingOperator {
+ public:
+  HeldOperator(QueueOperator& below, std::function<void()> before)
+      : ForwardingOperator(below), before_(std::move(before)) {}
+
+ private:
+  MessagePage do_list(const ListRequest& request) override {
+    before_();
+    return ForwardingOperator::do_list(request);
+  }
+  std::size_t do_count(const MessageFilter& filter) override {
+    before_();
+    return ForwardingOperator::do_count(filter);
+  }
+
+  const std::function<void()> before_;
+};
+
+/// A store in whose inbox nothing is found, listed or counted until it is let go: whoever looks
+/// waits.
 class StuckStore {
  public:
   explicit StuckStore(const Clock& clock)
-      : store_(clock, [this](std::string_view call) {
-          if (call == "find") hold();
-          return testing::Fault::none;
-        }) {}
+      : faulty_(clock,
+                [this](std::string_view call) {
+                  if (call == "find") hold();
+                  return testing::Fault::none;
+                }),
+        store_(faulty_, [this] { hold(); }) {}
 
   [[nodiscard]] Store& store() noexcept { return store_; }
-  void wait_for_first_find() const { first_came_.wait(); }
+  void wait_for_first_look() const { first_came_.wait(); }
   void let_go() { open_.set_value(); }
-  [[nodiscard]] int finds() const noexcept { return finds_; }
+  [[nodiscard]] int looks() const noexcept { return looks_; }
 
  private:
+  class WithHeldOperator final : public ForwardingStore {
+   public:
+    WithHeldOperator(Store& below, std::function<void()> before)
+        : ForwardingStore(below), operator_(below.inbox_operator(), std::move(before)) {}
+    [[nodiscard]] QueueOperator& inbox_operator() override { return operator_; }
+
+   private:
+    HeldOperator operator_;
+  };
+
   void hold() {
-    if (finds_++ == 0) first_.set_value();
+    if (looks_++ == 0) first_.set_value();
     opened_.wait();
   }
 
@@ -80,8 +113,9 @@ class StuckStore {
   const std::shared_future<void> first_came_ = first_.get_future().share();
   std::promise<void> open_;
   const std::shared_future<void> opened_ = open_.get_future().share();
-  std::atomic<int> finds_ = 0;
-  FaultyStore store_;
+  std::atomic<int> looks_ = 0;
+  FaultyStore faulty_;
+  WithHeldOperator store_;
 };
 
 /// A memory store that does not tell how it is until it is let go.

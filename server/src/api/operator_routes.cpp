@@ -52,10 +52,11 @@ Response list_page(const QueueCall& call, ListRequest request) {
   return std::move(hold).answer(wire::write_page(page, request.payloads));
 }
 
-std::string count_matching(const QueueCall& call) {
+Response count_matching(const QueueCall& call) {
+  require_no_query(call.request());
   MessageFilter filter = wire::read_filter(body_or_empty_object(call.request()));
   CallLimits(call.request()).narrow(filter);
-  return wire::write_count(call.queue->operations.count(filter));
+  return json_response(wire::write_count(call.queue->operations.count(filter)));
 }
 
 /// The page that a request asks for, of the topics that its token may see.
@@ -302,8 +303,8 @@ class OperatorRoutes {
                require_no_query(call.request());
                return get_dead(call);
              });
-    add_plain({.method = Method::post, .path = "/messages/count", .limits = HeldLimits::all},
-              count_matching);
+    add_look({.method = Method::post, .path = "/messages/count", .limits = HeldLimits::all},
+             count_matching);
     add_shared(
         {.path = "/stats", .limits = HeldLimits::all}, &SharedAnswers::stats,
         [](const Request& request) { (void)wire::read_stats_query(request.query); },

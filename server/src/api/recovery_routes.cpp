@@ -1,3 +1,8 @@
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "api/answer_hold.hpp"
 #include "api/api_routes.hpp"
 #include "api/call_limits.hpp"
 #include "api/dead_calls.hpp"
@@ -14,25 +19,31 @@ namespace {
 constexpr std::size_t kMaxGroupedMessages = 1'000'000;
 constexpr std::size_t kMaxGroupsAtOnce = 1'000;
 
-std::string list_groups(QueueOperator& queue, const Request& request, const Presence& present) {
+/// Of a group at most, with the longest names and error.
+constexpr std::size_t kGroupBytes = std::size_t{10} << 10;
+
+Response list_groups(const ExchangePtr& exchange, QueueOperator& queue) {
+  const Request& request = exchange->request();
   DeadGroupsRequest wanted = wire::read_dead_groups_query(request.query);
   CallLimits(request).narrow(wanted.filter);
   require_in_range("limit", wanted.max_groups, 1, kMaxGroupsAtOnce);
   require_in_range("maxMessages", wanted.max_records, 1, kMaxGroupedMessages);
-  return wire::write_dead_groups(group_dead(queue, wanted, while_there(present)));
+  AnswerHold hold = AnswerHold::for_look(*exchange, wanted.max_groups * kGroupBytes);
+  wanted.max_groups = std::clamp<std::size_t>(hold.max_bytes() / kGroupBytes, 1, wanted.max_groups);
+  const DeadGroups found = group_dead(queue, wanted, while_there(watch(exchange)));
+  return std::move(hold).answer(wire::write_dead_groups(found));
 }
 
 }  // namespace
 
 void add_recovery_routes(Router& router, const ApiContext& context) {
-  add_queue_route(
-      router, context, {.path = "/dead/groups", .limits = HeldLimits::all},
-      [](const QueueCall& call) {
-        call.queue->calls.answer(
-            call.exchange, [exchange = call.exchange, queue = call.queue](const Request& request) {
-              return json_response(list_groups(queue->operations, request, watch(exchange)));
-            });
-      });
+  add_queue_route(router, context, {.path = "/dead/groups", .limits = HeldLimits::all},
+                  [](const QueueCall& call) {
+                    call.queue->looks.answer(call.exchange, [exchange = call.exchange,
+                                                             queue = call.queue](const Request&) {
+                      return list_groups(exchange, queue->operations);
+                    });
+                  });
 }
 
 }  // namespace oncebox::server

@@ -9,19 +9,13 @@
 
 namespace oncebox {
 
-/// An operator's side of a queue where something happens after the first list has been read, before
-/// whoever asked for it goes on.
-class RacingOperator final : public QueueOperator {
+/// An operator's side of a queue that passes every call on.
+class ForwardingOperator : public QueueOperator {
  public:
-  RacingOperator(QueueOperator& below, std::function<void()> race)
-      : below_(below), race_(std::move(race)) {}
+  explicit ForwardingOperator(QueueOperator& below) : below_(below) {}
 
- private:
-  MessagePage do_list(const ListRequest& request) override {
-    MessagePage page = below_.list(request);
-    if (race_) std::exchange(race_, nullptr)();
-    return page;
-  }
+ protected:
+  MessagePage do_list(const ListRequest& request) override { return below_.list(request); }
   std::size_t do_count(const MessageFilter& filter) override { return below_.count(filter); }
   QueueStats do_stats() override { return below_.stats(); }
   std::vector<WorkerRecord> do_workers() override { return below_.workers(); }
@@ -52,7 +46,24 @@ class RacingOperator final : public QueueOperator {
     return below_.cleanup(request);
   }
 
+ private:
   QueueOperator& below_;
+};
+
+/// One where something happens after the first list has been read, before whoever asked for it goes
+/// on.
+class RacingOperator final : public ForwardingOperator {
+ public:
+  RacingOperator(QueueOperator& below, std::function<void()> race)
+      : ForwardingOperator(below), race_(std::move(race)) {}
+
+ private:
+  MessagePage do_list(const ListRequest& request) override {
+    MessagePage page = ForwardingOperator::do_list(request);
+    if (race_) std::exchange(race_, nullptr)();
+    return page;
+  }
+
   std::function<void()> race_;
 };
 
