@@ -46,6 +46,7 @@ TEST_F(ReadingTest, ACallThatLooksIsRefusedBeforeTheStoreIsAskedWhenThereIsNoRoo
       get("/v1/dead"),
       get("/v1/dead/s/m"),
       get("/v1/dead/s/m/history"),
+      get("/v1/dead/groups"),
       get("/v1/audit"),
   };
   StuckStore stuck(clock);
@@ -58,7 +59,7 @@ TEST_F(ReadingTest, ACallThatLooksIsRefusedBeforeTheStoreIsAskedWhenThereIsNoRoo
     EXPECT_EQ(problem_code(refused), "overloaded");
     EXPECT_TRUE(refused.fields.get("Retry-After"));
   }
-  EXPECT_EQ(stuck.finds(), 0);
+  EXPECT_EQ(stuck.looks(), 0);
   EXPECT_EQ(held(), 63 * kMebibyte);
 }
 
@@ -69,7 +70,7 @@ TEST_F(ReadingTest, WhatIsBeingReadStaysWithinTheBudgetHoweverManyAsk) {
   for (int i = 0; i < 20; ++i) {
     asking.push_back(under_test.begin(counted(post("/v1/messages/find", kFind))));
   }
-  stuck.wait_for_first_find();
+  stuck.wait_for_first_look();
   EXPECT_GT(held(), 2 * kMebibyte) << "nobody knows yet how large the message is";
   EXPECT_LE(held(), 64 * kMebibyte);
   stuck.let_go();
@@ -92,6 +93,40 @@ TEST_F(ReadingTest, AFindAsksForNoMoreThanItsShareOfTheMemory) {
       json_of(under_test.call(counted(post("/v1/messages/find", R"({"keys":[)" + keys + "]}"))));
   EXPECT_EQ(found.at("results").as_array().size(), 3U) << "an eighth of 48 MiB, for two copies";
   EXPECT_EQ(found.at("truncated"), true);
+}
+
+TEST_F(ReadingTest, GroupsOfTheDeadAreAsManyAsTheMemoryAllows) {
+  RecordProperty("requirement", "R-38");
+  memory::MemoryStore store(clock);
+  constexpr int kGroups = 300;
+  for (int i = 0; i < kGroups; ++i) {
+    const MessageKey key{"s", MessageId(std::to_string(i))};
+    store.inbox().enqueue({.key = key, .topic = Topic("topic" + std::to_string(i))});
+    store.inbox().mark(Mark{.key = key, .as = MarkAs::dead});
+  }
+  ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
+  const auto count_groups = [&] {
+    const json::value found = json_of(under_test.call(counted(get("/v1/dead/groups"))));
+    EXPECT_EQ(found.at("others").to_number<std::size_t>(),
+              kGroups - found.at("groups").as_array().size());
+    return found.at("groups").as_array().size();
+  };
+  EXPECT_EQ(count_groups(), kGroups);
+  MemoryHold others(address, MemoryPart::callers);
+  others.force(44 * kMebibyte);
+  EXPECT_EQ(count_groups(), kMebibyte / 10'240) << "the others are counted";
+}
+
+TEST_F(ReadingTest, ResultsOfKeysCountAlsoAsTheAnswer) {
+  RecordProperty("requirement", "R-38");
+  memory::MemoryStore store(clock);
+  store.keys().complete(CompleteRequest{.key = "k", .result = std::string(kMebibyte, 'x')});
+  ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
+  const TestCall find = counted(post("/v1/keys/find", R"({"keys":["k"]})"));
+  EXPECT_EQ(under_test.call(find).status, 200);
+  MemoryHold others(address, MemoryPart::callers);
+  others.force(48 * kMebibyte - 2 * kMebibyte - 1'000);
+  EXPECT_EQ(problem_code(under_test.call(find)), "overloaded") << "as base64 it takes a third more";
 }
 
 TEST_F(ReadingTest, AMessageThatThereIsNoRoomForIsNotMadeIntoAnAnswer) {
@@ -178,21 +213,24 @@ TEST_F(ReadingTest, WhatAWaitingClaimBuriedCountsUntilItIsTold) {
 }
 
 TEST_F(ReadingTest, CallsThatLookAndHangHoldUpNoClaim) {
-  StuckStore stuck(clock);
-  ServerOptions options = quiet_options();
-  options.call_threads = 6;
-  ApiUnderTest under_test(options, {{"main", stuck.store()}}, clock);
-  std::vector<std::shared_ptr<TestExchange>> looking;
-  for (int i = 0; i < 20; ++i) {
-    looking.push_back(under_test.begin(post("/v1/messages/find", kFind)));
+  RecordProperty("requirement", "R-38");
+  for (const TestCall& look : {post("/v1/messages/find", kFind), get("/v1/messages"),
+                               get("/v1/dead/groups"), post("/v1/messages/count", "{}")}) {
+    StuckStore stuck(clock);
+    ServerOptions options = quiet_options();
+    options.call_threads = 6;
+    ApiUnderTest under_test(options, {{"main", stuck.store()}}, clock);
+    std::vector<std::shared_ptr<TestExchange>> looking;
+    for (int i = 0; i < 20; ++i) looking.push_back(under_test.begin(look));
+    stuck.wait_for_first_look();
+    std::vector<std::shared_ptr<TestExchange>> claims;
+    for (int i = 0; i < 20; ++i)
+      claims.push_back(under_test.begin(post("/v1/messages/claim", "{}")));
+    for (const auto& claim : claims) EXPECT_EQ(claim->wait().status, 200) << look.target;
+    for (const auto& exchange : looking) EXPECT_FALSE(exchange->answered()) << look.target;
+    stuck.let_go();
+    for (const auto& exchange : looking) EXPECT_EQ(exchange->wait().status, 200) << look.target;
   }
-  stuck.wait_for_first_find();
-  for (int i = 0; i < 20; ++i) {
-    EXPECT_EQ(under_test.call(post("/v1/messages/claim", "{}")).status, 200) << i;
-  }
-  for (const auto& exchange : looking) EXPECT_FALSE(exchange->answered());
-  stuck.let_go();
-  for (const auto& exchange : looking) EXPECT_EQ(exchange->wait().status, 200);
 }
 
 }  // namespace

@@ -59,23 +59,42 @@ void count_all(ServedStore& store, std::string_view name, const std::vector<Outc
   for (const Outcome& outcome : outcomes) count(store, name, outcome);
 }
 
-/// In steps, because each key may have a result of a mebibyte.
+/// What a caller's body does not bound.
+std::size_t bytes_of(const KeyRecord& record) {
+  const auto size = [](const std::optional<std::string>& text) { return text ? text->size() : 0; };
+  return record.owner.size() + size(record.result) + size(record.error);
+}
+
+/// In steps, because each key may have a result of a mebibyte. A step reads no more than may be
+/// read in all.
 wire::FoundKeys find_keys(IdempotencyStore& store, std::span<const IdempotencyKey> keys,
                           std::size_t max_bytes) {
-  constexpr std::size_t kKeysAtOnce = 16;
+  const std::size_t keys_at_once = std::max<std::size_t>(max_bytes / limits::kMaxResultBytes, 1);
   wire::FoundKeys found;
   AnswerRoom room(max_bytes);
   while (!keys.empty()) {
-    const auto some = keys.first(std::min(kKeysAtOnce, keys.size()));
+    const auto some = keys.first(std::min(keys_at_once, keys.size()));
     keys = keys.subspan(some.size());
     for (std::optional<KeyRecord>& record : store.find(some)) {
-      const bool has_result = record && record->result;
-      found.truncated = has_result && !room.take(record->result->size());
+      found.truncated = record && !room.take(bytes_of(*record));
       if (found.truncated) return found;
       found.records.push_back(std::move(record));
     }
   }
   return found;
+}
+
+/// About how much JSON they are.
+std::size_t json_size(const wire::FoundKeys& found) {
+  constexpr std::size_t kRecordBytes = 512;
+  std::size_t bytes = 0;
+  for (const std::optional<KeyRecord>& record : found.records) {
+    bytes += kRecordBytes;
+    if (!record) continue;
+    bytes += record->key.str().size() + bytes_of(*record);
+    if (record->result) bytes += wire::base64_size(record->result->size()) - record->result->size();
+  }
+  return bytes;
 }
 
 class KeyRoutes {
@@ -243,6 +262,7 @@ void add_key_routes(Router& router, const ApiContext& context) {
               AnswerHold hold = AnswerHold::for_look(*exchange);
               wire::FoundKeys found =
                   find_keys(store->keys(), wire::read_key_names(request.body), hold.max_bytes());
+              hold.count(json_size(found));
               return std::move(hold).answer(wire::write_key_records(found));
             });
       });
