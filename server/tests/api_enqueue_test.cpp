@@ -228,6 +228,20 @@ TEST_P(EnqueueRoute, RefusesAnIdempotencyKeyThatCannotBeAnId) {
   EXPECT_EQ(call(longest).status, 400);
 }
 
+TEST_P(EnqueueRoute, RefusesAnIdempotencyKeyThatIsTooLongToBeStored) {
+  RecordProperty("requirement", "R-38");
+  const std::string message = R"({"messageId":"1","topic":"t","payload":1})";
+  for (const std::string& body : {message, "[" + message + "]"}) {
+    EXPECT_EQ(call(with_key(post("/v1/messages", body), std::string(1'024, 'k'))).status, 200);
+    const Response refused = call(with_key(post("/v1/messages", body), std::string(1'025, 'k')));
+    EXPECT_EQ(problem_code(refused), "invalid_argument");
+    EXPECT_NE(problem_detail(refused).find("1024"), std::string::npos);
+  }
+  TestCall lines = with_key(post("/v1/messages", message), std::string(1'025, 'k'));
+  lines.fields.front() = {"Content-Type", "application/x-ndjson"};
+  EXPECT_EQ(problem_code(call(lines)), "invalid_argument");
+}
+
 TEST_P(EnqueueRoute, GivesEachMessageOfAnArrayAKeyOfItsOwn) {
   TestCall many = post("/v1/messages",
                        R"([{"topic":"t","payload":1},{"topic":"t","payload":2,

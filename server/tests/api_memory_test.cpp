@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,8 @@
 #include "api/heap_trimmer.hpp"
 #include "api_fixture.hpp"
 #include "counted_memory.hpp"
+#include "faulty_store.hpp"
+#include "http/memory_budget.hpp"
 #include "oncebox/testing/manual_clock.hpp"
 #include "resident_memory.hpp"
 #include "watched.hpp"
@@ -53,6 +56,108 @@ TEST(NdjsonSize, AHundredThousandLinesNeedTheMemoryOfABatch) {
   EXPECT_EQ(summary.at("accepted"), 20'000);
   EXPECT_EQ(summary.at("duplicate"), 80'000);
   EXPECT_LT(most - before, std::size_t{16} << 20) << "the body has about 6 MB, its messages more";
+}
+
+/// What clients may hold, and an address that holds it.
+std::shared_ptr<ClientAddress> with_budget(std::size_t bytes) {
+  return std::make_shared<ClientAddress>(std::make_shared<MemoryBudget>(bytes));
+}
+
+struct HeldLines {
+  const char* name;
+  std::string key;
+  std::string line;
+  std::size_t lines;
+
+  friend std::ostream& operator<<(std::ostream& out, const HeldLines& lines) {
+    return out << lines.name;
+  }
+};
+
+class NdjsonHold : public ::testing::TestWithParam<HeldLines> {
+ protected:
+  static constexpr std::size_t kPieceBytes = std::size_t{16} << 10;
+};
+
+TEST_P(NdjsonHold, WhatIsKeptBetweenTwoPiecesCountsForAllThatItTakes) {
+  RecordProperty("requirement", "R-38");
+  const testing::FakeClock clock;
+  memory::MemoryStore store(clock);
+  ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
+  TestCall call{.target = "/v1/messages",
+                .fields = {{"Content-Type", "application/x-ndjson"}},
+                .address = with_budget(std::size_t{64} << 20)};
+  if (!GetParam().key.empty()) call.fields.push_back({"Idempotency-Key", GetParam().key});
+  const auto exchange = under_test.begin(call);
+  ASSERT_TRUE(exchange->send_piece("\n"));  // its thread is there
+  const std::size_t before = allocated_bytes();
+  std::string lines;
+  for (std::size_t i = 0; i < GetParam().lines; ++i) {
+    lines += GetParam().line + "\n";
+    if (lines.size() < kPieceBytes && i + 1 < GetParam().lines) continue;
+    ASSERT_TRUE(exchange->send_piece(std::exchange(lines, {})));
+  }
+  const std::size_t held = call.address->memory->held();
+  const std::size_t taken = allocated_bytes() - before;
+  RecordProperty("held", std::to_string(held));
+  RecordProperty("taken", std::to_string(taken));
+  EXPECT_LE(taken, held + 2 * kPieceBytes) << "the connection counts a piece";
+  EXPECT_LE(held, 2 * taken + kPieceBytes) << "it is not refused for what it does not take";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Lines, NdjsonHold,
+    ::testing::Values(HeldLines{"Short", "", R"({"messageId":"1","topic":"t","payload":1})", 499},
+                      HeldLines{"ShortWithALongKey", std::string(1'024, 'k'),
+                                R"({"messageId":"1","topic":"t","payload":1})", 499},
+                      HeldLines{"Headers", "",
+                                R"({"topic":"t","payload":"","headers":{"a":"","b":"","c":""}})",
+                                499},
+                      HeldLines{"Payloads", "",
+                                R"({"topic":"t","payload":")" + std::string(4'000, 'x') + R"("})",
+                                200},
+                      HeldLines{"WrongOnes", "k", R"({"payload":1})", 100'000},
+                      HeldLines{"WrongOnesOfLongNames", "",
+                                R"({"topic":"t",")" + std::string(10'000, 'x') + R"(":1})", 100}),
+    [](const auto& lines) { return lines.param.name; });
+
+TEST(ArrayHold, WhatItsMessagesTakeIsCountedBeforeTheyAreStored) {
+  RecordProperty("requirement", "R-38");
+  const testing::FakeClock clock;
+  const auto address = with_budget(std::size_t{256} << 20);
+  std::size_t held = 0;
+  std::size_t taken = 0;
+  std::size_t before = 0;
+  FaultyStore store(clock, [&](std::string_view call) {
+    if (call != "enqueue") return testing::Fault::none;
+    held = address->memory->held();
+    taken = allocated_bytes() - before;
+    return testing::Fault::before;
+  });
+  ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
+  constexpr std::size_t kItems = 10'000;
+  std::string items;
+  for (std::size_t i = 0; i < kItems; ++i) {
+    items += (i > 0 ? "," : "[") + (R"({"messageId":")" + std::to_string(i)) +
+             R"(","topic":"t","payload":1})";
+  }
+  TestCall call = post("/v1/messages", items + "]");
+  call.fields.push_back({"Idempotency-Key", std::string(1'024, 'k')});
+  call.address = address;
+  before = allocated_bytes();
+  EXPECT_EQ(under_test.call(call).status, 503) << "the store failed";
+  EXPECT_GT(taken, kItems * 1'024);
+  EXPECT_LE(taken, held + 4 * call.body.size()) << "the connection counts the body";
+  EXPECT_LE(held, 2 * taken);
+  EXPECT_EQ(address->memory->held(), 0U);
+
+  MemoryHold others(address, MemoryPart::callers);
+  others.force(std::size_t{180} << 20);
+  held = 0;
+  const Response refused = under_test.call(call);
+  EXPECT_EQ(problem_code(refused), "overloaded");
+  EXPECT_NE(problem_detail(refused).find("limits.memory"), std::string::npos);
+  EXPECT_EQ(held, 0U) << "the store was not asked";
 }
 
 constexpr std::size_t kTopics = 20'000;
@@ -112,6 +217,53 @@ void bury_with_large_headers(QueueStore& queue, std::size_t count) {
     queue.enqueue(message);
     queue.mark(Mark{.key = message.key, .as = MarkAs::dead});
   }
+}
+
+TEST(StepSize, AFindOfKeysReadsAsManyResultsAsTheMemoryAllows) {
+  RecordProperty("requirement", "R-38");
+  const testing::FakeClock clock;
+  memory::MemoryStore store(clock);
+  std::string names;
+  for (int i = 0; i < 16; ++i) {
+    const IdempotencyKey key(std::to_string(i));
+    store.keys().complete(
+        CompleteRequest{.key = key, .result = std::string(limits::kMaxResultBytes, 'x')});
+    names += (i > 0 ? R"(",")" : R"(")") + key.str();
+  }
+  ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
+  TestCall find = post("/v1/keys/find", R"({"keys":[)" + names + R"("]})");
+  find.address = with_budget(std::size_t{64} << 20);
+  MemoryHold others(find.address, MemoryPart::callers);
+  others.force(std::size_t{40} << 20);
+  const std::size_t bytes = bytes_needed_for([&] {
+    const json::value found = json_of(under_test.call(find));
+    EXPECT_EQ(found.at("results").as_array().size(), 1U);
+    EXPECT_EQ(found.at("truncated"), true);
+  });
+  EXPECT_LT(bytes, std::size_t{8} << 20) << "the results of all have 16 MiB";
+}
+
+TEST(GroupSize, GroupsWithTheLongestNamesNeedNoMoreThanIsCounted) {
+  RecordProperty("requirement", "R-38");
+  const testing::FakeClock clock;
+  memory::MemoryStore store(clock);
+  std::string longest;
+  while (longest.size() < 1'000) longest += "\U0001F4EC";
+  constexpr std::size_t kGroups = 1'000;
+  for (std::size_t i = 0; i < kGroups; ++i) {
+    const std::string name = longest + std::to_string(i);
+    const MessageKey key{Source(longest), MessageId(name)};
+    store.inbox().enqueue({.key = key, .topic = Topic(name)});
+    store.inbox().mark(
+        Mark{.key = key, .as = MarkAs::dead, .error = std::string(2'000, 'x') + ' ' + name});
+  }
+  ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
+  Response response;
+  const std::size_t bytes =
+      bytes_needed_for([&] { response = under_test.call(get("/v1/dead/groups")); });
+  EXPECT_EQ(json_of(response).at("groups").as_array().size(), kGroups);
+  RecordProperty("bytes", std::to_string(bytes / kGroups));
+  EXPECT_LT(bytes / kGroups, std::size_t{20} << 10) << "twice what one is taken for";
 }
 
 /// An array with the keys of these messages, and what else each item of a call has.

@@ -281,12 +281,18 @@ Message read_message(std::string_view json, const MessageDefaults& defaults) {
 
 std::vector<Message> read_messages(std::string_view json, const MessageDefaults& defaults) {
   std::vector<Message> messages;
+  read_messages(json, defaults, [&](Message message) { messages.push_back(std::move(message)); });
+  return messages;
+}
+
+void read_messages(std::string_view json, const MessageDefaults& defaults,
+                   const std::function<void(Message)>& take) {
+  std::size_t place = 0;
   read_json(json, Direction::request, [&](const JsonValue& array) {
     array.for_each_item(limits::kMaxBatchItems, [&](const JsonValue& item) {
-      messages.push_back(read_message(item, defaults, messages.size()));
+      take(read_message(item, defaults, place++));
     });
   });
-  return messages;
 }
 
 std::size_t json_size(const MessageRecord& record, ListPayloads payloads) noexcept {

@@ -1,13 +1,17 @@
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "api/answer_hold.hpp"
 #include "api/api_routes.hpp"
 #include "api/call_limits.hpp"
 #include "api/intake.hpp"
 #include "api/large_bodies.hpp"
 #include "api/ndjson_intake.hpp"
+#include "http/answers.hpp"
 #include "http/media_type.hpp"
+#include "http/memory_budget.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/wire/queue_json.hpp"
 
@@ -96,19 +100,43 @@ class Enqueue {
   }
 
   void enqueue_array(const QueueCall& call, const IntakeSettings& asked) const {
-    call.queue->calls.answer(
-        call.exchange, [queue = call.queue, asked, &clock = parts_.clock](const Request& request) {
-          BatchDefaults defaults(request, clock);
-          std::vector<Message> messages = wire::read_messages(request.body, defaults.message());
-          IntakeBatch batch(*queue, asked);
-          for (std::size_t i = 0; i < messages.size(); ++i) {
-            CallLimits(request).require(messages[i]);
-            defaults.complete(messages[i], i);
-            batch.add(std::move(messages[i]), defaults.take_held_to_key(i), clock.now());
-          }
-          const std::vector<EnqueueOutcome> outcomes = store_batch(*queue, request, batch);
-          return json_response(wire::write_enqueued(batch.messages(), outcomes));
-        });
+    call.queue->calls.answer(call.exchange, [queue = call.queue, exchange = call.exchange, asked,
+                                             &clock = parts_.clock](const Request& request) {
+      IntakeBatch batch(*queue, asked);
+      const MemoryHold hold = read_array(*exchange, clock, batch);
+      AnswerHold answer = AnswerHold::for_change(*exchange, answer_bytes(batch));
+      const std::vector<EnqueueOutcome> outcomes = store_batch(*queue, request, batch);
+      return std::move(answer).answer(wire::write_enqueued(batch.messages(), outcomes));
+    });
+  }
+
+  /// What the messages take is counted while they are read.
+  static MemoryHold read_array(const Exchange& exchange, const Clock& clock, IntakeBatch& batch) {
+    const Request& request = exchange.request();
+    BatchDefaults defaults(request, clock);
+    MemoryHold hold = exchange.new_hold();
+    wire::read_messages(request.body, defaults.message(), [&](Message message) {
+      const std::size_t place = batch.messages().size();
+      CallLimits(request).require(message);
+      defaults.complete(message, place);
+      batch.add(std::move(message), defaults.is_held_to_key(place), clock.now());
+      // The body counts twice: as it came, and as these messages.
+      const std::size_t counted = std::min(batch.bytes(), request.body.size());
+      if (hold.resize(batch.bytes() - counted)) return;
+      throw Error(ErrorCode::overloaded, std::string(kNoMemoryDetail));
+    });
+    return hold;
+  }
+
+  /// About how much JSON tells what became of them.
+  static std::size_t answer_bytes(const IntakeBatch& batch) {
+    constexpr std::size_t kOutcomeBytes = 96;
+    std::size_t bytes = 0;
+    for (const Message& message : batch.messages()) {
+      bytes += kOutcomeBytes + message.key.source.str().size() +
+               2 * message.key.message_id.str().size();  // and the one of a quarantined message
+    }
+    return bytes;
   }
 
   const ApiParts& parts_;

@@ -23,6 +23,20 @@ namespace {
 /// Of callers that nobody knows by name.
 constexpr std::string_view kAnonymousSource = "http";
 
+/// A longer one cannot be stored as a key.
+constexpr std::size_t kMaxKeyBytes = 1'024;
+/// What a text takes beyond its length: the allocator's part, and what it grew too far.
+constexpr std::size_t kTextBytes = 32;
+
+/// What a message takes beside its `sizeof`.
+std::size_t text_bytes(const Message& message) {
+  const std::size_t partition = message.partition_key ? message.partition_key->str().size() : 0;
+  const std::size_t texts = 6 + 2 * message.headers.size();
+  return bytes_of(message) + message.headers.size() * sizeof(Headers::Entry) +
+         message.key.source.str().size() + message.key.message_id.str().size() +
+         message.topic.str().size() + partition + message.request_id.size() + texts * kTextBytes;
+}
+
 /// Who sends a message that does not say so. Two callers that choose the same id by chance have
 /// messages of their own.
 Source default_source(const Request& request) {
@@ -104,20 +118,32 @@ IntakeSettings read_intake_query(std::span<const wire::QueryParameter> query,
   return settings;
 }
 
+namespace {
+
+std::string unquoted(std::string_view field) {
+  if (field.size() < 2 || field.front() != '"' || field.back() != '"') return std::string(field);
+  std::string text;
+  const std::string_view quoted = field.substr(1, field.size() - 2);
+  for (std::size_t i = 0; i < quoted.size(); ++i) {
+    if (quoted[i] == '\\' && i + 1 < quoted.size()) ++i;
+    text += quoted[i];
+  }
+  return text;
+}
+
+}  // namespace
+
 std::optional<std::string> idempotency_key(const Request& request) {
   const auto field = request.fields.get("Idempotency-Key");
   if (!field) return std::nullopt;
   if (field->empty()) {
     throw Error(ErrorCode::invalid_argument, "the field Idempotency-Key is empty");
   }
-  if (field->size() < 2 || field->front() != '"' || field->back() != '"') {
-    return std::string(*field);
-  }
-  std::string key;
-  const std::string_view quoted = field->substr(1, field->size() - 2);
-  for (std::size_t i = 0; i < quoted.size(); ++i) {
-    if (quoted[i] == '\\' && i + 1 < quoted.size()) ++i;
-    key += quoted[i];
+  std::string key = unquoted(*field);
+  if (key.size() > kMaxKeyBytes) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the field Idempotency-Key has {} bytes, and may have {}", key.size(),
+                            kMaxKeyBytes));
   }
   return key;
 }
@@ -157,18 +183,12 @@ BatchDefaults::BatchDefaults(const Request& request, const Clock& clock)
 
 MessageId BatchDefaults::make_id(std::size_t place) {
   if (!key_) return new_message_id(clock_);
-  held_to_key_.insert(place);
+  held_to_key_ = place;
   return key_at(place);
 }
 
-void BatchDefaults::note_default_source(std::size_t place) {
-  if (key_) held_to_key_.insert(place);
-}
-
-bool BatchDefaults::take_held_to_key(std::size_t place) {
-  const bool is_held = held_to_key_.contains(place);
-  held_to_key_.erase(held_to_key_.begin(), held_to_key_.upper_bound(place));
-  return is_held;
+void BatchDefaults::note_default_source(std::size_t place) noexcept {
+  if (key_) held_to_key_ = place;
 }
 
 void BatchDefaults::complete(Message& message, std::size_t place) const {
@@ -228,13 +248,21 @@ std::vector<EnqueueOutcome> store_messages(ServedQueue& queue, const Request& re
 
 void IntakeBatch::add(Message message, bool is_held_to_key, TimePoint now) {
   prepare_for(queue_, settings_for(is_held_to_key), now, message);
+  const std::size_t bytes = text_bytes(message);
   messages_.push_back(std::move(message));
   are_held_to_key_.push_back(is_held_to_key);
+  text_bytes_ += bytes;
 }
 
+std::size_t IntakeBatch::bytes() const noexcept {
+  return text_bytes_ + messages_.capacity() * sizeof(Message);
+}
+
+// Also the room for the messages goes: the next one may come in an hour.
 void IntakeBatch::clear() noexcept {
-  messages_.clear();
+  std::vector<Message>().swap(messages_);
   are_held_to_key_.clear();
+  text_bytes_ = 0;
 }
 
 std::vector<IntakeBatch::Run> IntakeBatch::runs() const {

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,7 +42,8 @@ struct IntakeSettings {
 [[nodiscard]] IntakeSettings read_intake_query(std::span<const wire::QueryParameter> query,
                                                const EnqueueOptions& defaults);
 
-/// The Idempotency-Key of a request; one in quotes, as a structured field, without them.
+/// The Idempotency-Key of a request; one in quotes, as a structured field, without them. Throws
+/// `invalid_argument` for one that is empty or has more than 1,024 bytes.
 [[nodiscard]] std::optional<std::string> idempotency_key(const Request& request);
 
 /// A traceparent by the rules of W3C; what is not one counts as absent.
@@ -72,17 +72,19 @@ class BatchDefaults {
   /// What message() cannot say: to be called for each message that was read.
   void complete(Message& message, std::size_t place) const;
   [[nodiscard]] MessageId make_id(std::size_t place);
-  void note_default_source(std::size_t place);
-  /// Whether the message at this place is held to the key, see `SingleMessage`. To be asked in the
-  /// order of the places: what came before is forgotten.
-  [[nodiscard]] bool take_held_to_key(std::size_t place);
+  void note_default_source(std::size_t place) noexcept;
+  /// Whether the message at this place, the last one that was read, is held to the key: see
+  /// `SingleMessage`.
+  [[nodiscard]] bool is_held_to_key(std::size_t place) const noexcept {
+    return held_to_key_ == place;
+  }
 
  private:
   [[nodiscard]] std::string key_at(std::size_t place) const;
 
   const Clock& clock_;
   const std::optional<std::string> key_;
-  std::set<std::size_t> held_to_key_;
+  std::optional<std::size_t> held_to_key_;  ///< the last such place
   wire::MessageDefaults message_;
 };
 
@@ -119,6 +121,8 @@ class IntakeBatch {
   void add(Message message, bool is_held_to_key, TimePoint now);
   void clear() noexcept;
   [[nodiscard]] const std::vector<Message>& messages() const noexcept { return messages_; }
+  /// How much memory it takes.
+  [[nodiscard]] std::size_t bytes() const noexcept;
   /// The whole batch, in as few runs as there can be.
   [[nodiscard]] std::vector<Run> runs() const;
 
@@ -128,6 +132,7 @@ class IntakeBatch {
   const ServedQueue& queue_;
   const IntakeSettings settings_;
   std::vector<Message> messages_;
+  std::size_t text_bytes_ = 0;  ///< of the messages: what does not stand in the vector itself
   std::vector<bool> are_held_to_key_;  ///< one for each
 };
 

@@ -13,6 +13,9 @@ namespace oncebox::server {
 
 namespace {
 
+/// What the summary keeps of a line that failed, beside its detail.
+constexpr std::size_t kFailureBytes = 2 * sizeof(IntakeSummary::Failure);
+
 /// Of the whole batch, and not of one of its messages.
 bool is_of_whole_batch(const Error& error) {
   return error.retryable() || error.code() == ErrorCode::corrupt ||
@@ -42,7 +45,7 @@ void NdjsonIntake::on_data(std::string piece, std::function<void()> more) {
   run([this, piece = std::move(piece), more = std::move(more)] {
     splitter_.feed(
         piece, [this](std::string_view line) { take_line(line); }, [this] { take_long_line(); });
-    count_memory();
+    if (!has_memory()) throw Error(ErrorCode::overloaded, std::string(kNoMemoryDetail));
     more();
   });
 }
@@ -70,10 +73,9 @@ void NdjsonIntake::run(std::function<void()> step) {
   }
 }
 
-void NdjsonIntake::count_memory() {
-  // A message takes about twice what its line takes.
-  if (hold_.resize(splitter_.kept_bytes() + 2 * batch_bytes_)) return;
-  throw Error(ErrorCode::overloaded, std::string(kNoMemoryDetail));
+/// Whether the server has memory for what is kept, which counts from now on.
+bool NdjsonIntake::has_memory() {
+  return hold_.resize(splitter_.kept_bytes() + batch_.bytes() + failure_bytes_);
 }
 
 void NdjsonIntake::take_line(std::string_view line) {
@@ -85,16 +87,16 @@ void NdjsonIntake::take_line(std::string_view line) {
     const std::size_t place = lines_ - 1;
     CallLimits(exchange_->request()).require(message);
     defaults_.complete(message, place);
-    batch_.add(std::move(message), defaults_.take_held_to_key(place), clock_.now());
+    batch_.add(std::move(message), defaults_.is_held_to_key(place), clock_.now());
     batch_lines_.push_back(lines_);
-    batch_bytes_ += line.size();
   } catch (const Error& error) {
     if (error.retryable()) throw;
     note_failure(lines_, to_string(error.code()), error.what());
   } catch (const NotAllowed& refusal) {
     note_failure(lines_, "forbidden", refusal.what());
   }
-  if (batch_lines_.size() >= kBatchLines || batch_bytes_ >= kBatchBytes) store_batch();
+  const bool is_full = batch_lines_.size() >= kBatchLines || batch_.bytes() >= kBatchBytes;
+  if (is_full || !has_memory()) store_batch();
 }
 
 void NdjsonIntake::take_long_line() {
@@ -109,6 +111,7 @@ void NdjsonIntake::note_failure(std::size_t line, std::string_view code, std::st
   if (summary_.failures.size() == IntakeSummary::kMaxFailures) return;
   summary_.failures.push_back(
       {.line = line, .code = std::string(code), .detail = std::string(detail)});
+  failure_bytes_ += kFailureBytes + detail.size();
 }
 
 void NdjsonIntake::count(const EnqueueOutcome& outcome) {
@@ -129,7 +132,6 @@ void NdjsonIntake::store_batch() {
   for (const IntakeBatch::Run& run : batch_.runs()) store_run(run);
   batch_.clear();
   batch_lines_.clear();
-  batch_bytes_ = 0;
   lines_stored_ = lines_;
 }
 

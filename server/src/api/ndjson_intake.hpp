@@ -54,8 +54,7 @@ class NdjsonIntake final : public BodySink, public std::enable_shared_from_this<
 
  private:
   void run(std::function<void()> step);
-  /// Throws `overloaded` when the server has no memory for what is kept.
-  void count_memory();
+  [[nodiscard]] bool has_memory();
   void take_line(std::string_view line);
   void take_long_line();
   void note_failure(std::size_t line, std::string_view code, std::string_view detail);
@@ -75,11 +74,11 @@ class NdjsonIntake final : public BodySink, public std::enable_shared_from_this<
   wire::MessageDefaults line_defaults_;
   std::size_t lines_ = 0;         ///< that came, blank ones too
   std::size_t lines_stored_ = 0;  ///< that were dealt with
-  std::size_t batch_bytes_ = 0;
   IntakeBatch batch_;
   std::vector<std::size_t> batch_lines_;  ///< their numbers, the first is 1
   IntakeSummary summary_;
-  MemoryHold hold_;  ///< for the unfinished line and the batch
+  std::size_t failure_bytes_ = 0;  ///< of the summary
+  MemoryHold hold_;                ///< for the unfinished line, the batch and the summary
 };
 
 }  // namespace oncebox::server

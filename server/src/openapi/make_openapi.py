@@ -89,7 +89,7 @@ PARAMETERS = {
     "endpoint": path_parameter("endpoint", "The endpoint's name.", example="crm"),
     "path": path_parameter("path", "What its templates call `{path}`.", example="acme"),
     "idempotencyKey": parameter(
-        "Idempotency-Key", "header", {"type": "string", "minLength": 1, "maxLength": 255},
+        "Idempotency-Key", "header", {"type": "string", "minLength": 1, "maxLength": 1024},
         "The message's id when the body has none; of an array, followed by `/` and the place. "
         "Other content is a conflict (409; of many `Rejected`), unless the message says both its "
         "source and its id, or `onHashMismatch` says what to do."),

@@ -48,6 +48,9 @@ struct MessageDefaults {
 /// A JSON array; at most `limits::kMaxBatchItems`.
 [[nodiscard]] std::vector<Message> read_messages(std::string_view json,
                                                  const MessageDefaults& defaults);
+/// Calls `take` with one message after the other, as soon as it is read.
+void read_messages(std::string_view json, const MessageDefaults& defaults,
+                   const std::function<void(Message)>& take);
 
 [[nodiscard]] std::string write_message(const Message& message);
 [[nodiscard]] std::string write_messages(std::span<const Message> messages);
