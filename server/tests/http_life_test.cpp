@@ -259,5 +259,25 @@ TEST_F(HttpLife, AClientThatLeftIsLoggedAsSuch) {
   EXPECT_EQ(observer.requests.wait().status, 499);
 }
 
+TEST_F(HttpLife, AfterTheClientHasResetTheConnectionNoPipelinedRequestIsHandled) {
+  options.io_threads = 1;
+  std::optional<RawClient> client;
+  router.add(
+      {.method = Method::get, .pattern = "/reset", .handler = [&](const ExchangePtr& exchange) {
+         client->reset();
+         exchange->send({.body = std::string(10'000, 'x')});
+       }});
+  start();
+  client.emplace(server_->port());
+  std::string requests = get_text("/reset");
+  constexpr std::size_t kMore = 20;
+  for (std::size_t i = 0; i < kMore; ++i) requests += get_text("/large/10000");
+  ASSERT_LT(requests.size(), 4'096U) << "they are read at once";
+  client->send(requests);
+  observer.wait_for_connections(0);
+  EXPECT_EQ(connect().ask(get_text("/hello")).status, 200);
+  EXPECT_LE(observer.requests.count(), 4U) << "answers of 16 KiB were gathered, then written";
+}
+
 }  // namespace
 }  // namespace oncebox::server

@@ -203,7 +203,8 @@ void Connection::advance() {
 
 Connection::Flow Connection::read_head() {
   if (output_.size() >= kGatherBytes) flush();
-  if (is_writing_) return Flow::wait;
+  // The client may be gone: then the flush has closed the connection.
+  if (is_writing_ || state_ == State::closed) return Flow::wait;
   if (input_.empty()) {
     if (has_ended_ || service_.is_draining()) {
       state_ = State::last_write;
