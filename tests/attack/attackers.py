@@ -95,7 +95,7 @@ class Attacker:
             await asyncio.sleep(seconds)
 
     async def ask_for_ever(self, *requests):
-        """Each is a method, a path and perhaps a token and a body."""
+        """Each is what `request` takes: a method, a path and perhaps more."""
         data = [request(*asked) for asked in requests]
         async with self.connection() as (reader, writer):
             while True:

@@ -1,6 +1,7 @@
 """What clients can do to a server. Each attack is a coroutine, and begins anew when it ends."""
 
 import asyncio
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -15,6 +16,8 @@ NAMES = 100_000  # at full strength
 NAMES_PER_REQUEST = 500
 PATTERNS = 256  # as many as a claim may have
 TIMES = 200  # that a call names the same key
+PIPELINED = 300  # requests that are sent at once
+DEAF_SECONDS = 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +44,21 @@ def unfinished_line(attacker):
     piece = b"%x\r\n" % 65_536 + b"x" * 65_536 + b"\r\n"
     return attacker.send_and_hold(head("POST", "/v1/messages", attacker.token, **LINES),
                                   *itertools.repeat(piece, 31))
+
+
+def short_lines_with_long_key(attacker):
+    """Fewer than are stored at once, so that they are kept until more come; each gets the key."""
+    lines = b'{"messageId":"1","topic":"attack.short","payload":1}\n' * 499
+    return attacker.send_and_hold(
+        head("POST", "/v1/messages", attacker.token, Idempotency_Key="k" * 1_000, **LINES),
+        b"%x\r\n" % len(lines) + lines + b"\r\n")
+
+
+def long_array_with_long_key(attacker):
+    """None is stored, because the last item is wrong."""
+    items = [{"messageId": "1", "topic": "attack.short", "payload": 1}] * 9_999 + [{}]
+    return attacker.ask_for_ever(("POST", "/v1/messages", attacker.token, items,
+                                  {"Idempotency_Key": "k" * 1_000}))
 
 
 def unfinished_body(attacker):
@@ -82,6 +100,19 @@ def deaf_reader(attacker):
         request("GET", "/v1/messages?payloads=true", attacker.token), 5 + attacker.number % 30)
 
 
+async def deaf_reader_of_small_answers(attacker):
+    """Without a token, and with all the places that there are."""
+    asked = head("GET", "/healthz") * PIPELINED
+    async with attacker.connection(receive_buffer=4_096) as (_, writer):
+        writer.transport.pause_reading()
+        writer.transport.set_write_buffer_limits(high=0)
+        writer.write(asked)
+        attacker.note("sent")
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(writer.drain(), DEAF_SECONDS)
+        await asyncio.sleep(DEAF_SECONDS)
+
+
 def deaf_reader_of_events(attacker):
     return attacker.send_and_be_deaf(request("GET", "/v1/events", attacker.token), 60)
 
@@ -106,6 +137,10 @@ def list_of_headers(attacker):
 
 def long_history(attacker):
     return attacker.ask_for_ever(("GET", "/v1/dead/attack/edited/history", attacker.token))
+
+
+def groups_of_the_dead(attacker):
+    return attacker.ask_for_ever(("GET", "/v1/dead/groups?limit=1000", attacker.token))
 
 
 def statistics_of_many_topics(attacker):
@@ -160,18 +195,22 @@ ATTACKS = {
     "unfinished webhooks": Attack(291, unfinished_webhook, answers=(), ends=(408,)),
     "webhooks that are not there": Attack(40, webhook_that_is_not_there, answers=(404,)),
     "unfinished lines": Attack(1_000, unfinished_line, answers=(), ends=(408,)),
+    "short lines with a long key": Attack(300, short_lines_with_long_key, answers=(), ends=(408,)),
+    "long arrays with a long key": Attack(32, long_array_with_long_key, answers=(400,)),
     "unfinished bodies": Attack(4_000, unfinished_body, answers=(), ends=(408,)),
     "unfinished heads": Attack(4_200, unfinished_head, answers=(), ends=(408,)),
     "heads byte by byte": Attack(80, head_byte_by_byte, answers=()),
     "requests cut off": Attack(40, request_cut_off, answers=()),
     "idle connections": Attack(3_000, idle_connection),
     "readers that do not read": Attack(200, deaf_reader),
+    "readers that do not read small answers": Attack(4_200, deaf_reader_of_small_answers),
     "events that nobody reads": Attack(64, deaf_reader_of_events),
     "one message, asked for 200 times": Attack(20, same_message_often),
     "one result, asked for 200 times": Attack(20, same_result_often),
     "lists of payloads": Attack(20, list_of_payloads),
     "lists of headers": Attack(20, list_of_headers),
     "long histories": Attack(20, long_history),
+    "groups of the dead": Attack(32, groups_of_the_dead),
     "statistics of many topics": Attack(20, statistics_of_many_topics),
     "claims of large messages": Attack(20, claim_of_large_messages),
     "waiting claims": Attack(1_200, waiting_claim),

@@ -42,9 +42,11 @@ def head(method, path, token=None, **fields):
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-def request(method, path, token=None, body=None):
+def request(method, path, token=None, body=None, fields=None):
     data = b"" if body is None else json.dumps(body).encode()
-    fields = {"Content_Type": "application/json"} if data else {}
+    fields = dict(fields or {})
+    if data:
+        fields["Content_Type"] = "application/json"
     return head(method, path, token, Content_Length=len(data), **fields) + data
 
 

@@ -8,7 +8,9 @@ TOKEN = "prepare-secret"
 PAYLOAD_BYTES = 7_900_000  # as much as fits into a body
 CLAIMED_BYTES = 2_000_000
 CLAIMED_MESSAGES = 40  # at full strength
-MESSAGES_WITH_HEADERS = 40  # at full strength
+MESSAGES_WITH_HEADERS = 40  # at full strength; as many are dead
+DEAD_GROUPS = 1_000  # at full strength
+LONGEST = "\U0001f4ec" * 250  # nearly the longest topic that may be, at four bytes a character
 RESULT_BYTES = 1_000_000
 VERSIONS = 2  # as many as are kept of this size
 HEADERS = {f"header-{number}": "x" * 8_192 for number in range(64)}
@@ -41,9 +43,25 @@ async def store_large_content(target, address, strength):
         await post("/v1/messages", message(claimed["messageId"], payload="x" * CLAIMED_BYTES))
     for number in range(max(8, round(MESSAGES_WITH_HEADERS * strength))):
         await post("/v1/messages", message(f"headers-{number}", payload="", headers=HEADERS))
+        await post("/v1/messages", message(f"dead-{number}", payload="", headers=HEADERS))
+        await bury(post, [key(f"dead-{number}")])
+    await store_dead_groups(post, strength)
     await store_result(post)
     await store_history(post)
     writer.close()
+
+
+async def bury(post, keys):
+    await post("/v1/messages/mark",
+               {"items": [one | {"as": "Dead", "error": "not good enough"} for one in keys]})
+
+
+async def store_dead_groups(post, strength):
+    """Messages of which each is a group of its own, with names as long as can be."""
+    numbers = range(max(100, round(DEAD_GROUPS * strength)))
+    await post("/v1/messages", [key(f"group-{number}") | {"topic": f"{LONGEST}{number}",
+                                                          "payload": ""} for number in numbers])
+    await bury(post, [key(f"group-{number}") for number in numbers])
 
 
 async def store_result(post):
@@ -57,8 +75,7 @@ async def store_history(post):
     """A message whose payload was edited again and again."""
     await post("/v1/messages", message("edited", payload="x" * PAYLOAD_BYTES))
     for version in range(VERSIONS):
-        await post("/v1/messages/mark",
-                   {"items": [key("edited") | {"as": "Dead", "error": "not good enough"}]})
+        await bury(post, [key("edited")])
         edited = await post("/v1/dead/edit", {"items": [
             key("edited") | {"payload": str(version) * PAYLOAD_BYTES}], "reason": "once more"})
         assert edited["results"] == ["Revived"], edited
