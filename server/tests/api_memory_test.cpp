@@ -151,7 +151,7 @@ TEST(ArrayHold, WhatItsMessagesTakeIsCountedBeforeTheyAreStored) {
   EXPECT_LE(held, 2 * taken);
   EXPECT_EQ(address->memory->held(), 0U);
 
-  MemoryHold others(address, MemoryPart::callers);
+  MemoryHold others(std::make_shared<ClientAddress>(address->memory), MemoryPart::callers);
   others.force(std::size_t{180} << 20);
   held = 0;
   const Response refused = under_test.call(call);
@@ -233,7 +233,7 @@ TEST(StepSize, AFindOfKeysReadsAsManyResultsAsTheMemoryAllows) {
   ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
   TestCall find = post("/v1/keys/find", R"({"keys":[)" + names + R"("]})");
   find.address = with_budget(std::size_t{64} << 20);
-  MemoryHold others(find.address, MemoryPart::callers);
+  MemoryHold others(std::make_shared<ClientAddress>(find.address->memory), MemoryPart::callers);
   others.force(std::size_t{40} << 20);
   const std::size_t bytes = bytes_needed_for([&] {
     const json::value found = json_of(under_test.call(find));

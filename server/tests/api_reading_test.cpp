@@ -36,6 +36,8 @@ class ReadingTest : public ::testing::Test {
   const testing::FakeClock clock;
   const std::shared_ptr<ClientAddress> address =
       std::make_shared<ClientAddress>(std::make_shared<MemoryBudget>(64 * kMebibyte));
+  const std::shared_ptr<ClientAddress> somebody_else =
+      std::make_shared<ClientAddress>(address->memory);
 };
 
 TEST_F(ReadingTest, ACallThatLooksIsRefusedBeforeTheStoreIsAskedWhenThereIsNoRoom) {
@@ -51,7 +53,7 @@ TEST_F(ReadingTest, ACallThatLooksIsRefusedBeforeTheStoreIsAskedWhenThereIsNoRoo
   };
   StuckStore stuck(clock);
   ApiUnderTest under_test(quiet_options(), {{"main", stuck.store()}}, clock);
-  MemoryHold others(address, MemoryPart::callers);
+  MemoryHold others(somebody_else, MemoryPart::callers);
   others.force(63 * kMebibyte);
   for (const TestCall& look : looks) {
     const Response refused = under_test.call(counted(look));
@@ -112,7 +114,7 @@ TEST_F(ReadingTest, GroupsOfTheDeadAreAsManyAsTheMemoryAllows) {
     return found.at("groups").as_array().size();
   };
   EXPECT_EQ(count_groups(), kGroups);
-  MemoryHold others(address, MemoryPart::callers);
+  MemoryHold others(somebody_else, MemoryPart::callers);
   others.force(44 * kMebibyte);
   EXPECT_EQ(count_groups(), kMebibyte / 10'240) << "the others are counted";
 }
@@ -124,7 +126,7 @@ TEST_F(ReadingTest, ResultsOfKeysCountAlsoAsTheAnswer) {
   ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
   const TestCall find = counted(post("/v1/keys/find", R"({"keys":["k"]})"));
   EXPECT_EQ(under_test.call(find).status, 200);
-  MemoryHold others(address, MemoryPart::callers);
+  MemoryHold others(somebody_else, MemoryPart::callers);
   others.force(48 * kMebibyte - 2 * kMebibyte - 1'000);
   EXPECT_EQ(problem_code(under_test.call(find)), "overloaded") << "as base64 it takes a third more";
 }
@@ -146,7 +148,7 @@ TEST_F(ReadingTest, AClaimOfAMessageThatThereIsNoRoomForGivesItBack) {
       {.key = {"s", "m"}, .topic = "t", .payload = std::string(8 * kMebibyte, 'x')});
   ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
   {
-    MemoryHold others(address, MemoryPart::callers);
+    MemoryHold others(somebody_else, MemoryPart::callers);
     others.force(56 * kMebibyte);
     const Response refused = under_test.call(counted(post("/v1/messages/claim", "{}")));
     EXPECT_EQ(refused.status, 503);
@@ -164,7 +166,7 @@ TEST_F(ReadingTest, SmallMessagesAreClaimedWhateverOthersHold) {
   memory::MemoryStore store(clock);
   store.inbox().enqueue({.key = {"s", "m"}, .topic = "t", .payload = "small"});
   ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
-  MemoryHold others(address, MemoryPart::callers);
+  MemoryHold others(somebody_else, MemoryPart::callers);
   others.force(64 * kMebibyte - 16'000);
   const json::value claimed = json_of(under_test.call(counted(post("/v1/messages/claim", "{}"))));
   EXPECT_EQ(claimed.at("messages").as_array().size(), 1U);
@@ -180,7 +182,7 @@ TEST_F(ReadingTest, ThePatternsOfAWaitingClaimCountUntilItIsAnswered) {
   const TestCall claim = counted(
       post("/v1/messages/claim", R"({"waitSeconds":30,"topics":{"only":[)" + patterns + "]}}"));
   {
-    MemoryHold others(address, MemoryPart::callers);
+    MemoryHold others(somebody_else, MemoryPart::callers);
     others.force(64 * kMebibyte);
     EXPECT_EQ(problem_code(under_test.call(claim)), "overloaded");
   }

@@ -361,6 +361,13 @@ TEST_P(FewPlacesTest, WithoutATokenAnAddressDoesNotTakeThePlacesOfTheOthers) {
   const auto other = wait_claim_of("anonymous", "192.0.2.2");
 }
 
+TEST_P(FewPlacesTest, WithoutATokenANetworkOfIPv6IsOneCaller) {
+  const auto first = wait_claim_of("anonymous", "2001:db8:0:1::1");
+  const auto second = wait_claim_of("anonymous", "2001:db8:0:1::2");
+  EXPECT_EQ(begin_claim_of("anonymous", "2001:db8:0:1:ffff::3")->wait().status, 503);
+  const auto other = wait_claim_of("anonymous", "2001:db8:0:2::1");
+}
+
 TEST_P(FewPlacesTest, OneClaimTooManyIsToldToComeBack) {
   RecordProperty("requirement", "R-38");
   const auto first = wait_claim();

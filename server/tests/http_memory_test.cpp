@@ -1,5 +1,6 @@
 // What clients can make the server hold, and who goes when places or memory are short.
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <stop_token>
@@ -143,6 +144,41 @@ TEST_F(BudgetTest, AnAddressThatHasItsShareGetsNoMoreWhenStrangersHoldALot) {
   EXPECT_FALSE(large.resize(101));
 }
 
+TEST_F(BudgetTest, ACallerThatHoldsALotLeavesTheRestToOthers) {
+  RecordProperty("requirement", "R-38");
+  // The callers' part is 1200, of which 600 are for whoever comes first and 400 are a share.
+  MemoryHold greedy(address, MemoryPart::callers);
+  EXPECT_TRUE(greedy.resize(300));
+  EXPECT_TRUE(greedy.resize(600));
+  EXPECT_FALSE(greedy.resize(601));
+  const auto second = new_address();
+  MemoryHold other(second, MemoryPart::callers);
+  EXPECT_TRUE(other.resize(100));
+  EXPECT_TRUE(other.resize(400));
+  EXPECT_FALSE(other.resize(401));
+  MemoryHold large(new_address(), MemoryPart::callers);
+  EXPECT_TRUE(large.resize(200)) << "who holds nothing gets one thing, if there is room";
+}
+
+TEST_F(BudgetTest, TheLastEighthIsForCallersThatHoldLittle) {
+  RecordProperty("requirement", "R-38");
+  MemoryHold greedy(address, MemoryPart::callers);
+  EXPECT_TRUE(greedy.resize(500));
+  MemoryHold stranger(address, MemoryPart::strangers);
+  EXPECT_TRUE(stranger.resize(100));
+  MemoryHold connections(address, MemoryPart::connections);
+  EXPECT_FALSE(connections.resize(801));
+  EXPECT_TRUE(connections.resize(800));
+  EXPECT_FALSE(stranger.resize(101));
+  EXPECT_FALSE(greedy.resize(501));
+  EXPECT_EQ(budget->room(MemoryPart::strangers), 0U);
+  EXPECT_EQ(budget->room(MemoryPart::callers), kBytes / 8);
+  MemoryHold other(new_address(), MemoryPart::callers);
+  EXPECT_TRUE(other.resize(kBytes / 8 - 50));
+  MemoryHold third(new_address(), MemoryPart::callers);
+  EXPECT_TRUE(third.resize(50));
+}
+
 TEST_F(BudgetTest, ItIsShortWhenLessThanAQuarterIsLeft) {
   MemoryHold strangers(address, MemoryPart::strangers);
   EXPECT_TRUE(strangers.resize(300));
@@ -170,7 +206,9 @@ class HttpMemory : public HttpTest {
     options.limits.write_timeout = std::chrono::hours{1};
     options.limits.request_timeout = std::chrono::hours{1};
     options.auth.token_file = folder.file("tokens");
-    std::ofstream(options.auth.token_file) << "shop produce,read sesame\n";
+    std::ofstream(options.auth.token_file) << "shop produce,read sesame\n"
+                                           << "farm produce,read barley\n"
+                                           << "mill produce,read flour\n";
     std::filesystem::permissions(options.auth.token_file, std::filesystem::perms::owner_read);
     router.add({.method = Method::get,
                 .pattern = "/v1/large/{bytes}",
@@ -194,8 +232,8 @@ class HttpMemory : public HttpTest {
   }
 
   static std::string with_token(std::string_view method, std::string_view path,
-                                std::string_view body = {}) {
-    return request_text(method, path, body, kToken);
+                                std::string_view body = {}, std::size_t token = 0) {
+    return request_text(method, path, body, kTokens.at(token));
   }
   /// The head of a request, and a part of its body.
   static std::string begun(std::string_view path, std::size_t length, std::size_t sent,
@@ -210,18 +248,22 @@ class HttpMemory : public HttpTest {
     EXPECT_TRUE(eventually([&] { return memory().held(part) >= at_least; })) << memory().held(part);
   }
   /// Clients that ask for a large answer and do not read it.
-  std::vector<RawClient> ask_and_do_not_read(std::size_t clients, std::size_t bytes) {
+  std::vector<RawClient> ask_and_do_not_read(std::size_t clients, std::size_t bytes,
+                                             std::size_t token = 0) {
     std::vector<RawClient> all;
     for (std::size_t i = 0; i < clients; ++i) {
       all.push_back(connect());
       all.back().set_receive_buffer(4'096);
-      all.back().send(with_token("GET", "/v1/large/" + std::to_string(bytes)));
+      all.back().send(with_token("GET", "/v1/large/" + std::to_string(bytes), {}, token));
       (void)all.back().peek(1);
     }
     return all;
   }
 
   static constexpr std::string_view kToken = "Authorization: Bearer sesame\r\n";
+  /// Each holder of a token has a share of its own.
+  static constexpr std::array<std::string_view, 3> kTokens{
+      kToken, "Authorization: Bearer barley\r\n", "Authorization: Bearer flour\r\n"};
   const testing::TemporaryFolder folder;
   bool has_undelivered = false;
   Arrivals<int> undelivered;
@@ -247,7 +289,7 @@ TEST_F(HttpMemory, ARefusalNamesTheLimitAndSaysWhenToComeBack) {
   std::vector<RawClient> callers;
   for (std::size_t i = 0; i < 3; ++i) {
     callers.push_back(connect());
-    callers.back().send(with_token("POST", "/v1/held", std::string(1'900'000, 'x')));
+    callers.back().send(with_token("POST", "/v1/held", std::string(1'900'000, 'x'), i));
     held.wait(i);
   }
   RawClient client = connect();
@@ -268,6 +310,23 @@ TEST_F(HttpMemory, ARefusalNamesTheLimitAndSaysWhenToComeBack) {
   EXPECT_EQ(
       connect().ask(with_token("POST", "/v1/produce", std::string(2 * kMebibyte, 'x'))).status,
       200);
+}
+
+TEST_F(HttpMemory, WhatOneTokenMakesItHoldCutsOffNoneOfAnother) {
+  RecordProperty("requirement", "R-38");
+  start();
+  std::vector<RawClient> greedy;
+  for (int i = 0; i < 40; ++i) {
+    greedy.push_back(connect());
+    greedy.back().send(begun("/v1/produce", 2'000'000, 1'000'000, kToken));
+  }
+  EXPECT_TRUE(eventually([&] { return memory().refusals(MemoryPart::callers) > 0; }));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(
+        connect().ask(with_token("POST", "/v1/produce", std::string(1'000'000, 'x'), 1)).status,
+        200)
+        << "from the same address";
+  }
 }
 
 TEST_F(HttpMemory, ABodyIsHeldAsLongAsItsHandlerHasItAlsoWithoutItsClient) {
@@ -325,12 +384,12 @@ TEST_F(HttpMemory, WhenMemoryIsShortTheSlowestReadersGoFirst) {
   auto slowest = ask_and_do_not_read(1, 4'000'000);
   let_loop_catch_up(witness);
   clock.advance(std::chrono::seconds{10});
-  const auto slow = ask_and_do_not_read(1, 4'000'000);
+  const auto slow = ask_and_do_not_read(1, 4'000'000, 1);
   let_loop_catch_up(witness);
   EXPECT_GE(memory().held(MemoryPart::callers), 8'000'000U);
   EXPECT_EQ(observer.ended.count(), 0U) << "enough is left";
   clock.advance(std::chrono::milliseconds{500});
-  const auto fresh = ask_and_do_not_read(1, 4'000'000);
+  const auto fresh = ask_and_do_not_read(1, 4'000'000, 2);
   EXPECT_EQ(observer.ended.wait(), "memory");
   observer.wait_for_connections(3);
   EXPECT_TRUE(eventually([&] { return !slowest.front().send("x"); })) << "it is closed";
@@ -347,7 +406,7 @@ TEST_F(HttpMemory, WhenMemoryIsShortASenderThatDoesNotGoOnIsToldToComeBack) {
   std::vector<RawClient> callers;
   for (std::size_t i = 0; i < 2; ++i) {
     callers.push_back(connect());
-    callers.back().send(with_token("POST", "/v1/held", std::string(1'900'000, 'x')));
+    callers.back().send(with_token("POST", "/v1/held", std::string(1'900'000, 'x'), i + 1));
     held.wait(i);
   }
   clock.advance(std::chrono::seconds{2});

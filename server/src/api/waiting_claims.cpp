@@ -75,11 +75,6 @@ std::vector<Settlement> releases_of(const std::vector<ClaimedMessage>& messages)
   return settlements;
 }
 
-/// Who shares the places with itself: a token, or an address where there is none.
-const std::string& caller_of(const Request& request) {
-  return request.principal.is_anonymous() ? request.peer : request.principal.name;
-}
-
 }  // namespace
 
 bool WaitingPlaces::take(const std::string& caller) {
@@ -116,9 +111,10 @@ struct WaitingClaims::Claim {
   MemoryHold hold;         ///< of its patterns, and of what it tells of
   ReapResult reaped = {};  ///< while it was tried
   State state = State::trying;
-  bool gone = false;     ///< its client went away
-  bool expired = false;  ///< its time passed while a thread was claiming for it
-  bool changed = false;  ///< so was its token
+  std::string caller = {};  ///< who has its place to wait
+  bool gone = false;        ///< its client went away
+  bool expired = false;     ///< its time passed while a thread was claiming for it
+  bool changed = false;     ///< so was its token
   bool listed = false;
   std::list<ClaimPtr>::iterator place = {};
   Timers::Timer timer = {};  ///< ends it at the deadline
@@ -317,7 +313,8 @@ void WaitingClaims::park(const ClaimPtr& claim, const Tried& tried) {
   {
     const detail::Lock lock(mutex_);
     if (!claim->gone && !draining_ && parts_.clock.steady() < claim->deadline) {
-      if (!parts_.places.take(caller_of(claim->exchange->request()))) {
+      claim->caller = caller_of(claim->exchange->request());
+      if (!parts_.places.take(claim->caller)) {
         throw Error(ErrorCode::overloaded,
                     "too many claims of this token or address wait already; the server's "
                     "limits.max_waiting_claims says how many may");
@@ -405,7 +402,7 @@ void WaitingClaims::leave(Claim& claim, std::list<ClaimPtr>& to) noexcept {
   claim.timer.unwant();
   to.splice(to.end(), waiting_, claim.place);
   --waiting_count_;
-  parts_.places.give_back(caller_of(claim.exchange->request()));
+  parts_.places.give_back(claim.caller);
   parts_.metrics.on_waiting_claims(-1);
 }
 

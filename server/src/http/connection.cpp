@@ -260,6 +260,7 @@ void Connection::accept(RequestHead head) {
     exchange_->route = verdict.route;
     early_ = std::move(verdict.refusal);
   }
+  exchange_->account = account_of(*exchange_);
   receive_body(content_length);
 }
 
@@ -345,13 +346,19 @@ bool Connection::make_room_in_body() {
 bool Connection::hold_request(std::size_t bytes) {
   MemoryHold& hold = exchange_->hold;
   if (bytes <= kIncludedBytes) return true;
-  if (hold.size() == 0) hold = hold_for(exchange_->route);
+  if (hold.size() == 0) hold = exchange_->new_hold();
   return hold.resize((bytes + kHoldStepBytes - 1) / kHoldStepBytes * kHoldStepBytes);
 }
 
-MemoryHold Connection::hold_for(const Route* route) const noexcept {
-  const bool is_stranger = route == nullptr || route->scope == Scope::open;
-  return {place_.address(), is_stranger ? MemoryPart::strangers : MemoryPart::callers};
+/// Who holds what the request makes the server hold: the token, or the address where there is none.
+std::shared_ptr<MemoryAccount> Connection::account_of(const HttpExchange& exchange) {
+  const Principal& principal = exchange.request().principal;
+  if (exchange.is_strangers() || principal.is_anonymous()) return place_.address();
+  if (!account_ || caller_ != principal.name) {
+    account_ = service_.account_of(principal.name);
+    caller_ = principal.name;
+  }
+  return account_;
 }
 
 void Connection::answer(Response response) {
@@ -507,6 +514,7 @@ void Connection::refuse_bytes(const BadRequest& why) {
     exchange_ =
         std::make_shared<HttpExchange>(shared_from_this(), make_unreadable_request(peer_), now());
     exchange_->bytes_in = input_.size();
+    exchange_->account = place_.address();
   }
   const auto sink = std::exchange(sink_, nullptr);
   is_body_complete_ = false;

@@ -60,8 +60,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Goes when its client holds a lot of memory, does not go on, and memory is still short.
   void give_memory() noexcept;
 
-  /// Counts what a request to this route makes the server hold; a null route is one to nowhere.
-  [[nodiscard]] MemoryHold hold_for(const Route* route) const noexcept;
   [[nodiscard]] const ClientAddress* address() const noexcept { return place_.address().get(); }
   /// That it holds of the connections' part of the budget.
   [[nodiscard]] std::size_t place_bytes() const noexcept { return place_.memory().size(); }
@@ -119,6 +117,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Flow read_head();
   Flow read_body();
   [[nodiscard]] bool make_room_in_body();
+  [[nodiscard]] std::shared_ptr<MemoryAccount> account_of(const HttpExchange& exchange);
   [[nodiscard]] bool hold_request(std::size_t bytes);
   Flow handle();
   void accept(RequestHead head);
@@ -199,6 +198,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   SteadyTime stream_deadline_ = SteadyTime::max();  ///< of the body of a sink
   SteadyTime write_deadline_ = SteadyTime::max();
 
+  std::string caller_;                      ///< that asked last
+  std::shared_ptr<MemoryAccount> account_;  ///< its account
   std::shared_ptr<HttpExchange> exchange_;
   std::optional<Response> early_;  ///< sent once the body, which nobody wants, is in
   std::shared_ptr<BodySink> sink_;

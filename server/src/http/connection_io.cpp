@@ -217,7 +217,7 @@ void Connection::give_time_to_take() noexcept {
 void Connection::count_output(Outgoing& outgoing) noexcept {
   const std::size_t bytes = outgoing.text.capacity() + outgoing.body.capacity();
   if (bytes <= kSmallOutputBytes) return;
-  if (!outgoing.hold.address()) {
+  if (!outgoing.hold.account()) {
     outgoing.hold = MemoryHold(place_.address(), MemoryPart::connections);
   }
   outgoing.hold.force(bytes);

@@ -38,7 +38,9 @@ void HttpExchange::send(Response response) noexcept {
   }
 }
 
-MemoryHold HttpExchange::new_hold() const noexcept { return connection_->hold_for(route); }
+MemoryHold HttpExchange::new_hold() const noexcept {
+  return {account, is_strangers() ? MemoryPart::strangers : MemoryPart::callers};
+}
 
 /// Counts a large answer. Without memory for it the client is refused, and asks again later; but
 /// not when the call has changed something that the client has to know.
@@ -159,7 +161,7 @@ void HttpResponseStream::end() noexcept { exchange_->end_stream(); }
 bool HttpExchange::write_piece(std::string piece) noexcept {
   const detail::Lock lock(mutex_);
   if (is_stream_closed_ || has_stream_ended_) return false;
-  if (!pieces_hold_.address()) pieces_hold_ = new_hold();
+  if (!pieces_hold_.account()) pieces_hold_ = new_hold();
   // A single piece may be larger: it is no backlog.
   const std::size_t bytes = pieces_.size() + piece.size();
   if ((!pieces_.empty() && bytes > HttpResponseStream::kMaxBacklogBytes) ||

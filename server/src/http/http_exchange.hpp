@@ -78,7 +78,13 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
   /// From now on `write` answers false.
   void close_stream() noexcept;
 
+  /// Whether anybody may ask so: the route needs no token, or there is none.
+  [[nodiscard]] bool is_strangers() const noexcept {
+    return route == nullptr || route->scope == Scope::open;
+  }
+
   const Route* route = nullptr;
+  std::shared_ptr<MemoryAccount> account;  ///< who holds what the request takes
   const SteadyTime started;
   std::size_t bytes_in = 0;
   std::size_t bytes_out = 0;

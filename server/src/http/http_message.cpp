@@ -1,5 +1,7 @@
 #include "http/http_message.hpp"
 
+#include <arpa/inet.h>
+
 namespace oncebox::server {
 
 std::string_view to_string(Method method) noexcept {
@@ -41,6 +43,17 @@ std::optional<std::string_view> Request::query_value(std::string_view name) cons
     if (parameter.name == name) return parameter.value;
   }
   return std::nullopt;
+}
+
+std::string network_of(const std::string& peer) {
+  in6_addr address{};
+  if (inet_pton(AF_INET6, peer.c_str(), &address) != 1) return peer;
+  constexpr std::size_t kNetworkBytes = 8;
+  return {reinterpret_cast<const char*>(address.s6_addr), kNetworkBytes};
+}
+
+std::string caller_of(const Request& request) {
+  return request.principal.is_anonymous() ? network_of(request.peer) : request.principal.name;
 }
 
 }  // namespace oncebox::server

@@ -76,6 +76,11 @@ struct Request {
   [[nodiscard]] std::optional<std::string_view> query_value(std::string_view name) const noexcept;
 };
 
+/// What all addresses of one client have in common: of IPv6 the network of 64 bits.
+[[nodiscard]] std::string network_of(const std::string& peer);
+/// Who has a share of its own: a token by its name, or a network where there is none.
+[[nodiscard]] std::string caller_of(const Request& request);
+
 struct Response {
   int status = 200;
   std::string content_type = "application/json";

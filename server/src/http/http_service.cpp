@@ -1,7 +1,5 @@
 #include "http/http_service.hpp"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <array>
 
@@ -19,14 +17,6 @@ constexpr std::size_t kMaxForgotten = 64;
 /// threads, what stores and the allocator keep, messages while they are read and written.
 std::size_t budget_of(const HttpLimits& limits) { return limits.memory_bytes / 2; }
 
-/// What all addresses of one client have in common.
-std::string client_of(const std::string& peer) {
-  in6_addr address{};
-  if (inet_pton(AF_INET6, peer.c_str(), &address) != 1) return peer;
-  constexpr std::size_t kNetworkBytes = 8;
-  return {reinterpret_cast<const char*>(address.s6_addr), kNetworkBytes};
-}
-
 }  // namespace
 
 ConnectionPlace& ConnectionPlace::operator=(ConnectionPlace&& other) noexcept {
@@ -34,6 +24,7 @@ ConnectionPlace& ConnectionPlace::operator=(ConnectionPlace&& other) noexcept {
   release();
   service_ = other.service_;
   kind_ = std::exchange(other.kind_, Kind::none);
+  address_ = std::move(other.address_);
   memory_ = std::move(other.memory_);
   return *this;
 }
@@ -41,7 +32,7 @@ ConnectionPlace& ConnectionPlace::operator=(ConnectionPlace&& other) noexcept {
 void ConnectionPlace::release() noexcept {
   memory_.release();
   const Kind kind = std::exchange(kind_, Kind::none);
-  if (kind != Kind::none) service_->release(kind, memory_.address().get());
+  if (kind != Kind::none) service_->release(kind, address_.get());
 }
 
 HttpService::HttpService(const ServerOptions& options, const Router& router,
@@ -57,7 +48,7 @@ HttpService::HttpService(const ServerOptions& options, const Router& router,
       memory_(std::make_shared<MemoryBudget>(budget_of(limits_))) {}
 
 std::shared_ptr<ClientAddress> HttpService::address_of(const std::string& peer) {
-  std::string client = client_of(peer);
+  std::string client = network_of(peer);
   const detail::Lock lock(mutex_);
   if (addresses_.size() > 2 * served_ + kMaxForgotten) {
     std::erase_if(addresses_, [](const auto& entry) { return entry.second.expired(); });
@@ -66,6 +57,13 @@ std::shared_ptr<ClientAddress> HttpService::address_of(const std::string& peer) 
   auto address = known.lock();
   if (!address) known = address = std::make_shared<ClientAddress>(memory_);
   return address;
+}
+
+std::shared_ptr<MemoryAccount> HttpService::account_of(const std::string& principal) {
+  const detail::Lock lock(mutex_);
+  std::shared_ptr<MemoryAccount>& account = principals_[principal];
+  if (!account) account = std::make_shared<MemoryAccount>(memory_);
+  return account;
 }
 
 ConnectionPlace HttpService::admit(const std::shared_ptr<ClientAddress>& address,
@@ -79,7 +77,7 @@ ConnectionPlace HttpService::admit(const std::shared_ptr<ClientAddress>& address
   }
   ++address->connections;
   observer_.on_connections(+1);
-  return {*this, ConnectionPlace::Kind::served, std::move(memory)};
+  return {*this, ConnectionPlace::Kind::served, address, std::move(memory)};
 }
 
 std::size_t HttpService::places(std::size_t bytes) const noexcept {
@@ -91,7 +89,7 @@ ConnectionPlace HttpService::refuse() noexcept {
   const detail::Lock lock(mutex_);
   if (refused_ >= kMaxRefusing) return {};
   ++refused_;
-  return {*this, ConnectionPlace::Kind::refused, {}};
+  return {*this, ConnectionPlace::Kind::refused, nullptr, {}};
 }
 
 void HttpService::release(ConnectionPlace::Kind kind, ClientAddress* address) noexcept {

@@ -51,12 +51,14 @@ class ConnectionPlace {
   enum class Kind { none, served, refused };
 
   ConnectionPlace() noexcept = default;
-  ConnectionPlace(HttpService& service, Kind kind, MemoryHold memory) noexcept
-      : service_(&service), kind_(kind), memory_(std::move(memory)) {}
+  ConnectionPlace(HttpService& service, Kind kind, std::shared_ptr<ClientAddress> address,
+                  MemoryHold memory) noexcept
+      : service_(&service), kind_(kind), address_(std::move(address)), memory_(std::move(memory)) {}
   ~ConnectionPlace() { release(); }
   ConnectionPlace(ConnectionPlace&& other) noexcept
       : service_(other.service_),
         kind_(std::exchange(other.kind_, Kind::none)),
+        address_(std::move(other.address_)),
         memory_(std::move(other.memory_)) {}
   ConnectionPlace& operator=(ConnectionPlace&& other) noexcept;
 
@@ -64,14 +66,13 @@ class ConnectionPlace {
   [[nodiscard]] MemoryHold& memory() noexcept { return memory_; }
   [[nodiscard]] const MemoryHold& memory() const noexcept { return memory_; }
   /// Stays when it is released. Null: nobody counts what its clients hold.
-  [[nodiscard]] const std::shared_ptr<ClientAddress>& address() const noexcept {
-    return memory_.address();
-  }
+  [[nodiscard]] const std::shared_ptr<ClientAddress>& address() const noexcept { return address_; }
   void release() noexcept;
 
  private:
   HttpService* service_ = nullptr;
   Kind kind_ = Kind::none;
+  std::shared_ptr<ClientAddress> address_;
   MemoryHold memory_;
 };
 
@@ -96,6 +97,8 @@ class HttpService {
   /// The address of a client as all of its connections share it. Those of an IPv6 network (/64)
   /// are one, because a client has them all.
   [[nodiscard]] std::shared_ptr<ClientAddress> address_of(const std::string& peer);
+  /// What the requests with a token of this name make the server hold, whatever their address.
+  [[nodiscard]] std::shared_ptr<MemoryAccount> account_of(const std::string& principal);
   /// A place for a connection that costs so many bytes; none when there are too many connections,
   /// or no memory is left for this one.
   [[nodiscard]] ConnectionPlace admit(const std::shared_ptr<ClientAddress>& address,
@@ -141,6 +144,9 @@ class HttpService {
   std::size_t refused_ ONCEBOX_GUARDED_BY(mutex_) = 0;
   /// Of the connections that are served.
   std::map<std::string, std::weak_ptr<ClientAddress>, std::less<>> addresses_
+      ONCEBOX_GUARDED_BY(mutex_);
+  /// By the names of tokens; of these there are only as many as the server was ever given.
+  std::map<std::string, std::shared_ptr<MemoryAccount>, std::less<>> principals_
       ONCEBOX_GUARDED_BY(mutex_);
   SteadyTime give_up_at_ ONCEBOX_GUARDED_BY(mutex_) = SteadyTime::max();
 };

@@ -9,8 +9,13 @@ namespace {
 
 constexpr std::size_t kConnectionsDivisor = 2;
 constexpr std::size_t kStrangersDivisor = 4;
-/// Of the strangers' part.
-constexpr std::size_t kAddressDivisor = 8;
+/// What an account may have of a part of which half is taken. A token needs room for a large body.
+constexpr std::size_t kStrangerDivisor = 8;
+constexpr std::size_t kCallerDivisor = 3;
+/// What it may have of a part when only the reserve is left.
+constexpr std::size_t kLittleDivisor = 8;
+/// Of the budget, for callers.
+constexpr std::size_t kReserveDivisor = 8;
 
 /// What is kept for connections, whatever requests hold.
 std::size_t quarter_of(std::size_t limit) { return limit / 4; }
@@ -73,12 +78,15 @@ std::size_t MemoryBudget::refusals(MemoryPart part) const noexcept {
   return counts_[index(part)].refusals;
 }
 
-bool MemoryBudget::take(MemoryPart part, std::size_t bytes, ClientAddress& address) noexcept {
+std::size_t MemoryBudget::ceiling(MemoryPart part) const noexcept {
+  return part == MemoryPart::callers ? limit_ : limit_ - limit_ / kReserveDivisor;
+}
+
+bool MemoryBudget::take(MemoryPart part, std::size_t bytes, MemoryAccount& account) noexcept {
   const detail::Lock lock(mutex_);
-  const bool has_room =
-      missing(part, bytes) == 0 && (part != MemoryPart::strangers || has_share(bytes, address));
+  const bool has_room = missing(part, bytes) == 0 && has_share(part, bytes, account);
   if (has_room) {
-    add(part, bytes, address);
+    add(part, bytes, account);
   } else {
     ++counts_[index(part)].refusals;
   }
@@ -89,34 +97,40 @@ bool MemoryBudget::take(MemoryPart part, std::size_t bytes, ClientAddress& addre
 std::size_t MemoryBudget::missing(MemoryPart part, std::size_t bytes) const noexcept {
   const std::size_t held = counts_[index(part)].held + bytes;
   const std::size_t own = beyond(limit(part), held);
-  const std::size_t of_all = beyond(limit_, all() + bytes);
+  const std::size_t of_all = beyond(ceiling(part), all() + bytes);
   if (part == MemoryPart::connections) {
     return std::max(own, std::min(of_all, beyond(quarter_of(limit_), held)));
   }
   return std::max({own, of_all, beyond(most_of(limit_), requests() + bytes)});
 }
 
-bool MemoryBudget::has_share(std::size_t bytes, const ClientAddress& address) const noexcept {
-  const std::size_t whole = limit(MemoryPart::strangers);
-  if (counts_[index(MemoryPart::strangers)].held + bytes <= whole / 2) return true;
-  const std::size_t of_address = address.stranger_bytes.load();
-  return of_address == 0 || of_address + bytes <= whole / kAddressDivisor;
+bool MemoryBudget::has_share(MemoryPart part, std::size_t bytes,
+                             const MemoryAccount& account) const noexcept {
+  if (part == MemoryPart::connections) return true;
+  const std::size_t whole = limit(part);
+  std::size_t share = whole;
+  if (counts_[index(part)].held + bytes > whole / 2) {
+    share /= part == MemoryPart::strangers ? kStrangerDivisor : kCallerDivisor;
+  }
+  if (all() + bytes > ceiling(MemoryPart::strangers)) share = whole / kLittleDivisor;
+  const std::size_t own = account.held[index(part)].load();
+  return own == 0 || own + bytes <= share;
 }
 
-void MemoryBudget::add(MemoryPart part, std::size_t bytes, ClientAddress& address) noexcept {
+void MemoryBudget::add(MemoryPart part, std::size_t bytes, MemoryAccount& account) noexcept {
   counts_[index(part)].held += bytes;
-  if (part == MemoryPart::strangers) address.stranger_bytes += bytes;
+  account.held[index(part)] += bytes;
 }
 
-void MemoryBudget::force(MemoryPart part, std::size_t bytes, ClientAddress& address) noexcept {
+void MemoryBudget::force(MemoryPart part, std::size_t bytes, MemoryAccount& account) noexcept {
   const detail::Lock lock(mutex_);
-  add(part, bytes, address);
+  add(part, bytes, account);
 }
 
-void MemoryBudget::give_back(MemoryPart part, std::size_t bytes, ClientAddress& address) noexcept {
+void MemoryBudget::give_back(MemoryPart part, std::size_t bytes, MemoryAccount& account) noexcept {
   const detail::Lock lock(mutex_);
   counts_[index(part)].held -= bytes;
-  if (part == MemoryPart::strangers) address.stranger_bytes -= bytes;
+  account.held[index(part)] -= bytes;
 }
 
 bool MemoryBudget::is_short(MemoryPart part) const noexcept {
@@ -136,7 +150,7 @@ std::size_t MemoryBudget::room(MemoryPart part) const noexcept {
   const auto left = [](std::size_t limit, std::size_t held) { return beyond(held, limit); };
   const std::size_t held = counts_[index(part)].held;
   const std::size_t own = left(limit(part), held);
-  const std::size_t of_all = left(limit_, all());
+  const std::size_t of_all = left(ceiling(part), all());
   if (part == MemoryPart::connections) {
     return std::min(own, std::max(of_all, left(quarter_of(limit_), held)));
   }
@@ -146,14 +160,14 @@ std::size_t MemoryBudget::room(MemoryPart part) const noexcept {
 MemoryHold& MemoryHold::operator=(MemoryHold&& other) noexcept {
   if (this == &other) return *this;
   release();
-  address_ = std::move(other.address_);
+  account_ = std::move(other.account_);
   part_ = other.part_;
   bytes_ = std::exchange(other.bytes_, 0);
   return *this;
 }
 
 bool MemoryHold::resize(std::size_t bytes) noexcept {
-  if (bytes > bytes_ && address_ && !address_->memory->take(part_, bytes - bytes_, *address_)) {
+  if (bytes > bytes_ && account_ && !account_->memory->take(part_, bytes - bytes_, *account_)) {
     return false;
   }
   if (bytes > bytes_) {
@@ -165,12 +179,12 @@ bool MemoryHold::resize(std::size_t bytes) noexcept {
 }
 
 std::size_t MemoryHold::room() const noexcept {
-  return address_ ? address_->memory->room(part_) : std::numeric_limits<std::size_t>::max();
+  return account_ ? account_->memory->room(part_) : std::numeric_limits<std::size_t>::max();
 }
 
 void MemoryHold::force(std::size_t bytes) noexcept {
-  if (address_ && bytes > bytes_) address_->memory->force(part_, bytes - bytes_, *address_);
-  if (address_ && bytes < bytes_) address_->memory->give_back(part_, bytes_ - bytes, *address_);
+  if (account_ && bytes > bytes_) account_->memory->force(part_, bytes - bytes_, *account_);
+  if (account_ && bytes < bytes_) account_->memory->give_back(part_, bytes_ - bytes, *account_);
   bytes_ = bytes;
 }
 

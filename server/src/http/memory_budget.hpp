@@ -23,15 +23,21 @@ inline constexpr std::size_t kMemoryParts = 3;
 
 class MemoryBudget;
 
-/// One address and what its clients make the server hold. Its connections share it.
-struct ClientAddress {
-  explicit ClientAddress(std::shared_ptr<MemoryBudget> budget) noexcept
+/// Somebody who makes the server hold something: an address, or whoever has a token.
+struct MemoryAccount {
+  explicit MemoryAccount(std::shared_ptr<MemoryBudget> budget) noexcept
       : memory(std::move(budget)) {}
 
   const std::shared_ptr<MemoryBudget> memory;
+  /// Of each part; changes under the lock of the budget.
+  std::array<std::atomic<std::size_t>, kMemoryParts> held{};
+};
+
+/// One address. Its connections share it.
+struct ClientAddress : MemoryAccount {
+  using MemoryAccount::MemoryAccount;
+
   std::atomic<std::size_t> connections = 0;
-  /// Of the strangers' part; changes under the lock of the budget.
-  std::atomic<std::size_t> stranger_bytes = 0;
 };
 
 /// Counts the bytes that clients make the server hold, over all connections: one budget for bodies
@@ -42,17 +48,20 @@ struct ClientAddress {
 /// Every part has a limit of its own, so that none takes what the others need: connections have
 /// half of the budget and strangers a quarter, which leaves a quarter for callers with a token.
 /// Strangers and callers together have three quarters; the other quarter is for connections, also
-/// when what was forced has taken more than there is. Once half of the strangers' part is taken, an
-/// address that has an eighth of that part gets no more.
+/// when what was forced has taken more than there is. The last eighth of the budget is for callers.
+///
+/// In the parts of strangers and callers everybody has a share: an address of the first, a token of
+/// the second. Once half of the part is taken, an address that has an eighth of it gets no more, nor
+/// a token that has a third; and a token that has an eighth gets nothing of the budget's last one.
 class MemoryBudget {
  public:
   explicit MemoryBudget(std::size_t bytes) noexcept;
 
   /// False, and counts nothing, when there is no room.
-  [[nodiscard]] bool take(MemoryPart part, std::size_t bytes, ClientAddress& address) noexcept;
+  [[nodiscard]] bool take(MemoryPart part, std::size_t bytes, MemoryAccount& account) noexcept;
   /// Counts in any case: for what is there already.
-  void force(MemoryPart part, std::size_t bytes, ClientAddress& address) noexcept;
-  void give_back(MemoryPart part, std::size_t bytes, ClientAddress& address) noexcept;
+  void force(MemoryPart part, std::size_t bytes, MemoryAccount& account) noexcept;
+  void give_back(MemoryPart part, std::size_t bytes, MemoryAccount& account) noexcept;
 
   /// Less than a quarter is left, of all or of this part: clients that hold a lot and do not go on
   /// have to go.
@@ -83,9 +92,12 @@ class MemoryBudget {
   [[nodiscard]] std::size_t requests() const noexcept ONCEBOX_REQUIRES(mutex_);
   [[nodiscard]] std::size_t missing(MemoryPart part, std::size_t bytes) const noexcept
       ONCEBOX_REQUIRES(mutex_);
-  [[nodiscard]] bool has_share(std::size_t bytes, const ClientAddress& address) const noexcept
+  [[nodiscard]] bool has_share(MemoryPart part, std::size_t bytes,
+                               const MemoryAccount& account) const noexcept
       ONCEBOX_REQUIRES(mutex_);
-  void add(MemoryPart part, std::size_t bytes, ClientAddress& address) noexcept
+  /// What all may hold when this part takes more.
+  [[nodiscard]] std::size_t ceiling(MemoryPart part) const noexcept;
+  void add(MemoryPart part, std::size_t bytes, MemoryAccount& account) noexcept
       ONCEBOX_REQUIRES(mutex_);
 
   const std::size_t limit_;
@@ -93,16 +105,16 @@ class MemoryBudget {
   std::array<Count, kMemoryParts> counts_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
-/// Bytes that are counted in a budget until this is destroyed. One that was made without an address
+/// Bytes that are counted in a budget until this is destroyed. One that was made without an account
 /// counts nothing and is never refused. Not safe from two threads at once.
 class MemoryHold {
  public:
   MemoryHold() noexcept = default;
-  MemoryHold(std::shared_ptr<ClientAddress> address, MemoryPart part) noexcept
-      : address_(std::move(address)), part_(part) {}
+  MemoryHold(std::shared_ptr<MemoryAccount> account, MemoryPart part) noexcept
+      : account_(std::move(account)), part_(part) {}
   ~MemoryHold() { release(); }
   MemoryHold(MemoryHold&& other) noexcept
-      : address_(std::move(other.address_)),
+      : account_(std::move(other.account_)),
         part_(other.part_),
         bytes_(std::exchange(other.bytes_, 0)) {}
   MemoryHold& operator=(MemoryHold&& other) noexcept;
@@ -117,14 +129,14 @@ class MemoryHold {
   [[nodiscard]] std::size_t room() const noexcept;
 
   [[nodiscard]] std::size_t size() const noexcept { return bytes_; }
-  [[nodiscard]] const std::shared_ptr<ClientAddress>& address() const noexcept { return address_; }
+  [[nodiscard]] const std::shared_ptr<MemoryAccount>& account() const noexcept { return account_; }
   /// Whether its part of the budget, or all of it, is nearly taken.
   [[nodiscard]] bool is_short() const noexcept {
-    return address_ && address_->memory->is_short(part_);
+    return account_ && account_->memory->is_short(part_);
   }
 
  private:
-  std::shared_ptr<ClientAddress> address_;
+  std::shared_ptr<MemoryAccount> account_;
   MemoryPart part_ = MemoryPart::callers;
   std::size_t bytes_ = 0;
 };
