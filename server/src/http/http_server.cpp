@@ -184,8 +184,14 @@ void HttpServer::Impl::accept_clients() {
       }
       continue;  // that client is gone already
     }
-    serve(std::make_shared<AcceptedSocket>(descriptor, address.ss_family == AF_INET6,
-                                           peer_name(address)));
+    AcceptedSocket socket(descriptor, address.ss_family == AF_INET6);
+    try {
+      socket.set_peer(peer_name(address));
+      serve(std::make_shared<AcceptedSocket>(std::move(socket)));
+    } catch (const std::exception& error) {
+      // Without memory this client is sent away; others may find some.
+      logger_.log(LogLevel::error, "a new connection failed", {{"cause", error.what()}});
+    }
   }
 }
 

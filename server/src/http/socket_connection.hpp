@@ -17,21 +17,27 @@ namespace oncebox::server {
 /// taken.
 class AcceptedSocket {
  public:
-  AcceptedSocket(int descriptor, bool is_ipv6, std::string peer)
-      : descriptor_(descriptor), is_ipv6_(is_ipv6), peer_(std::move(peer)) {}
+  /// Takes the descriptor, so that whatever fails later closes it.
+  AcceptedSocket(int descriptor, bool is_ipv6) noexcept
+      : descriptor_(descriptor), is_ipv6_(is_ipv6) {}
   ~AcceptedSocket();
+  AcceptedSocket(AcceptedSocket&& other) noexcept
+      : descriptor_(std::exchange(other.descriptor_, -1)),
+        is_ipv6_(other.is_ipv6_),
+        peer_(std::move(other.peer_)) {}
   AcceptedSocket(const AcceptedSocket&) = delete;
   AcceptedSocket& operator=(const AcceptedSocket&) = delete;
 
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
   [[nodiscard]] bool is_ipv6() const noexcept { return is_ipv6_; }
   [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
+  void set_peer(std::string peer) noexcept { peer_ = std::move(peer); }
   void taken() noexcept { descriptor_ = -1; }
 
  private:
   int descriptor_;
   const bool is_ipv6_;
-  const std::string peer_;
+  std::string peer_;
 };
 
 /// What a connection takes in memory at most while it does nothing, with a small request and its
