@@ -51,8 +51,9 @@ struct ClientAddress : MemoryAccount {
 /// when what was forced has taken more than there is. The last eighth of the budget is for callers.
 ///
 /// In the parts of strangers and callers everybody has a share: an address of the first, a token of
-/// the second. Once half of the part is taken, an address that has an eighth of it gets no more, nor
-/// a token that has a third; and a token that has an eighth gets nothing of the budget's last one.
+/// the second. Once half of the part is taken, an address that has an eighth of it gets no more,
+/// nor a token that has a third. The budget's last eighth is for tokens that have less than an
+/// eighth of their part.
 class MemoryBudget {
  public:
   explicit MemoryBudget(std::size_t bytes) noexcept;
