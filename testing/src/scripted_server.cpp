@@ -188,6 +188,10 @@ class ScriptedServer::Impl {
       case Reaction::Kind::stream:
         send_all(fd, head_of(reaction, "Connection: close\r\n") + reaction.body);
         return true;
+      case Reaction::Kind::flood:
+        send_all(fd, head_of(reaction, "Connection: close\r\n"));
+        while (send_all(fd, reaction.body)) continue;
+        return false;
       case Reaction::Kind::hang_up_for_good:
         // First, so that a client that notices the end and comes back finds no server.
         shutdown(listener_, SHUT_RDWR);

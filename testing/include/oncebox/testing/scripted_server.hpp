@@ -27,6 +27,7 @@ struct Reaction {
     hang_up_for_good,  ///< the same, and takes no new connection from then on
     hang,              ///< neither answers nor closes
     stream,            ///< sends the body without an end, and hangs
+    flood,             ///< sends the body again and again, until the client goes
     cut_off,           ///< promises a longer answer than it sends, and closes
     reset,             ///< closes the connection by a reset
     raw,               ///< sends the body as it is, without a head of its own, and goes on
