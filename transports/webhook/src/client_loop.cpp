@@ -187,7 +187,9 @@ void ClientLoop::end_cancelled() {
 
 void ClientLoop::end_expired() {
   while (const auto id = lanes_.take_expired(now_)) {
-    end(sendings_.find(*id), failed("no connection was free before the timeout"));
+    WebhookAnswer answer = failed("no connection was free before the timeout");
+    answer.never_sent = true;
+    end(sendings_.find(*id), std::move(answer));
   }
 }
 

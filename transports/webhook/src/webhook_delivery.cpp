@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string_view>
 
 #include "oncebox/error.hpp"
@@ -11,6 +12,9 @@
 namespace oncebox::webhook {
 
 namespace {
+
+/// Of a request that found no connection free.
+constexpr Duration kPauseOfFull = std::chrono::seconds{1};
 
 bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -98,6 +102,7 @@ WebhookRequest request_for(const WebhookTarget& target, const ClaimedMessage& me
 void require_accepted(const WebhookAnswer& answer, Duration max_retry_after) {
   const WebhookAcceptance acceptance = answer.acceptance();
   if (acceptance == WebhookAcceptance::taken) return;
+  if (answer.never_sent) throw NotNow(kPauseOfFull, answer.failure);
   if (answer.status == 0) {
     throw Error(ErrorCode::unavailable, "the receiver did not answer: " + answer.failure);
   }

@@ -10,6 +10,7 @@
 #include "oncebox/testing/manual_clock.hpp"
 #include "oncebox/testing/scripted_server.hpp"
 #include "oncebox/webhook/webhook_client.hpp"
+#include "oncebox/webhook/webhook_delivery.hpp"
 
 namespace oncebox::webhook {
 namespace {
@@ -150,6 +151,8 @@ TEST_F(AsyncWebhookClient, WaitForAConnectionEndsWithTheTimeout) {
   EXPECT_EQ(answer.status, 0);
   EXPECT_FALSE(answer.stopped);
   EXPECT_EQ(answer.failure, "no connection was free before the timeout");
+  EXPECT_TRUE(answer.never_sent);
+  EXPECT_THROW(require_accepted(answer, 1h), NotNow) << "it is no attempt";
   EXPECT_EQ(answers_.count("first"), 0U);
 }
 

@@ -80,6 +80,8 @@ struct WebhookAnswer {
   std::string failure = {};  ///< why there is none; names neither address nor content
   /// It was cancelled, or the client was destroyed. The receiver may have got the request.
   bool stopped = false;
+  /// It waited for a connection until its time was over: nobody got the request.
+  bool never_sent = false;
   /// Of `Retry-After`, in seconds or as a date: more than 0, and at most a year.
   std::optional<Duration> retry_after = {};
   std::string body = {};  ///< if the request keeps it

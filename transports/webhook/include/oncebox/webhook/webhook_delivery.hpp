@@ -34,7 +34,8 @@ class ReceiverGone : public PermanentFailure {
 };
 
 /// Returns when the receiver has accepted the message, and throws as a `Publisher` does otherwise:
-/// `ReceiverGone` for 410. `max_retry_after` is the longest that it may ask us to wait.
+/// `ReceiverGone` for 410, and `NotNow` when no connection was free, because that is no attempt.
+/// `max_retry_after` is the longest that it may ask us to wait.
 void require_accepted(const WebhookAnswer& answer, Duration max_retry_after);
 
 }  // namespace oncebox::webhook
