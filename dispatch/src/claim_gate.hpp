@@ -83,6 +83,7 @@ class ClaimGate final : public RoomHints, public WorkHints {
     admitted_.fetch_add(1);
     bytes_held_.fetch_add(bytes);
   }
+  void on_payload_copied(std::size_t bytes) noexcept override { bytes_held_.fetch_add(bytes); }
   void on_payload_freed(std::size_t bytes) noexcept override { bytes_held_.fetch_sub(bytes); }
   void on_room() noexcept override;
   void on_idle() noexcept override;

@@ -14,6 +14,8 @@ class RoomHints {
   virtual ~RoomHints() = default;
 
   virtual void on_admitted(std::size_t bytes) noexcept = 0;
+  /// So much more is held for a message that was admitted before.
+  virtual void on_payload_copied(std::size_t bytes) noexcept = 0;
   virtual void on_payload_freed(std::size_t bytes) noexcept = 0;
   /// A message has left the buffer, or was settled.
   virtual void on_room() noexcept = 0;

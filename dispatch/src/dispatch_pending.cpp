@@ -33,6 +33,7 @@ namespace {
 class NoHints final : public dispatcher::RoomHints, public dispatcher::WorkHints {
  public:
   void on_admitted(std::size_t) noexcept override {}
+  void on_payload_copied(std::size_t) noexcept override {}
   void on_payload_freed(std::size_t) noexcept override {}
   void on_room() noexcept override {}
   void on_idle() noexcept override {}

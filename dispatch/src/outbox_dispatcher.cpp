@@ -25,15 +25,38 @@ class PublishingHandler final : public Handler, public dispatcher::PublishesMess
   const std::shared_ptr<Publisher> publisher_;
 };
 
+class AsyncPublishingHandler final : public AsyncHandler, public dispatcher::PublishesMessages {
+ public:
+  explicit AsyncPublishingHandler(std::shared_ptr<AsyncPublisher> publisher)
+      : publisher_(std::move(publisher)) {}
+  void start(const ClaimedMessage& message, Completion completion) override {
+    publisher_->start(message, std::move(completion));
+  }
+
+ private:
+  const std::shared_ptr<AsyncPublisher> publisher_;
+};
+
+void require_publisher(const void* publisher, const TopicPattern& pattern) {
+  if (publisher != nullptr) return;
+  throw Error(ErrorCode::invalid_argument, "no publisher for the topic pattern " + pattern.str());
+}
+
 }  // namespace
 
 Publishers& Publishers::on(TopicPattern pattern, std::shared_ptr<Publisher> publisher,
                            const HandlerOptions& options) {
-  if (publisher == nullptr) {
-    throw Error(ErrorCode::invalid_argument, "no publisher for the topic pattern " + pattern.str());
-  }
+  require_publisher(publisher.get(), pattern);
   handlers_.on(std::move(pattern), std::make_shared<PublishingHandler>(std::move(publisher)),
                options);
+  return *this;
+}
+
+Publishers& Publishers::on_async(TopicPattern pattern, std::shared_ptr<AsyncPublisher> publisher,
+                                 const HandlerOptions& options) {
+  require_publisher(publisher.get(), pattern);
+  handlers_.on_async(std::move(pattern),
+                     std::make_shared<AsyncPublishingHandler>(std::move(publisher)), options);
   return *this;
 }
 

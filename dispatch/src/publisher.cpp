@@ -1,5 +1,7 @@
 #include "oncebox/dispatch/publisher.hpp"
 
+#include <utility>
+
 #include "oncebox/error.hpp"
 
 namespace oncebox {
@@ -20,7 +22,26 @@ void require_taken(const EnqueueOutcome& outcome) {
   }
 }
 
+class BlockingPublisher final : public AsyncPublisher {
+ public:
+  explicit BlockingPublisher(std::shared_ptr<Publisher> publisher)
+      : publisher_(std::move(publisher)) {}
+  void start(const ClaimedMessage& message, Completion completion) override {
+    HandlerContext context = completion.context();
+    publisher_->publish(message, context);
+    completion.done();
+  }
+
+ private:
+  const std::shared_ptr<Publisher> publisher_;
+};
+
 }  // namespace
+
+std::shared_ptr<AsyncPublisher> as_async(std::shared_ptr<Publisher> publisher) {
+  if (publisher == nullptr) throw Error(ErrorCode::invalid_argument, "there is no publisher");
+  return std::make_shared<BlockingPublisher>(std::move(publisher));
+}
 
 void InboxPublisher::publish(const ClaimedMessage& message, HandlerContext& /*context*/) {
   Message copy = message.message;

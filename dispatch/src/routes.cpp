@@ -30,10 +30,20 @@ void refuse_transactional(const Handlers& handlers) {
   }
 }
 
+namespace {
+
+// Before the middleware is around it.
+bool is_publisher(const Handlers::Registration& registration) {
+  return dynamic_cast<const PublishesMessages*>(registration.handler.get()) != nullptr ||
+         dynamic_cast<const PublishesMessages*>(registration.async.get()) != nullptr;
+}
+
+}  // namespace
+
 Route::Route(const Handlers::Registration& registration, const std::vector<Middleware>& middleware,
              TimePoint now)
     : registration_(with_middleware(registration, middleware)),
-      publishes_(dynamic_cast<const PublishesMessages*>(registration.handler.get()) != nullptr),
+      publishes_(is_publisher(registration)),
       limited_(registration.options.max_concurrency || registration.options.rate) {
   const std::optional<RateLimit>& rate = registration.options.rate;
   if (rate) bucket_ = std::make_unique<TokenBucket>(*rate, now);

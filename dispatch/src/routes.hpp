@@ -22,7 +22,8 @@ namespace oncebox::dispatcher {
 /// start than with the first message.
 void refuse_transactional(const Handlers& handlers);
 
-/// A handler that is one also of this publishes, and its spans say so.
+/// A handler that is one also of this publishes: its spans say so, and its `RetryAfter` makes no
+/// delay shorter.
 class PublishesMessages {
  protected:
   PublishesMessages() = default;

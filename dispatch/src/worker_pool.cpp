@@ -35,6 +35,20 @@ detail::OpenSpan begin_span(InFlight& message, const Clock& clock) noexcept {
       message.claimed->message);
 }
 
+/// What a publisher that holds no thread has failed by.
+std::exception_ptr failure_of_publisher(const std::exception_ptr& failure) noexcept {
+  if (!failure) return failure;
+  try {
+    try {
+      std::rethrow_exception(failure);
+    } catch (const RetryAfter& asked) {
+      return std::make_exception_ptr(RetryNotBefore(asked.delay(), asked.what()));
+    }
+  } catch (...) {
+    return failure;  // another one, or there is no memory
+  }
+}
+
 }  // namespace
 
 WorkerPool::WorkerPool(const Parts& parts, std::size_t workers)
@@ -251,6 +265,9 @@ void WorkerPool::run_batch(Worker& worker, const std::vector<InFlight*>& message
 void WorkerPool::start_async(Worker& worker, InFlight& message) {
   note_start(worker, message, parts_.clock.now());
   AsyncHandler& handler = *message.route->async_handler();
+  // The call has a copy. Said before the call begins, because the message may end with it.
+  parts_.room.on_payload_copied(message.bytes);
+  message.bytes *= 2;
   AsyncCalls::CallPtr call;
   try {
     const bool is_last = parts_.calls.is_last_attempt(*message.claimed);
@@ -274,7 +291,8 @@ void WorkerPool::start_async(Worker& worker, InFlight& message) {
 
 void WorkerPool::end_async(const AsyncCallInFlight& call, InFlight& message,
                            const std::exception_ptr& failure) {
-  HandlerCalls::Answer answer = parts_.calls.conclude(call.context(), failure);
+  HandlerCalls::Answer answer = parts_.calls.conclude(
+      call.context(), message.route->publishes() ? failure_of_publisher(failure) : failure);
   const std::chrono::nanoseconds took = parts_.clock.steady() - call.began_at();
   {
     const detail::Lock lock(async_mutex_);

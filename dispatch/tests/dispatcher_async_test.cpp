@@ -82,6 +82,25 @@ TEST_F(DispatcherAsyncTest, ManyAreUnderWayOnOneWorker) {
   EXPECT_EQ(dispatcher_->stats().handled, 100U);
 }
 
+TEST_F(DispatcherAsyncTest, TheCopyOfAMessageCountsAmongTheBytesThatAreHeld) {
+  keep_completions();
+  for (int i = 0; i < 20; ++i) {
+    Message large = message("m" + std::to_string(i));
+    large.payload = std::string(1'000, 'x');
+    enqueue(large);
+  }
+  const auto ending =
+      start({.workers = 1, .batch_size = 1, .max_buffered = 1, .buffer_bytes = 20'000});
+  std::size_t most = 0;
+  ASSERT_TRUE(completions_.wait_for(4)) << "half of the bytes, and each message twice";
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(completions_.wait_for(1));
+    most = std::max(most, dispatcher_->stats().running);
+    completions_.next().done();
+  }
+  EXPECT_LE(most, 6U);
+}
+
 TEST_F(DispatcherAsyncTest, ItsLimitHoldsUntilTheCompletion) {
   keep_completions({.max_concurrency = 2});
   enqueue_many(3);

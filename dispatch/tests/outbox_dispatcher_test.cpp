@@ -83,6 +83,12 @@ class OutboxDispatcherTest : public OnEachStore {
     clock_.advance(seconds{1});
   }
 
+  /// By publishers that fail as `asked_to_wait`.
+  void expect_no_delay_shorter(const Publishers& publishers);
+  static RetryAfter asked_to_wait(const ClaimedMessage& message) {
+    return {message.message.topic == "slow" ? seconds{90} : seconds{1}, "busy"};
+  }
+
   const RetryPolicies three_tries_{
       RetryPolicy{.backoff = FixedDelay{seconds{1}}, .max_attempts = 3}};
   std::unique_ptr<Store> store_ = make_store();
@@ -277,11 +283,40 @@ TEST_P(OutboxDispatcherTest, MessageThatKillsItsWorkersIsDeadInTheEnd) {
 
 TEST_P(OutboxDispatcherTest, RetryAfterMakesNoDelayShorter) {
   RecordProperty("requirement", "MSG-05");
+  expect_no_delay_shorter(callable_publisher(
+      [](const ClaimedMessage& message, HandlerContext&) { throw asked_to_wait(message); }));
+}
+
+TEST_P(OutboxDispatcherTest, RetryAfterOfAPublisherWithoutAThreadMakesNoDelayShorter) {
+  RecordProperty("requirement", "MSG-05");
+  class Busy final : public AsyncPublisher {
+   public:
+    void start(const ClaimedMessage& message, Completion completion) override {
+      completion.failed(asked_to_wait(message));
+    }
+  };
+  expect_no_delay_shorter(Publishers().on_async("*", std::make_shared<Busy>()));
+}
+
+TEST_P(OutboxDispatcherTest, APublisherThatWaitsCanBeOneThatNeedNot) {
+  outbox_.enqueue({.topic = "t", .id = "1"});
+  outbox_.enqueue({.topic = "t", .id = "2"});
+  const auto into = into_sink();
+  const auto blocking =
+      callable_publisher([&](const ClaimedMessage& message, HandlerContext& context) {
+        if (message.message.key.message_id == "2") throw PermanentFailure("no such exchange");
+        into(message, context);
+      });
+  const auto dispatcher = start(Publishers().on_async("*", as_async(blocking)));
+  ASSERT_TRUE(wait_for_status("1", Status::done));
+  ASSERT_TRUE(wait_for_status("2", Status::dead));
+  EXPECT_EQ(record("2").last_error, "no such exchange");
+}
+
+void OutboxDispatcherTest::expect_no_delay_shorter(const Publishers& publishers) {
   outbox_.enqueue({.topic = "quick", .id = "quick"});
   outbox_.enqueue({.topic = "slow", .id = "slow"});
-  const auto dispatcher = start(callable_publisher([](const ClaimedMessage& message, auto&) {
-    throw RetryAfter(message.message.topic == "slow" ? seconds{90} : seconds{1}, "busy");
-  }));
+  const auto dispatcher = start(publishers);
   ASSERT_TRUE(has_failed("quick", 1));
   ASSERT_TRUE(has_failed("slow", 1));
   EXPECT_EQ(stored("slow").eligible_at, clock_.now() + seconds{90});

@@ -36,6 +36,10 @@ class Publishers {
   Publishers& on(TopicPattern pattern, std::shared_ptr<Publisher> publisher,
                  const HandlerOptions& options = {});
 
+  /// One that holds no thread until its transport answers.
+  Publishers& on_async(TopicPattern pattern, std::shared_ptr<AsyncPublisher> publisher,
+                       const HandlerOptions& options = {});
+
   /// A function, as `callable_publisher` makes it one.
   template <class Callable>
     requires std::invocable<Callable&, const ClaimedMessage&, HandlerContext&>

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "oncebox/dispatch/async_handler.hpp"
 #include "oncebox/handler.hpp"
 #include "oncebox/inbox.hpp"
 #include "oncebox/message.hpp"
@@ -28,6 +29,20 @@ class Publisher {
   virtual ~Publisher() = default;
   virtual void publish(const ClaimedMessage& message, HandlerContext& context) = 0;
 };
+
+/// A `Publisher` that holds no thread until the transport answers: a broker that confirms later, or
+/// requests of which thousands are under way. The completion says what has become of the message;
+/// its failures, and those that `start` throws, are told as those of a `Publisher`. Otherwise as
+/// `AsyncHandler`.
+class AsyncPublisher {
+ public:
+  virtual ~AsyncPublisher() = default;
+  virtual void start(const ClaimedMessage& message, Completion completion) = 0;
+};
+
+/// A publisher that waits for its transport, as one of those that need not: `start` returns when
+/// `publish` does. Throws `invalid_argument` when the pointer is null.
+[[nodiscard]] std::shared_ptr<AsyncPublisher> as_async(std::shared_ptr<Publisher> publisher);
 
 namespace detail {
 
