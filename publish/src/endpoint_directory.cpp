@@ -37,10 +37,10 @@ EndpointDirectory::Snapshot EndpointDirectory::made_of(EndpointList list, const 
       const auto same = before->endpoints.find(name);
       // One that did not work may work now.
       if (same != before->endpoints.end() && same->second.publisher &&
-          same->second.record.endpoint == record.endpoint) {
-        KnownEndpoint kept = same->second;
-        kept.record.status = std::move(record.status);
-        made->endpoints.emplace(name, std::move(kept));
+          same->second.record->endpoint == record.endpoint) {
+        made->endpoints.emplace(
+            name, KnownEndpoint{.record = std::make_shared<EndpointRecord>(std::move(record)),
+                                .publisher = same->second.publisher});
         continue;
       }
     }
@@ -52,8 +52,8 @@ EndpointDirectory::Snapshot EndpointDirectory::made_of(EndpointList list, const 
 }
 
 KnownEndpoint EndpointDirectory::known_as(EndpointRecord record) const {
-  KnownEndpoint known{.record = std::move(record)};
-  const Endpoint& endpoint = known.record.endpoint;
+  KnownEndpoint known{.record = std::make_shared<EndpointRecord>(std::move(record))};
+  const Endpoint& endpoint = known.record->endpoint;
   try {
     std::vector<std::string> secrets;
     for (const std::string& reference : endpoint.secrets.value_or(std::vector<std::string>())) {

@@ -14,8 +14,8 @@ namespace oncebox::publish {
 
 /// An endpoint, and what publishes to it.
 struct KnownEndpoint {
-  EndpointRecord record;
-  std::shared_ptr<Publisher> publisher = {};  ///< null: see `problem`
+  std::shared_ptr<const EndpointRecord> record;
+  std::shared_ptr<AsyncPublisher> publisher = {};  ///< null: see `problem`
   std::string problem = {};
 };
 

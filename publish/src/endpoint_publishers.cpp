@@ -31,12 +31,38 @@ struct Sending {
         clock(sending_clock),
         client(options.client, sending_clock) {}
 
+  /// Throws what a publisher fails by, unless the answer is one of acceptance.
+  using Require = void (*)(const webhook::WebhookAnswer& answer, Duration max_retry_after);
+
+  /// Sends the request, and completes by the answer. A body that nobody else keeps is kept here.
+  void send(webhook::WebhookRequest request, Completion completion, Require require,
+            std::string body = {}) {
+    struct Pending {
+      Completion completion;
+      const std::string body;
+    };
+    const std::stop_token stop = completion.context().stop_token();
+    // Shared, because a function has to be copyable.
+    const auto pending = std::make_shared<Pending>(std::move(completion), std::move(body));
+    if (!pending->body.empty()) request.body = pending->body;
+    const auto on_answer = [pending, require,
+                            longest = max_retry_after](const webhook::WebhookAnswer& answer) {
+      try {
+        require(answer, longest);
+      } catch (...) {
+        return pending->completion.failed(std::current_exception());
+      }
+      pending->completion.done();
+    };
+    client.send(std::move(request), on_answer, stop);
+  }
+
   const Duration max_retry_after;
   const Clock& clock;
   webhook::WebhookClient client;
 };
 
-class SignedWebhook final : public Publisher {
+class SignedWebhook final : public AsyncPublisher {
  public:
   SignedWebhook(std::shared_ptr<Sending> sending, const EndpointTarget& target)
       : sending_(std::move(sending)),
@@ -47,11 +73,9 @@ class SignedWebhook final : public Publisher {
                 .allow_private = target.endpoint.allow_private,
                 .lane = target.lane} {}
 
-  void publish(const ClaimedMessage& message, HandlerContext& context) override {
-    const webhook::WebhookRequest request =
-        webhook::request_for(target_, message, sending_->clock.now());
-    webhook::require_accepted(sending_->client.post(request, context.stop_token()),
-                              sending_->max_retry_after);
+  void start(const ClaimedMessage& message, Completion completion) override {
+    sending_->send(webhook::request_for(target_, message, sending_->clock.now()),
+                   std::move(completion), webhook::require_accepted);
   }
 
  private:
@@ -66,7 +90,7 @@ class SignedWebhook final : public Publisher {
 
 /// Enqueues in another Oncebox, under the key that the message has here. What that rejects or
 /// quarantines is a permanent failure, as for an `InboxPublisher`.
-class OtherOncebox final : public Publisher {
+class OtherOncebox final : public AsyncPublisher {
  public:
   OtherOncebox(std::shared_ptr<Sending> sending, const EndpointTarget& target)
       : sending_(std::move(sending)),
@@ -82,15 +106,11 @@ class OtherOncebox final : public Publisher {
     }
   }
 
-  void publish(const ClaimedMessage& message, HandlerContext& context) override {
+  void start(const ClaimedMessage& message, Completion completion) override {
     Message copy = message.message;
     copy.due_at.reset();
-    const std::string body = wire::write_messages({&copy, 1});
-    webhook::WebhookRequest request = request_;
-    request.body = body;
-    const webhook::WebhookAnswer answer = sending_->client.post(request, context.stop_token());
-    webhook::require_accepted(answer, sending_->max_retry_after);
-    require_taken(answer.body);
+    sending_->send(request_, std::move(completion), require_taken,
+                   wire::write_messages({&copy, 1}));
   }
 
  private:
@@ -99,8 +119,9 @@ class OtherOncebox final : public Publisher {
     return url.substr(kOncebox.size(), end - kOncebox.size()) + "/messages";
   }
 
-  static void require_taken(const std::string& body) {
-    const std::vector<EnqueueOutcome> outcomes = wire::read_enqueued(body);
+  static void require_taken(const webhook::WebhookAnswer& answer, Duration max_retry_after) {
+    webhook::require_accepted(answer, max_retry_after);
+    const std::vector<EnqueueOutcome> outcomes = wire::read_enqueued(answer.body);
     if (outcomes.size() != 1) {
       throw Error(ErrorCode::unavailable, "the receiver does not answer as an Oncebox does");
     }
@@ -115,7 +136,7 @@ class OtherOncebox final : public Publisher {
 };
 
 template <class Made>
-[[nodiscard]] MakePublisher maker_of(const std::shared_ptr<Sending>& sending) {
+[[nodiscard]] MakeAsyncPublisher maker_of(const std::shared_ptr<Sending>& sending) {
   return
       [sending](const EndpointTarget& target) { return std::make_shared<Made>(sending, target); };
 }
@@ -123,6 +144,12 @@ template <class Made>
 }  // namespace
 
 EndpointPublishers& EndpointPublishers::on(std::string scheme, MakePublisher make) {
+  return on_async(std::move(scheme), [make = std::move(make)](const EndpointTarget& target) {
+    return as_async(make(target));
+  });
+}
+
+EndpointPublishers& EndpointPublishers::on_async(std::string scheme, MakeAsyncPublisher make) {
   makers_.insert_or_assign(std::move(scheme), std::move(make));
   return *this;
 }
@@ -131,7 +158,7 @@ bool EndpointPublishers::knows(std::string_view url) const noexcept {
   return makers_.contains(scheme_of(url));
 }
 
-std::shared_ptr<Publisher> EndpointPublishers::make(const EndpointTarget& target) const {
+std::shared_ptr<AsyncPublisher> EndpointPublishers::make(const EndpointTarget& target) const {
   const auto found = makers_.find(scheme_of(target.endpoint.url));
   if (found == makers_.end()) {
     throw Error(ErrorCode::unsupported,
@@ -146,8 +173,8 @@ EndpointPublishers standard_publishers(const StandardPublisherOptions& options,
   const auto sending = std::make_shared<Sending>(options, clock);
   EndpointPublishers publishers;
   for (const char* const scheme : {"https", "http"}) {
-    publishers.on(scheme, maker_of<SignedWebhook>(sending));
-    publishers.on(fmt::format("{}{}", kOncebox, scheme), maker_of<OtherOncebox>(sending));
+    publishers.on_async(scheme, maker_of<SignedWebhook>(sending));
+    publishers.on_async(fmt::format("{}{}", kOncebox, scheme), maker_of<OtherOncebox>(sending));
   }
   return publishers;
 }

@@ -20,7 +20,7 @@ class FanOut final : public Publisher {
     const EndpointDirectory::Snapshot known = store->directory.current();
     Batch batch{store->store.deliveries()};
     for (const auto& [name, endpoint] : known->endpoints) {
-      const EndpointRecord& record = endpoint.record;
+      const EndpointRecord& record = *endpoint.record;
       if (record.status.disabled || !record.endpoint.takes(claimed.message.topic.str())) continue;
       batch.add(delivery_of(claimed.message, record.endpoint.name));
     }

@@ -16,6 +16,12 @@ namespace {
 
 }  // namespace
 
+DispatcherOptions for_deliveries(DispatcherOptions options) {
+  options = named(std::move(options), "deliveries");
+  if (!options.max_buffered) options.max_buffered = kUsualUnderWay;
+  return options;
+}
+
 class Publishing::Impl {
  public:
   Impl(Store& store, EndpointPublishers publishers, const PublishingOptions& options,
@@ -25,8 +31,8 @@ class Publishing::Impl {
         parts_{[this](std::string_view) { return store_; }, options.on_disabled, around.logger,
                around.clock},
         fan_out_(store.outbox(), fan_out(parts_), named(options.fan_out, "outbox"), around),
-        deliveries_(store.deliveries(), to_endpoints(parts_),
-                    named(options.deliveries, "deliveries"), around) {}
+        deliveries_(store.deliveries(), to_endpoints(parts_), for_deliveries(options.deliveries),
+                    around) {}
 
   void start() {
     deliveries_.start();

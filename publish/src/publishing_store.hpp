@@ -2,12 +2,11 @@
 
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 
 #include "endpoint_directory.hpp"
-#include "oncebox/detail/mutex.hpp"
+#include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/dispatch/handlers.hpp"
 #include "oncebox/dispatch/outbox_dispatcher.hpp"
 #include "oncebox/log.hpp"
@@ -29,20 +28,6 @@ struct PublishingStore {
   Store& store;
   const std::shared_ptr<void> keep_alive;
   EndpointDirectory directory;
-
-  /// Whether this process has noted that an endpoint fails, and not since that it works: what it
-  /// knows of the endpoint may be older.
-  [[nodiscard]] bool take_failing(const std::string& endpoint) {
-    const detail::Lock lock(mutex);
-    return failing.erase(endpoint) > 0;
-  }
-  void note_failing(const std::string& endpoint) {
-    const detail::Lock lock(mutex);
-    failing.insert(endpoint);
-  }
-
-  detail::Mutex mutex;
-  std::set<std::string> failing ONCEBOX_GUARDED_BY(mutex);
 };
 
 /// The store of this name. Throws `NotNow` when it is just going.
@@ -54,6 +39,9 @@ struct PublishingParts {
   Logger& logger;
   const Clock& clock;
 };
+
+/// Of the dispatcher of deliveries, with what they leave open.
+[[nodiscard]] DispatcherOptions for_deliveries(DispatcherOptions options);
 
 /// What the two dispatchers run: for the outbox, and for the deliveries. `parts` is borrowed.
 [[nodiscard]] Publishers fan_out(const PublishingParts& parts);

@@ -77,7 +77,7 @@ class SetPublishing::Impl {
                  options_for(QueueKind::outbox, options.fan_out),
                  {logger, observers.outbox, clock}),
         deliveries_(stores, to_endpoints(parts_).handlers(), nullptr,
-                    options_for(QueueKind::deliveries, options.deliveries),
+                    options_for(QueueKind::deliveries, for_deliveries(options.deliveries)),
                     {logger, observers.deliveries, clock}),
         follower_(std::make_shared<SetFollower>(SetFollower::Calls{
             [this](const MemberStorePtr& member) { stores_->on_opened(member); },

@@ -1,42 +1,76 @@
-#include <fmt/format.h>
+#include <atomic>
+#include <utility>
 
-#include <exception>
-
+#include "endpoint_health.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/publish/delivery.hpp"
-#include "oncebox/webhook/webhook_delivery.hpp"
 #include "publishing_store.hpp"
 
 namespace oncebox::publish {
 
 namespace {
 
-class ToEndpoints final : public Publisher {
+/// What a publisher completes: what became of its delivery is told to the dispatcher, and how the
+/// endpoint works to those who watch that. It has the message of the outbox, as long as the
+/// publisher needs it, and keeps neither store nor publisher: it may end on a thread of either.
+class DeliveryUnderWay final : public detail::AsyncCall {
  public:
-  explicit ToEndpoints(const PublishingParts& parts) : parts_(parts) {}
+  DeliveryUnderWay(ClaimedMessage original, std::shared_ptr<const EndpointRecord> endpoint,
+                   std::shared_ptr<EndpointHealth> health, Completion completion)
+      : original_(std::move(original)),
+        endpoint_(std::move(endpoint)),
+        health_(std::move(health)),
+        completion_(std::move(completion)),
+        context_(original_, {.stop = completion_.context().stop_token(),
+                             .store = completion_.context().store(),
+                             .is_last_attempt = completion_.context().is_last_attempt()}) {}
 
-  void publish(const ClaimedMessage& delivery, HandlerContext& context) override {
-    const std::shared_ptr<PublishingStore> store = parts_.find(context.store());
+  [[nodiscard]] const ClaimedMessage& message() const noexcept { return original_; }
+  [[nodiscard]] const HandlerContext& context() const noexcept override { return context_; }
+
+  void complete(std::exception_ptr failure) noexcept override {
+    if (is_over_.exchange(true)) return;
+    if (!failure) {
+      health_->on_worked(context_.store(), *endpoint_);
+      return completion_.done();
+    }
+    if (!context_.stop_token().stop_requested()) {
+      health_->on_failed(context_.store(), *endpoint_, failure);
+    }
+    completion_.failed(std::move(failure));
+  }
+
+  /// The dispatcher hears of it when this ends.
+  void drop() noexcept override {}
+
+ private:
+  const ClaimedMessage original_;
+  const std::shared_ptr<const EndpointRecord> endpoint_;
+  const std::shared_ptr<EndpointHealth> health_;
+  Completion completion_;
+  const HandlerContext context_;
+  std::atomic<bool> is_over_ = false;
+};
+
+class ToEndpoints final : public AsyncPublisher {
+ public:
+  explicit ToEndpoints(const PublishingParts& parts)
+      : parts_(parts), health_(std::make_shared<EndpointHealth>(parts)) {}
+  // Publishers may complete later, when neither stores nor logger are there any more.
+  ~ToEndpoints() override { health_->close(); }
+  ToEndpoints(const ToEndpoints&) = delete;
+  ToEndpoints& operator=(const ToEndpoints&) = delete;
+
+  void start(const ClaimedMessage& delivery, Completion completion) override {
+    const std::shared_ptr<PublishingStore> store = parts_.find(completion.context().store());
     const EndpointDirectory::Snapshot known = store->directory.current();
     const KnownEndpoint& endpoint = endpoint_of(*known, delivery.message.topic);
-    const ClaimedMessage original = readable(delivery);
-    HandlerContext original_context(original, {.stop = context.stop_token(),
-                                               .store = context.store(),
-                                               .is_last_attempt = context.is_last_attempt()});
+    const auto under_way = std::make_shared<DeliveryUnderWay>(readable(delivery), endpoint.record,
+                                                              health_, std::move(completion));
     try {
-      endpoint.publisher->publish(original, original_context);
-    } catch (const NotNow&) {
-      throw;
-    } catch (const webhook::ReceiverGone& gone) {
-      disable(*store, endpoint.record.endpoint.name, gone.what());
-      throw;
+      endpoint.publisher->start(under_way->message(), Completion(under_way));
     } catch (...) {
-      if (!context.stop_token().stop_requested()) note_failure(*store, endpoint.record);
-      throw;
-    }
-    const bool failed_here = store->take_failing(endpoint.record.endpoint.name.str());
-    if (failed_here || endpoint.record.status.failing_since) {
-      note(*store, endpoint.record.endpoint.name, {.kind = EndpointEvent::Kind::worked});
+      under_way->complete(std::current_exception());
     }
   }
 
@@ -48,7 +82,7 @@ class ToEndpoints final : public Publisher {
       throw PermanentFailure("there is no endpoint of this name any more");
     }
     const KnownEndpoint& endpoint = found->second;
-    if (const auto& disabled = endpoint.record.status.disabled) {
+    if (const auto& disabled = endpoint.record->status.disabled) {
       throw PermanentFailure("the endpoint is disabled: " + disabled->reason);
     }
     if (endpoint.publisher == nullptr) {
@@ -65,58 +99,16 @@ class ToEndpoints final : public Publisher {
     }
   }
 
-  void note_failure(PublishingStore& store, const EndpointRecord& record) const {
-    const Endpoint& endpoint = record.endpoint;
-    const auto& since = record.status.failing_since;
-    if (!since) {
-      store.note_failing(endpoint.name.str());
-      note(store, endpoint.name, {.kind = EndpointEvent::Kind::failed});
-    } else if (endpoint.disable_after > Duration::zero() &&
-               parts_.clock.now() - *since >= endpoint.disable_after) {
-      disable(store, endpoint.name,
-              fmt::format("every delivery has failed since {}", format_rfc3339(*since)));
-    }
-  }
-
-  void disable(PublishingStore& store, const EndpointName& name, std::string reason) const {
-    const std::optional<EndpointNoted> noted =
-        note(store, name, {.kind = EndpointEvent::Kind::disabled, .reason = std::move(reason)});
-    if (!noted || !noted->changed || !noted->status.disabled) return;
-    parts_.logger.log(LogLevel::error,
-                      "an endpoint was disabled; once it works again: oncebox endpoints resume",
-                      {{"store", store.name},
-                       {"endpoint", name.str()},
-                       {"reason", noted->status.disabled->reason}});
-    if (!parts_.on_disabled) return;
-    try {
-      parts_.on_disabled({store.name, name, noted->status});
-    } catch (const std::exception& failure) {
-      parts_.logger.log(LogLevel::error, "nobody could be told that an endpoint was disabled",
-                        {{"endpoint", name.str()}, {"reason", failure.what()}});
-    }
-  }
-
-  /// What became of the delivery stands whether or not this can be noted; the next one says it
-  /// again.
-  std::optional<EndpointNoted> note(PublishingStore& store, const EndpointName& name,
-                                    EndpointEvent event) const noexcept {
-    try {
-      event.at = parts_.clock.now();
-      return store.store.endpoints().note(name, event);
-    } catch (const std::exception& failure) {
-      parts_.logger.log(LogLevel::warning, "what became of an endpoint could not be noted",
-                        {{"endpoint", name.str()}, {"reason", failure.what()}});
-      return std::nullopt;
-    }
-  }
-
   const PublishingParts& parts_;
+  const std::shared_ptr<EndpointHealth> health_;
 };
 
 }  // namespace
 
 Publishers to_endpoints(const PublishingParts& parts) {
-  return Publishers(std::make_shared<ToEndpoints>(parts));
+  Publishers publishers;
+  publishers.on_async("*", std::make_shared<ToEndpoints>(parts));
+  return publishers;
 }
 
 }  // namespace oncebox::publish

@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <exception>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "expect_error.hpp"
+#include "oncebox/dispatch/async_handler.hpp"
 #include "oncebox/handler.hpp"
 #include "oncebox/publish/endpoints.hpp"
 #include "oncebox/testing/fake_clock.hpp"
@@ -23,6 +27,25 @@ using testing::ReceivedRequest;
 
 constexpr const char* kEndpointSecret = "whsec_Zmlyc3Qtc2VjcmV0";
 
+/// Waits for what a publisher says of a message.
+class Outcome final : public detail::AsyncCall {
+ public:
+  explicit Outcome(const ClaimedMessage& message) : context_(message) {}
+  [[nodiscard]] const HandlerContext& context() const noexcept override { return context_; }
+  void complete(std::exception_ptr failure) noexcept override {
+    said_.change([&](auto& said) { said = failure; });
+  }
+  void drop() noexcept override {}
+  void rethrow() const {
+    ASSERT_TRUE(said_.wait([](const auto& said) { return said.has_value(); }));
+    if (const std::exception_ptr failure = *said_.get()) std::rethrow_exception(failure);
+  }
+
+ private:
+  const HandlerContext context_;
+  Watched<std::optional<std::exception_ptr>> said_;
+};
+
 class EndpointPublishersTest : public ::testing::Test {
  protected:
   [[nodiscard]] Endpoint webhook() const {
@@ -37,8 +60,9 @@ class EndpointPublishersTest : public ::testing::Test {
   void publish(const Endpoint& endpoint, std::vector<std::string> secrets) {
     const EndpointPublishers publishers = standard_publishers({}, clock_);
     const auto publisher = publishers.make({endpoint, std::move(secrets), "main/crm"});
-    HandlerContext context(message_, {});
-    publisher->publish(message_, context);
+    const auto outcome = std::make_shared<Outcome>(message_);
+    publisher->start(message_, Completion(outcome));
+    outcome->rethrow();
   }
   void answer_with(Reaction reaction) {
     reaction_.change([&](Reaction& current) { current = std::move(reaction); });

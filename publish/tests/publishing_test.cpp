@@ -243,7 +243,7 @@ TEST_P(PublishingTest, OneThatIsGoneIsDisabledOnceWithANotice) {
          }});
   send("1");
   ASSERT_TRUE(wait_for_status("1", "crm", Status::dead));
-  EXPECT_EQ(notices.get(), Lines{"crm: the receiver answered 410"});
+  ASSERT_TRUE(notices.wait_for({"crm: the receiver answered 410"}));
   EXPECT_TRUE(logger_.contains("an endpoint was disabled"));
   send("2");
   ASSERT_TRUE(wait_until_sent("2"));

@@ -25,24 +25,30 @@ struct EndpointTarget {
 /// Makes the publisher of an endpoint. Throws `invalid_argument` for one that makes no sense: then
 /// its deliveries are tried again until it does. Called from several threads at once.
 using MakePublisher = std::function<std::shared_ptr<Publisher>(const EndpointTarget& target)>;
+using MakeAsyncPublisher =
+    std::function<std::shared_ptr<AsyncPublisher>(const EndpointTarget& target)>;
 
 /// What publishes to an endpoint, by the scheme of its URL.
 ///
 ///     EndpointPublishers publishers = standard_publishers({}, clock);
-///     publishers.on("amqp", [&](const EndpointTarget& target) {
+///     publishers.on_async("amqp", [&](const EndpointTarget& target) {
 ///       return std::make_shared<BrokerPublisher>(broker, target.endpoint.url);
 ///     });
+///
+/// A `Publisher` keeps a worker of `PublishingOptions::deliveries` while it waits for its receiver;
+/// an `AsyncPublisher` keeps none.
 class EndpointPublishers {
  public:
   /// The last one for a scheme counts. `scheme` is what stands before `://`.
   EndpointPublishers& on(std::string scheme, MakePublisher make);
+  EndpointPublishers& on_async(std::string scheme, MakeAsyncPublisher make);
 
   /// Throws `unsupported` when the scheme is not known, and what the maker throws.
-  [[nodiscard]] std::shared_ptr<Publisher> make(const EndpointTarget& target) const;
+  [[nodiscard]] std::shared_ptr<AsyncPublisher> make(const EndpointTarget& target) const;
   [[nodiscard]] bool knows(std::string_view url) const noexcept;
 
  private:
-  std::map<std::string, MakePublisher, std::less<>> makers_;
+  std::map<std::string, MakeAsyncPublisher, std::less<>> makers_;
 };
 
 struct StandardPublisherOptions {
@@ -54,9 +60,10 @@ struct StandardPublisherOptions {
 /// Those for `https` and `http`, signed webhooks as `webhook::WebhookPublisher` makes them, and for
 /// `oncebox+https` and `oncebox+http`, another Oncebox: `oncebox+https://host/v1` is its default
 /// store, `oncebox+https://host/v1/stores/NAME` the one of that name, and the first secret is the
-/// token. One client serves all of them. The clock is borrowed. Throws as the client does.
+/// token. One client serves all of them, on one thread. The clock is borrowed. Throws as the client
+/// does.
 ///
-/// Both throw `webhook::ReceiverGone` when the receiver answers 410.
+/// Both fail by `webhook::ReceiverGone` when the receiver answers 410.
 [[nodiscard]] EndpointPublishers standard_publishers(const StandardPublisherOptions& options,
                                                      const Clock& clock);
 

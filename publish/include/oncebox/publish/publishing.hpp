@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,10 +10,13 @@
 #include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/dispatch/running_stats.hpp"
 #include "oncebox/endpoint.hpp"
+#include "oncebox/endpoint_store.hpp"
 #include "oncebox/fleet/store_set.hpp"
+#include "oncebox/limits.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/observer.hpp"
 #include "oncebox/publish/endpoint_publishers.hpp"
+#include "oncebox/publish/endpoints.hpp"
 #include "oncebox/store.hpp"
 #include "oncebox/surroundings.hpp"
 
@@ -25,14 +29,21 @@ struct EndpointNotice {
   const EndpointStatus& status;
 };
 
+/// Deliveries that are under way at once, of one store and in one process: what all endpoints that
+/// a store may have can have under way together, by the usual rule. So those that hang, however
+/// many, leave the others theirs.
+inline constexpr std::size_t kUsualUnderWay = EndpointStore::kMaxEndpoints * kUsualConcurrency;
+
 struct PublishingOptions {
   /// Of the dispatcher that makes deliveries of the messages of the outbox.
   DispatcherOptions fan_out = {.workers = 4};
-  /// Of the dispatcher that hands deliveries to endpoints. A delivery under way keeps a worker, so
-  /// there should be more of them than what endpoints that hang may have at once.
-  DispatcherOptions deliveries = {.workers = 64};
-  /// Called once, by whichever process disabled the endpoint, on a thread of the dispatcher. What
-  /// it throws is logged.
+  /// Of the dispatcher that hands deliveries to endpoints. What is under way keeps no worker,
+  /// unless the publisher of its endpoint is one that waits. `max_buffered` bounds how much is
+  /// under way of a store; nothing: `kUsualUnderWay`.
+  DispatcherOptions deliveries = {
+      .workers = 16, .max_buffered = kUsualUnderWay, .buffer_bytes = limits::kMaxClaimBytes};
+  /// Called once, by whichever process disabled the endpoint, on a thread of its own. What it
+  /// throws is logged.
   std::function<void(const EndpointNotice& notice)> on_disabled = {};
 };
 
