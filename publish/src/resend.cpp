@@ -25,8 +25,8 @@ class Resending {
         request_(request),
         clock_(clock),
         endpoint_(endpoint_in(store, request.endpoint)),
-        next_(clock.now()) {
-    require_in_range("spacing", request.spacing, Duration::zero(), limits::kMaxDelay);
+        began_at_(clock.now()) {
+    (void)request.pace.length(0);  // throws for a rate that is none
   }
 
   void resend(const Message& message) {
@@ -60,6 +60,12 @@ class Resending {
     if (record == nullptr) {
       throw Error(ErrorCode::not_found, fmt::format("there is no endpoint {}", name.str()));
     }
+    if (record->status.disabled) {
+      throw Error(ErrorCode::conflict,
+                  fmt::format("the endpoint {0} is disabled, and would get nothing; enable it by: "
+                              "oncebox endpoints resume {0}",
+                              name.str()));
+    }
     return record->endpoint;
   }
 
@@ -85,8 +91,8 @@ class Resending {
   }
 
   [[nodiscard]] std::optional<TimePoint> take_turn(const std::optional<TimePoint>& expires_at) {
-    if (request_.spacing == Duration::zero()) return std::nullopt;
-    const TimePoint due = std::exchange(next_, next_ + request_.spacing);
+    if (!request_.pace.per_second) return std::nullopt;
+    const TimePoint due = began_at_ + request_.pace.length(++turns_);
     if (expires_at && due >= *expires_at) return std::nullopt;
     return due;
   }
@@ -95,7 +101,8 @@ class Resending {
   const ResendRequest& request_;
   const Clock& clock_;
   const Endpoint endpoint_;
-  TimePoint next_;
+  const TimePoint began_at_;
+  std::size_t turns_ = 0;  // that were taken
   ResendResult result_;
 };
 

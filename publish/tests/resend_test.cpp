@@ -74,14 +74,33 @@ TEST_P(ResendTest, WhatFailedComesAgainOneAfterTheOther) {
   for (const char* const id : {"1", "2", "3"}) was_delivered(id, Fail{.error = "410"});
   was_delivered("fine", Ack{});
   const TimePoint now = clock_.now();
-  const ResendResult result =
-      resend_failed(*store_, {.endpoint = "crm", .spacing = 10s, .reason = "mended"}, clock_);
+  const ResendResult result = resend_failed(
+      *store_, {.endpoint = "crm", .pace = {.per_second = 0.1}, .reason = "mended"}, clock_);
   EXPECT_EQ(result, (ResendResult{.resent = 3}));
   EXPECT_EQ(delivery("fine").status, Status::done);
   EXPECT_EQ(delivery("2").revivals.last_reason, "mended");
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(delivery(std::to_string(i + 1)).eligible_at, now + i * 10s) << i;
   }
+}
+
+TEST_P(ResendTest, ARateMayBeOfThousandsASecond) {
+  for (int i = 0; i < 5; ++i) was_delivered(std::to_string(i), Fail{.error = "410"});
+  const TimePoint now = clock_.now();
+  const RevivalPace pace{.per_second = 2'000};
+  EXPECT_EQ(resend_failed(*store_, {.endpoint = "crm", .pace = pace}, clock_).resent, 5U);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(delivery(std::to_string(i)).eligible_at, now + (i + 1) * 1ms / 2) << i;
+  }
+}
+
+TEST_P(ResendTest, AnEndpointThatIsDisabledIsRefused) {
+  was_delivered("1", Fail{.error = "410"});
+  store_->endpoints().note("crm", {EndpointEvent::Kind::disabled, clock_.now(), "410"});
+  const std::string text = expect_error(
+      ErrorCode::conflict, [&] { (void)resend_failed(*store_, {.endpoint = "crm"}, clock_); });
+  EXPECT_NE(text.find("oncebox endpoints resume crm"), std::string::npos) << text;
+  EXPECT_EQ(delivery("1").status, Status::dead);
 }
 
 TEST_P(ResendTest, OneMessageIsSentAgain) {

@@ -104,7 +104,7 @@ std::string resend_to_endpoint(ServedStore& store, const Request& request,
   const EndpointName name = name_in(request);
   const publish::ResendRequest wanted{.endpoint = name,
                                       .sent = call.sent,
-                                      .spacing = RevivalPace{call.per_second}.length(2),
+                                      .pace = {call.per_second},
                                       .reason = call.reason,
                                       .dry_run = call.dry_run,
                                       .keep_going = while_there(present)};

@@ -273,7 +273,7 @@ publish::ResendResult resend_in(Store& store, const ResendArguments& options) {
   const publish::ResendRequest request{
       .endpoint = *options.name,
       .sent = {.from = since_of(options)},
-      .spacing = RevivalPace{per_second_of(options.rate)}.length(2),
+      .pace = {per_second_of(options.rate)},
       .reason = options.reason,
       .dry_run = options.dry_run};
   const auto resend = [&] {

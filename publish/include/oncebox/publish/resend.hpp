@@ -5,12 +5,14 @@
 #include <string>
 
 #include "oncebox/clock.hpp"
+#include "oncebox/dead_query.hpp"
 #include "oncebox/endpoint.hpp"
 #include "oncebox/message.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/store.hpp"
 
-/// Lets an endpoint have again what it missed, under the ids that the messages have.
+/// Lets an endpoint have again what it missed, under the ids that the messages have. One that is
+/// disabled is refused, `conflict`: everything would be dead at once.
 namespace oncebox::publish {
 
 struct ResendRequest {
@@ -18,9 +20,9 @@ struct ResendRequest {
   /// Messages of the outbox by when they were first enqueued. As far back as the outbox remembers
   /// what is done.
   TimeRange sent = {};
-  /// Between two deliveries, so that a receiver that comes back is not run down. Zero: none. One
-  /// that is to be later than its message expires goes out at once.
-  Duration spacing{0};
+  /// So that a receiver that comes back is not run down. A delivery that would be later than its
+  /// message expires goes out at once.
+  RevivalPace pace = {};
   std::string reason = {};  ///< kept with what had failed
   bool dry_run = false;     ///< only count
   /// Asked between pages of messages: false ends it where it is. Empty: true.
