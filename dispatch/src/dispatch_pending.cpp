@@ -55,7 +55,7 @@ DispatcherOptions for_one_thread(DispatcherOptions options, const Handlers& hand
 class PendingRun {
  public:
   PendingRun(QueueStore& store, const Handlers& handlers, std::size_t limit,
-             const DispatcherOptions& options, const Surroundings& around);
+             const DispatcherOptions& options, const Surroundings& around, std::stop_token stop);
 
   DispatchedPending run();
 
@@ -79,6 +79,7 @@ class PendingRun {
   [[nodiscard]] DispatchedPending result() const;
 
   const DispatcherOptions options_;
+  const std::stop_token stop_;
   Logger& logger_;
   const Clock& clock_;
   ObservedQueueStore store_;
@@ -102,8 +103,10 @@ class PendingRun {
 };
 
 PendingRun::PendingRun(QueueStore& store, const Handlers& handlers, std::size_t limit,
-                       const DispatcherOptions& options, const Surroundings& around)
+                       const DispatcherOptions& options, const Surroundings& around,
+                       std::stop_token stop)
     : options_(for_one_thread(options, handlers, limit)),
+      stop_(std::move(stop)),
       logger_(around.logger),
       clock_(around.clock),
       store_(store, options_.name, around),
@@ -130,7 +133,11 @@ PendingRun::PendingRun(QueueStore& store, const Handlers& handlers, std::size_t 
 
 DispatchedPending PendingRun::run() {
   const std::jthread keeper([this](const std::stop_token& stop) { keep_leases(stop); });
-  for (bool has_more = true; has_more && left_ > 0;) {
+  const std::stop_callback on_stop(stop_, [this] {
+    worker_.interrupt_all();
+    verdicts_.raise(kVerdicts);
+  });
+  for (bool has_more = true; has_more && left_ > 0 && !stop_.stop_requested();) {
     Batch batch;
     try {
       batch = claim();
@@ -218,10 +225,11 @@ void PendingRun::release(const std::vector<ClaimedMessage>& messages) try {
 
 void PendingRun::handle() {
   record();  // of those that nobody handles
-  while (counters_.given_up == 0 && worker_.run_next(0)) record();
+  while (counters_.given_up == 0 && !stop_.stop_requested() && worker_.run_next(0)) record();
   while (dispatcher::InFlight* message = ready_.try_pop()) worker_.give_back(*message);
   record();
   while (table_.size() > 0) {  // handlers that hold no thread
+    if (stop_.stop_requested()) (void)worker_.release_uncompleted();
     verdicts_.wait(kVerdicts);
     record();
   }
@@ -250,15 +258,15 @@ DispatchedPending PendingRun::result() const {
 
 DispatchedPending dispatch_pending(QueueStore& queue, const Handlers& handlers, std::size_t limit,
                                    const DispatcherOptions& options,
-                                   const Surroundings& surroundings) {
-  return PendingRun(queue, handlers, limit, options, surroundings).run();
+                                   const Surroundings& surroundings, const std::stop_token& stop) {
+  return PendingRun(queue, handlers, limit, options, surroundings, stop).run();
 }
 
 DispatchedPending dispatch_pending(QueueStore& outbox, const Publishers& publishers,
                                    std::size_t limit, const DispatcherOptions& options,
-                                   const Surroundings& surroundings) {
+                                   const Surroundings& surroundings, const std::stop_token& stop) {
   return dispatch_pending(outbox, publishers.handlers(), limit, dispatcher::for_outbox(options),
-                          surroundings);
+                          surroundings, stop);
 }
 
 }  // namespace oncebox

@@ -176,6 +176,35 @@ TEST_F(DispatcherAsyncTest, PendingIsHandledWhenTheLastCompletionWasUsed) {
   EXPECT_EQ(dispatch_pending(queue(), handlers_, 3, {}, {logger_, *observer_, clock_}).handled, 3U);
 }
 
+TEST_F(DispatcherAsyncTest, PendingIsNotWaitedForOnceAStopIsRequested) {
+  keep_completions();
+  enqueue_many(3);
+  std::stop_source stop;
+  const std::jthread stopper([&] {
+    ASSERT_TRUE(completions_.wait_for(3));
+    completions_.next().done();
+    stop.request_stop();
+  });
+  const DispatchedPending result =
+      dispatch_pending(queue(), handlers_, 3, {}, {logger_, *observer_, clock_}, stop.get_token());
+  EXPECT_EQ(result.handled, 1U);
+  EXPECT_EQ(result.released, 2U);
+  for (const char* id : {"m1", "m2"}) {
+    EXPECT_FALSE(record(id).lease);
+    EXPECT_EQ(record(id).history.attempt, 0);
+  }
+}
+
+TEST_F(DispatcherAsyncTest, PendingOfAStopThatWasRequestedBeforeIsLeft) {
+  keep_completions();
+  enqueue_many(1);
+  std::stop_source stop;
+  stop.request_stop();
+  const DispatchedPending result =
+      dispatch_pending(queue(), handlers_, 3, {}, {logger_, *observer_, clock_}, stop.get_token());
+  EXPECT_EQ(result.total(), 0U);
+}
+
 TEST_F(DispatcherAsyncTest, AfterALostLeaseItHasNoEffect) {
   keep_completions();
   enqueue_many(1);

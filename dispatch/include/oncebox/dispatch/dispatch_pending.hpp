@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <stop_token>
 
 #include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/dispatch/handlers.hpp"
@@ -39,16 +40,22 @@ struct DispatchedPending {
 /// to threads and time (`workers`, `max_buffered`, the intervals) is not used. The limits of
 /// handlers hold within one call.
 ///
+/// Once `stop` is requested no further handler begins, the stop tokens of those that run are
+/// requested, and what handlers without a thread have not completed is released, without counting
+/// an attempt. Without it, one that never uses its `Completion` keeps the call for ever.
+///
 /// Throws as the constructor of `Dispatcher` does, and what the store throws before it has given
 /// anything; when it fails later, the call returns what was done until then. A verdict that it does
 /// not take is repeated until the lease would be over.
 DispatchedPending dispatch_pending(QueueStore& queue, const Handlers& handlers, std::size_t limit,
                                    const DispatcherOptions& options = {},
-                                   const Surroundings& surroundings = {});
+                                   const Surroundings& surroundings = {},
+                                   const std::stop_token& stop = {});
 
 /// The same for an outbox; a message is done when its publisher has returned.
 DispatchedPending dispatch_pending(QueueStore& outbox, const Publishers& publishers,
                                    std::size_t limit, const DispatcherOptions& options = {},
-                                   const Surroundings& surroundings = {});
+                                   const Surroundings& surroundings = {},
+                                   const std::stop_token& stop = {});
 
 }  // namespace oncebox
