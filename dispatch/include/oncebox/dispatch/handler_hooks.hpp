@@ -24,6 +24,9 @@ using NextHandler = std::function<void()>;
 /// what leaves the outermost middleware decides about the message, as if the handler had thrown it.
 /// One that swallows it, or does not call `next`, makes the message done. Around a
 /// `TransactionalHandler` it runs inside of the transaction. Called from several threads at once.
+///
+/// A `BatchHandler` and an `AsyncHandler` have no call of their own for a message, whose end a
+/// middleware could see or commit: around them nothing runs.
 using Middleware = std::function<void(const ClaimedMessage& message, HandlerContext& context,
                                       const NextHandler& next)>;
 
