@@ -51,6 +51,19 @@ void require_field_lines(const Headers& headers) {
   }
 }
 
+// Only a failure that says something new changes the status, because every change is a version that
+// all processes read.
+void add_failure(EndpointStatus& status, Duration disable_after, TimePoint at) {
+  if (!status.failing_since) {
+    status.failing_since = status.last_failure = at;
+    return;
+  }
+  if (disable_after == Duration::zero()) return;
+  const Duration pause = at - status.last_failure.value_or(*status.failing_since);
+  if (pause > disable_after / 4) status.failing_since = at;
+  if (pause >= disable_after / 40) status.last_failure = at;
+}
+
 }  // namespace
 
 void Endpoint::validate() const {
@@ -79,13 +92,15 @@ bool is_literal_secret(std::string_view reference) noexcept {
   return reference.starts_with("literal:");
 }
 
-EndpointStatus status_after(EndpointStatus status, const EndpointEvent& event) {
+EndpointStatus status_after(const EndpointRecord& known, const EndpointEvent& event) {
+  EndpointStatus status = known.status;
   switch (event.kind) {
     case EndpointEvent::Kind::failed:
-      if (!status.failing_since) status.failing_since = event.at;
+      add_failure(status, known.endpoint.disable_after, event.at);
       break;
     case EndpointEvent::Kind::worked:
       status.failing_since.reset();
+      status.last_failure.reset();
       break;
     case EndpointEvent::Kind::disabled:
       if (!status.disabled) {
@@ -97,6 +112,12 @@ EndpointStatus status_after(EndpointStatus status, const EndpointEvent& event) {
       break;
   }
   return status;
+}
+
+bool has_failed_too_long(const EndpointRecord& known, TimePoint now) noexcept {
+  const Duration patience = known.endpoint.disable_after;
+  const std::optional<TimePoint>& since = known.status.failing_since;
+  return since && patience > Duration::zero() && now - *since >= patience;
 }
 
 }  // namespace oncebox

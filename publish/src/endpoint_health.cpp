@@ -16,23 +16,30 @@ EndpointHealth::EndpointHealth(const PublishingParts& parts)
 void EndpointHealth::on_worked(std::string_view store, const EndpointRecord& known) noexcept try {
   const std::string& name = known.endpoint.name.str();
   const detail::Lock lock(mutex_);
+  if (is_closed_) return;  // what was borrowed may be gone
   const bool has_failed_here = !failing_.empty() && failing_.erase({std::string(store), name}) > 0;
   if (!has_failed_here && !known.status.failing_since) return;
-  add(store, known.endpoint.name, {.kind = EndpointEvent::Kind::worked});
+  add(store, known.endpoint.name, {.kind = EndpointEvent::Kind::worked, .at = parts_.clock.now()});
 } catch (const std::exception&) {
   return;  // no memory
 }
 
 void EndpointHealth::on_failed(std::string_view store, const EndpointRecord& known,
                                const std::exception_ptr& failure) noexcept try {
-  const EndpointName& name = known.endpoint.name;
   const detail::Lock lock(mutex_);
+  if (is_closed_) return;  // what was borrowed may be gone
   try {
     std::rethrow_exception(failure);
   } catch (const NotNow&) {
-    return;
+    return;  // nothing was tried
   } catch (const webhook::ReceiverGone& gone) {
-    add(store, name, {.kind = EndpointEvent::Kind::disabled, .reason = gone.what()});
+    add(store, known.endpoint.name,
+        {.kind = EndpointEvent::Kind::disabled, .at = parts_.clock.now(), .reason = gone.what()});
+  } catch (const PermanentFailure&) {
+    return;  // the receiver is there, and refuses this message
+  } catch (const RetryAfter& asked) {
+    hold(store, known.endpoint.name, asked.delay());
+    add_failure(store, known);
   } catch (...) {
     add_failure(store, known);
   }
@@ -40,31 +47,46 @@ void EndpointHealth::on_failed(std::string_view store, const EndpointRecord& kno
   return;  // no memory
 }
 
+void EndpointHealth::hold(std::string_view store, const EndpointName& endpoint, Duration delay) {
+  TimePoint& until = holds_[{std::string(store), endpoint.str()}];
+  until = std::max(until, parts_.clock.now() + delay);
+}
+
+void EndpointHealth::require_ready(std::string_view store, const EndpointName& endpoint) {
+  const detail::Lock lock(mutex_);
+  if (holds_.empty()) return;
+  const auto found = holds_.find({std::string(store), endpoint.str()});
+  if (found == holds_.end()) return;
+  const Duration left = found->second - parts_.clock.now();
+  if (left > Duration::zero()) throw NotNow(left, "the receiver has asked for time");
+  holds_.erase(found);
+}
+
 void EndpointHealth::add_failure(std::string_view store, const EndpointRecord& known) {
   const EndpointName& name = known.endpoint.name;
-  const auto& since = known.status.failing_since;
-  const Duration patience = known.endpoint.disable_after;
-  if (!since) {
-    failing_.emplace(std::string(store), name.str());
-    add(store, name, {.kind = EndpointEvent::Kind::failed});
-  } else if (!is_closed_ && patience > Duration::zero() &&
-             parts_.clock.now() - *since >= patience) {
-    add(store, name,
-        {.kind = EndpointEvent::Kind::disabled,
-         .reason = fmt::format("every delivery has failed since {}", format_rfc3339(*since))});
+  EndpointEvent event{.kind = EndpointEvent::Kind::failed, .at = parts_.clock.now()};
+  const EndpointRecord after{known.endpoint, status_after(known, event)};
+  if (after.status == known.status && !has_failed_too_long(after, event.at)) return;
+  failing_.emplace(std::string(store), name.str());
+  if (has_failed_too_long(after, event.at)) {
+    event.kind = EndpointEvent::Kind::disabled;
+    event.reason = fmt::format("deliveries have failed since {}, and none has succeeded",
+                               format_rfc3339(*after.status.failing_since));
   }
+  add(store, name, std::move(event));
 }
 
 void EndpointHealth::add(std::string_view store, const EndpointName& endpoint,
                          EndpointEvent event) {
-  if (is_closed_) return;  // what was borrowed may be gone
-  event.at = parts_.clock.now();
   // Many deliveries say the same at once.
   const auto is_of_it = [&](const Note& note) {
     return note.store == store && note.endpoint == endpoint;
   };
   const auto last = std::find_if(notes_.rbegin(), notes_.rend(), is_of_it);
-  if (last != notes_.rend() && last->event.kind == event.kind) return;
+  if (last != notes_.rend() && last->event.kind == event.kind) {
+    last->event = std::move(event);
+    return;
+  }
   notes_.push_back({std::string(store), endpoint, std::move(event)});
   changed_.notify_one();
 }

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <exception>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -17,7 +18,8 @@
 namespace oncebox::publish {
 
 /// Notes in the stores how endpoints work, on a thread of its own, because those who tell it are
-/// the threads of clients, which must not wait for a store. Safe from any thread.
+/// the threads of clients, which must not wait for a store. Knows also which receivers have asked
+/// this process for time. Safe from any thread.
 class EndpointHealth {
  public:
   /// Borrowed until `close` has returned.
@@ -32,6 +34,9 @@ class EndpointHealth {
   void on_failed(std::string_view store, const EndpointRecord& known,
                  const std::exception_ptr& failure) noexcept;
 
+  /// Throws `NotNow` while the receiver wants nothing.
+  void require_ready(std::string_view store, const EndpointName& endpoint);
+
   /// Returns when everything that it was told is noted; from then on nothing has an effect.
   void close() noexcept;
 
@@ -43,6 +48,8 @@ class EndpointHealth {
   };
   using Place = std::pair<std::string, std::string>;  // store and endpoint
 
+  void hold(std::string_view store, const EndpointName& endpoint, Duration delay)
+      ONCEBOX_REQUIRES(mutex_);
   void add_failure(std::string_view store, const EndpointRecord& known) ONCEBOX_REQUIRES(mutex_);
   void add(std::string_view store, const EndpointName& endpoint, EndpointEvent event)
       ONCEBOX_REQUIRES(mutex_);
@@ -58,6 +65,7 @@ class EndpointHealth {
   /// Of which it was noted here that they fail, and not since that they work: what is known of one
   /// may be older.
   std::set<Place> failing_ ONCEBOX_GUARDED_BY(mutex_);
+  std::map<Place, TimePoint> holds_ ONCEBOX_GUARDED_BY(mutex_);  // until when
   bool is_closed_ ONCEBOX_GUARDED_BY(mutex_) = false;
   std::jthread thread_;  // last: it uses the members above
 };

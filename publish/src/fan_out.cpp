@@ -17,7 +17,7 @@ class FanOut final : public Publisher {
 
   void publish(const ClaimedMessage& claimed, HandlerContext& context) override {
     const std::shared_ptr<PublishingStore> store = parts_.find(context.store());
-    const EndpointDirectory::Snapshot known = store->directory.current();
+    const EndpointDirectory::Snapshot known = store->directory.current(parts_.clock.now());
     Batch batch{store->store.deliveries()};
     for (const auto& [name, endpoint] : known->endpoints) {
       const EndpointRecord& record = *endpoint.record;

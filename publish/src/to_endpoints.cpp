@@ -1,4 +1,7 @@
 #include <atomic>
+#include <exception>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "endpoint_health.hpp"
@@ -15,9 +18,11 @@ namespace {
 /// publisher needs it, and keeps neither store nor publisher: it may end on a thread of either.
 class DeliveryUnderWay final : public detail::AsyncCall {
  public:
-  DeliveryUnderWay(ClaimedMessage original, std::shared_ptr<const EndpointRecord> endpoint,
+  DeliveryUnderWay(ClaimedMessage original, std::string store,
+                   std::shared_ptr<const EndpointRecord> endpoint,
                    std::shared_ptr<EndpointHealth> health, Completion completion)
       : original_(std::move(original)),
+        store_(std::move(store)),
         endpoint_(std::move(endpoint)),
         health_(std::move(health)),
         completion_(std::move(completion)),
@@ -31,11 +36,11 @@ class DeliveryUnderWay final : public detail::AsyncCall {
   void complete(std::exception_ptr failure) noexcept override {
     if (is_over_.exchange(true)) return;
     if (!failure) {
-      health_->on_worked(context_.store(), *endpoint_);
+      health_->on_worked(store_, *endpoint_);
       return completion_.done();
     }
     if (!context_.stop_token().stop_requested()) {
-      health_->on_failed(context_.store(), *endpoint_, failure);
+      health_->on_failed(store_, *endpoint_, failure);
     }
     completion_.failed(std::move(failure));
   }
@@ -45,6 +50,7 @@ class DeliveryUnderWay final : public detail::AsyncCall {
 
  private:
   const ClaimedMessage original_;
+  const std::string store_;
   const std::shared_ptr<const EndpointRecord> endpoint_;
   const std::shared_ptr<EndpointHealth> health_;
   Completion completion_;
@@ -63,12 +69,13 @@ class ToEndpoints final : public AsyncPublisher {
 
   void start(const ClaimedMessage& delivery, Completion completion) override {
     const std::shared_ptr<PublishingStore> store = parts_.find(completion.context().store());
-    const EndpointDirectory::Snapshot known = store->directory.current();
+    const EndpointDirectory::Snapshot known = store->directory.current(parts_.clock.now());
     const KnownEndpoint& endpoint = endpoint_of(*known, delivery.message.topic);
-    const auto under_way = std::make_shared<DeliveryUnderWay>(readable(delivery), endpoint.record,
-                                                              health_, std::move(completion));
+    health_->require_ready(store->name, endpoint.record->endpoint.name);
+    const auto under_way = std::make_shared<DeliveryUnderWay>(
+        readable(delivery), store->name, endpoint.record, health_, std::move(completion));
     try {
-      endpoint.publisher->start(under_way->message(), Completion(under_way));
+      publisher_of(endpoint).start(under_way->message(), Completion(under_way));
     } catch (...) {
       under_way->complete(std::current_exception());
     }
@@ -85,10 +92,12 @@ class ToEndpoints final : public AsyncPublisher {
     if (const auto& disabled = endpoint.record->status.disabled) {
       throw PermanentFailure("the endpoint is disabled: " + disabled->reason);
     }
-    if (endpoint.publisher == nullptr) {
-      throw Error(ErrorCode::unavailable, "the endpoint cannot be used: " + endpoint.problem);
-    }
     return endpoint;
+  }
+
+  [[nodiscard]] static AsyncPublisher& publisher_of(const KnownEndpoint& endpoint) {
+    if (endpoint.publisher != nullptr) return *endpoint.publisher;
+    throw Error(ErrorCode::unavailable, "the endpoint cannot be used: " + endpoint.problem);
   }
 
   [[nodiscard]] static ClaimedMessage readable(const ClaimedMessage& delivery) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,6 +14,7 @@
 #include "dispatcher_fixture.hpp"
 #include "oncebox/publish/delivery.hpp"
 #include "oncebox/publish/endpoints.hpp"
+#include "oncebox/testing/temporary_folder.hpp"
 #include "oncebox/webhook/webhook_delivery.hpp"
 #include "recovery_fixture.hpp"
 
@@ -29,6 +32,9 @@ class Receivers {
   explicit Receivers(EndpointPublishers& publishers) {
     publishers.on("test", [this](const EndpointTarget& target) {
       const std::string name = target.endpoint.name.str();
+      for (const std::string& secret : target.secrets) {
+        secrets_.change([&](Lines& all) { all.push_back(secret); });
+      }
       return callable_publisher(
           [this, name](const ClaimedMessage& message, HandlerContext&) { take(name, message); });
     });
@@ -44,6 +50,7 @@ class Receivers {
     }
     return ids;
   }
+  [[nodiscard]] Lines secrets() const { return secrets_.get(); }
   [[nodiscard]] bool wait_for(const std::string& endpoint, std::size_t count) const {
     return eventually([&] { return of(endpoint).size() >= count; });
   }
@@ -59,6 +66,7 @@ class Receivers {
   Watched<React> react_;
   Watched<std::vector<Message>> messages_;
   Watched<Lines> lines_;
+  Watched<Lines> secrets_;  // of the publishers that were made
 };
 
 class PublishingTest : public OnEachStore {
@@ -238,7 +246,8 @@ TEST_P(PublishingTest, OneThatIsGoneIsDisabledOnceWithANotice) {
   });
   start({.deliveries = {.workers = 1}, .on_disabled = [&](const EndpointNotice& notice) {
            notices.change([&](Lines& all) {
-             all.push_back(notice.endpoint.str() + ": " + notice.status.disabled->reason);
+             all.push_back(std::string(notice.store) + notice.endpoint.str() + ": " +
+                           notice.status.disabled->reason);
            });
          }});
   send("1");
@@ -265,17 +274,45 @@ TEST_P(PublishingTest, OneThatFailsForDaysIsDisabled) {
   send("1");
   ASSERT_TRUE(eventually([&] { return status_of("crm").failing_since.has_value(); }));
   const TimePoint since = *status_of("crm").failing_since;
-  clock_.advance(5 * 24h - 1h);
-  send("2");
-  ASSERT_TRUE(eventually([&] {
-    const auto found = store_->deliveries().find(delivery_key({"shop", "2"}, "crm"));
-    return found && found->history.attempt >= 1;
-  }));
-  EXPECT_FALSE(status_of("crm").disabled);
-  clock_.advance(1h);
-  send("3");
+  for (int days = 1; days < 5; ++days) {
+    clock_.advance(24h);
+    send("day " + std::to_string(days));
+    ASSERT_TRUE(eventually([&] { return status_of("crm").last_failure == clock_.now(); }));
+    EXPECT_FALSE(status_of("crm").disabled);
+  }
+  EXPECT_EQ(status_of("crm").failing_since, since);
+  clock_.advance(24h);
+  send("5");
   ASSERT_TRUE(eventually([&] { return status_of("crm").disabled.has_value(); }));
   EXPECT_NE(status_of("crm").disabled->reason.find(format_rfc3339(since)), std::string::npos);
+}
+
+TEST_P(PublishingTest, FailuresThatAreDaysApartDisableNothing) {
+  add("crm");
+  receivers_.react(
+      [](const std::string&, const ClaimedMessage&) { throw std::runtime_error("not now"); });
+  start({.deliveries = {.workers = 1}});
+  send("1");
+  ASSERT_TRUE(eventually([&] { return status_of("crm").failing_since.has_value(); }));
+  clock_.advance(6 * 24h);  // nothing is sent meanwhile
+  send("2");
+  ASSERT_TRUE(eventually([&] { return status_of("crm").failing_since == clock_.now(); }));
+  EXPECT_FALSE(status_of("crm").disabled);
+}
+
+TEST_P(PublishingTest, AMessageThatIsRefusedForGoodSaysNothingOfTheEndpoint) {
+  add("crm");
+  receivers_.react([](const std::string&, const ClaimedMessage& message) {
+    if (message.message.key.message_id == "bad") throw PermanentFailure("answered 422");
+    throw std::runtime_error("not now");
+  });
+  start({.deliveries = {.workers = 1}});
+  send("bad");
+  ASSERT_TRUE(wait_for_status("bad", "crm", Status::dead));
+  clock_.advance(24h);
+  send("1");
+  ASSERT_TRUE(eventually([&] { return status_of("crm").failing_since.has_value(); }));
+  EXPECT_EQ(status_of("crm").failing_since, clock_.now()) << "from the other failure on";
 }
 
 TEST_P(PublishingTest, WhatIsUnderWayToARemovedEndpointIsDead) {
@@ -301,8 +338,64 @@ TEST_P(PublishingTest, AnEndpointThatCannotBeUsedSaysWhyAndIsTriedAgain) {
     return found && found->history.attempt >= 1;
   }));
   EXPECT_NE(delivery("1", "odd").history.last_error.value().find("nobody://"), std::string::npos);
+  EXPECT_TRUE(eventually([&] { return status_of("odd").failing_since.has_value(); }))
+      << "it does not work";
   save_endpoint(*store_, {.name = "odd", .url = "test://odd"});
   EXPECT_TRUE(in_time([&] { return delivery("1", "odd").status == Status::done; }));
+}
+
+TEST_P(PublishingTest, AReceiverThatAsksForTimeGetsNothingMeanwhile) {
+  add("busy");
+  add("other");
+  std::atomic<int> asked = 0;
+  receivers_.react([&](const std::string& endpoint, const ClaimedMessage&) {
+    if (endpoint == "busy" && ++asked == 1) throw RetryAfter(60s, "the receiver answered 429");
+  });
+  start({.deliveries = {.workers = 1}});
+  const TimePoint free_at = clock_.now() + 60s;
+  send("1");
+  const auto find = [&](const std::string& id) {
+    return store_->deliveries().find(delivery_key({"shop", MessageId(id)}, "busy"));
+  };
+  ASSERT_TRUE(eventually([&] {
+    const auto found = find("1");
+    return found && found->history.attempt == 1;
+  }));
+  send("2");
+  ASSERT_TRUE(eventually([&] {
+    const auto found = find("2");
+    return found && found->eligible_at == free_at;
+  }));
+  EXPECT_EQ(delivery("2", "busy").history.attempt, 0) << "it was not tried";
+  EXPECT_TRUE(receivers_.wait_for("other", 2)) << "it concerns the one endpoint";
+  EXPECT_EQ(asked, 1);
+  clock_.advance(60s);
+  publishing_->wake();
+  EXPECT_TRUE(receivers_.wait_for("busy", 2));
+  EXPECT_EQ(asked, 3);
+}
+
+TEST_P(PublishingTest, SecretsInFilesMayChangeWhileItRuns) {
+  const testing::TemporaryFolder folder;
+  const std::string file = folder.file("secret");
+  const auto write = [&](const std::string& secret) { std::ofstream(file) << secret << '\n'; };
+  save_endpoint(*store_, {.name = "crm", .url = "test://crm", .secrets = {{"file:" + file}}});
+  start();
+  send("1");
+  ASSERT_TRUE(eventually([&] { return status_of("crm").failing_since.has_value(); }))
+      << "the file is not there";
+  write("first");
+  ASSERT_TRUE(in_time([&] { return delivery("1", "crm").status == Status::done; }));
+  EXPECT_EQ(receivers_.secrets(), Lines{"first"});
+  write("second");
+  clock_.advance(5s);
+  send("2");
+  ASSERT_TRUE(receivers_.wait_for("crm", 2));
+  EXPECT_EQ(receivers_.secrets(), (Lines{"first", "second"}));
+  std::filesystem::remove(file);
+  clock_.advance(5s);
+  send("3");
+  EXPECT_TRUE(receivers_.wait_for("crm", 3)) << "what was there last is good";
 }
 
 ONCEBOX_ON_EACH_STORE(PublishingTest);

@@ -16,8 +16,8 @@ constexpr std::array<std::string_view, 8> kEndpointFields = {"name",         "ur
                                                              "topics",       "secrets",
                                                              "headers",      "timeoutSeconds",
                                                              "allowPrivate", "disableAfterSeconds"};
-constexpr std::array<std::string_view, 3> kEndpointStatusFields = {"failingSince", "disabledAt",
-                                                                   "disabledReason"};
+constexpr std::array<std::string_view, 4> kEndpointStatusFields = {"failingSince", "lastFailure",
+                                                                   "disabledAt", "disabledReason"};
 constexpr std::array<std::string_view, 1> kEndpointReason = {"reason"};
 constexpr auto kEndpointSaveFields = joined(kEndpointFields, kEndpointReason);
 constexpr auto kEndpointRecordFields = joined(kEndpointFields, kEndpointStatusFields);
@@ -91,7 +91,8 @@ void write_endpoint_fields(JsonWriter& writer, const Endpoint& endpoint) {
 }
 
 EndpointStatus read_endpoint_status(const ObjectReader& fields) {
-  EndpointStatus status{.failing_since = fields.get<TimePoint>("failingSince")};
+  EndpointStatus status{.failing_since = fields.get<TimePoint>("failingSince"),
+                        .last_failure = fields.get<TimePoint>("lastFailure")};
   if (const std::optional<TimePoint> at = fields.get<TimePoint>("disabledAt")) {
     status.disabled = {*at, fields.get_or("disabledReason", std::string())};
   }
@@ -99,7 +100,7 @@ EndpointStatus read_endpoint_status(const ObjectReader& fields) {
 }
 
 void write_endpoint_status(JsonWriter& writer, const EndpointStatus& status) {
-  writer.field("failingSince", status.failing_since);
+  writer.field("failingSince", status.failing_since).field("lastFailure", status.last_failure);
   if (status.disabled) {
     writer.field("disabledAt", status.disabled->at)
         .field("disabledReason", status.disabled->reason);

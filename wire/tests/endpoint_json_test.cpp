@@ -44,8 +44,9 @@ TEST(EndpointJson, AListIsReadWithEveryStatus) {
   const TimePoint at = parse_rfc3339("2026-01-31T08:15:30.250Z");
   const EndpointList list{
       .version = 7,
-      .endpoints = {{whole(), {.failing_since = at, .disabled = {{at, "gone"}}}},
-                    {{.name = "z", .url = "http://z.example"}}}};
+      .endpoints = {
+          {whole(), {.failing_since = at, .last_failure = at, .disabled = {{at, "gone"}}}},
+          {{.name = "z", .url = "http://z.example"}}}};
   const std::optional<EndpointList> read = read_endpoints(write_endpoints(list, 0));
   ASSERT_TRUE(read);
   EXPECT_EQ(read->version, 7);

@@ -47,7 +47,8 @@ struct Endpoint {
   std::optional<Duration> timeout = {};  ///< of one attempt; nothing: the publisher's own
   /// Whether addresses of this machine and of private networks may be called.
   bool allow_private = false;
-  /// It is disabled when every delivery has failed for so long. Zero: never.
+  /// It is disabled when its deliveries have failed for so long, none succeeded, and failures came
+  /// all the time: see `status_after`. Zero: never.
   Duration disable_after = std::chrono::days{5};
 
   /// Throws `invalid_argument` or `out_of_range`, naming the field and never a secret.
@@ -70,8 +71,10 @@ struct EndpointStatus {
     friend bool operator==(const Disabled&, const Disabled&) = default;
   };
 
-  /// Since when no delivery has succeeded, after one failed.
+  /// Since when deliveries have failed, without one that succeeded or a long pause in between.
   std::optional<TimePoint> failing_since = {};
+  /// The last of these failures, to a fortieth of `Endpoint::disable_after`.
+  std::optional<TimePoint> last_failure = {};
   /// It gets nothing new, and what is under way to it fails, until it is enabled.
   std::optional<Disabled> disabled = {};
 
@@ -87,8 +90,20 @@ struct EndpointEvent {
   std::string reason = {};  ///< why it was disabled or enabled; a text that is too long is cut
 };
 
-/// The status that follows. A failure counts from the first, a success ends it, a disabled endpoint
-/// stays as it is until it is enabled.
-[[nodiscard]] EndpointStatus status_after(EndpointStatus status, const EndpointEvent& event);
+struct EndpointRecord {
+  Endpoint endpoint;
+  EndpointStatus status = {};
+
+  friend bool operator==(const EndpointRecord&, const EndpointRecord&) = default;
+};
+
+/// The status that follows. Failures count from the first, and a success ends that; so does a pause
+/// of a quarter of `disable_after` without a failure, which begins anew: an endpoint that nobody
+/// sends to is not disabled because of two failures that are days apart. A disabled endpoint stays
+/// as it is until it is enabled.
+[[nodiscard]] EndpointStatus status_after(const EndpointRecord& known, const EndpointEvent& event);
+
+/// Whether the failures have lasted for `disable_after` at this time.
+[[nodiscard]] bool has_failed_too_long(const EndpointRecord& known, TimePoint now) noexcept;
 
 }  // namespace oncebox

@@ -11,13 +11,6 @@
 
 namespace oncebox {
 
-struct EndpointRecord {
-  Endpoint endpoint;
-  EndpointStatus status = {};
-
-  friend bool operator==(const EndpointRecord&, const EndpointRecord&) = default;
-};
-
 /// All endpoints of a store, by name, as they are at one version.
 struct EndpointList {
   std::int64_t version = 0;

@@ -611,10 +611,12 @@ ENDPOINT = dict(
     timeoutSeconds=seconds("Of one attempt.", exclusiveMinimum=0, maximum=3600),
     allowPrivate=boolean("Whether addresses of private networks may be called."),
     disableAfterSeconds=seconds(
-        "It is disabled when every delivery has failed for so long; 0: never.", minimum=0,
+        "It is disabled when deliveries have failed for so long, without a success or a pause of a "
+        "quarter of that time; 0: never.", minimum=0,
         default=432000))
 ENDPOINT_STATUS = dict(
-    failingSince=time("Since then no delivery has succeeded."),
+    failingSince=time("Since then deliveries have failed, and none has succeeded."),
+    lastFailure=time("The last of these failures, to a fortieth of `disableAfterSeconds`."),
     disabledAt=time("It gets nothing from then on, until it is enabled."),
     disabledReason=text())
 

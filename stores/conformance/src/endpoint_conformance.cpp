@@ -99,9 +99,14 @@ TEST_P(EndpointConformance, TheVersionTellsWhetherAnythingHasChanged) {
 TEST_P(EndpointConformance, AStatusIsKeptUntilItIsOver) {
   endpoints().save(plain("crm"));
   const TimePoint first = now();
-  EXPECT_EQ(note(Kind::failed), (EndpointNoted{true, {.failing_since = first}}));
+  const EndpointStatus failing{.failing_since = first, .last_failure = first};
+  EXPECT_EQ(note(Kind::failed), (EndpointNoted{true, failing}));
   advance(1h);
-  EXPECT_EQ(note(Kind::failed), (EndpointNoted{false, {.failing_since = first}}));
+  EXPECT_EQ(note(Kind::failed), (EndpointNoted{false, failing}));
+  advance(24h);
+  EXPECT_EQ(note(Kind::failed),
+            (EndpointNoted{true, {.failing_since = first, .last_failure = now()}}));
+  EXPECT_EQ(status_of("crm").last_failure, now());
   EXPECT_EQ(note(Kind::worked), (EndpointNoted{true, {}}));
   EXPECT_EQ(note(Kind::worked), (EndpointNoted{false, {}}));
   note(Kind::failed);

@@ -45,7 +45,7 @@ std::optional<EndpointNoted> MemoryEndpoints::do_note(const EndpointName& name,
   const auto known = endpoints_.find(name);
   if (known == endpoints_.end()) return std::nullopt;
   EndpointStatus& status = known->second.status;
-  EndpointStatus after = status_after(status, event);
+  EndpointStatus after = status_after(known->second, event);
   const bool changed = after != status;
   if (changed) {
     status = std::move(after);

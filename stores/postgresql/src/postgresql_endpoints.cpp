@@ -89,7 +89,7 @@ std::optional<EndpointNoted> PostgresqlEndpoints::do_note(const EndpointName& na
   return in_transaction(pool_, [&](Transaction& transaction) -> std::optional<EndpointNoted> {
     const std::optional<EndpointRecord> known = find_locked(transaction, name, nullptr);
     if (!known) return std::nullopt;
-    const EndpointStatus after = status_after(known->status, event);
+    const EndpointStatus after = status_after(*known, event);
     if (after == known->status) return EndpointNoted{false, after};
     const Parameters nothing;
     const Parameters row = Parameters().add(name.str()).add(sql::to_json(after));

@@ -94,6 +94,7 @@ Endpoint endpoint_from_json(std::string_view name, std::string_view text) {
 std::string to_json(const EndpointStatus& status) {
   json::object object;
   if (status.failing_since) object["failing_since"] = since_epoch(*status.failing_since);
+  if (status.last_failure) object["last_failure"] = since_epoch(*status.last_failure);
   if (status.disabled) {
     object["disabled_at"] = since_epoch(status.disabled->at);
     object["disabled_because"] = status.disabled->reason;
@@ -106,6 +107,9 @@ EndpointStatus endpoint_status_from_json(std::string_view text) {
     EndpointStatus status;
     if (const json::value* const since = object.if_contains("failing_since")) {
       status.failing_since = TimePoint{Duration{since->as_int64()}};
+    }
+    if (const json::value* const last = object.if_contains("last_failure")) {
+      status.last_failure = TimePoint{Duration{last->as_int64()}};
     }
     if (const json::value* const at = object.if_contains("disabled_at")) {
       status.disabled = {TimePoint{Duration{at->as_int64()}},

@@ -83,7 +83,7 @@ std::optional<EndpointNoted> SqliteEndpoints::do_note(const EndpointName& name,
   return writer_.run(Flush::required, [&]() -> std::optional<EndpointNoted> {
     const std::optional<EndpointRecord> known = find(name);
     if (!known) return std::nullopt;
-    const EndpointStatus after = status_after(known->status, event);
+    const EndpointStatus after = status_after(*known, event);
     if (after == known->status) return EndpointNoted{false, after};
     const std::string text = sql::to_json(after);
     const ResetLater reset(update_status_);

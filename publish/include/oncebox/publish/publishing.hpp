@@ -66,11 +66,20 @@ struct PublishingStats {
 /// after the receiver has accepted it; when the process dies between, it is sent again under the
 /// same id.
 ///
-/// **Endpoints that fail.** A success ends `failing_since`. An endpoint is disabled at once when
-/// its receiver says that it is gone (410), and when every delivery has failed for `disable_after`;
-/// then what is under way to it is dead, and `resend` brings it back once it is enabled. Whoever
-/// adds or changes an endpoint reaches every message that is enqueued, and every attempt that
-/// begins, afterwards.
+/// **Endpoints that fail.** A failure to deliver counts from the first one on, `failing_since`, and
+/// so does an endpoint that cannot be used, because a secret is not there for example. A success
+/// ends that, and so does a pause of a quarter of `disable_after` without a failure. When it has
+/// lasted for `disable_after` the endpoint is disabled; so it is at once when its receiver says
+/// that it is gone (410). A receiver that refuses one message for good (another 4xx) is there: that
+/// counts as neither. What is under way to a disabled endpoint is dead, and `resend` brings it back
+/// once it is enabled.
+///
+/// A receiver that asks for time (`RetryAfter`) gets nothing from this process until then: other
+/// deliveries to it are released, and no attempt is counted.
+///
+/// Whoever adds or changes an endpoint reaches every message that is enqueued, and every attempt
+/// that begins, afterwards. Secrets in files are read again every few seconds; while a file cannot
+/// be read, those that stood there are used.
 ///
 /// Any number of these, in any number of processes, may work on one store. Safe from any thread,
 /// except for construction and destruction.

@@ -13,7 +13,7 @@
 /// Endpoints as JSON:
 /// `{"name": "crm", "url": "https://…", "topics"?: ["order.*"], "secrets"?: ["env:…"],
 ///   "headers"?: {…}, "timeoutSeconds"?: 30, "allowPrivate"?: false, "disableAfterSeconds"?: …}`,
-/// in an answer with `"failingSince"?`, `"disabledAt"?` and `"disabledReason"?`.
+/// in an answer with `"failingSince"?`, `"lastFailure"?`, `"disabledAt"?` and `"disabledReason"?`.
 namespace oncebox::wire {
 
 struct EndpointSave {
