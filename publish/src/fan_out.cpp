@@ -1,5 +1,11 @@
+#include <exception>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 #include "oncebox/publish/delivery.hpp"
 #include "publishing_store.hpp"
@@ -8,50 +14,102 @@ namespace oncebox::publish {
 
 namespace {
 
-/// What is held of the copies of one message at a time.
-constexpr std::size_t kBatchBytes = std::size_t{8} << 20;
+/// What is held of the copies of messages at a time.
+constexpr std::size_t kChunkBytes = std::size_t{8} << 20;
 
-class FanOut final : public Publisher {
+/// Whether one of the messages is the reason, and not the store.
+[[nodiscard]] bool is_of_a_message(const Error& error) noexcept {
+  return error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::out_of_range;
+}
+
+/// Deliveries that are stored together, of as many messages as there are.
+class Chunk {
  public:
-  explicit FanOut(const PublishingParts& parts) : parts_(parts) {}
+  explicit Chunk(QueueStore& deliveries) : deliveries_(deliveries) {}
 
-  void publish(const ClaimedMessage& claimed, HandlerContext& context) override {
-    const std::shared_ptr<PublishingStore> store = parts_.find(context.store());
-    const EndpointDirectory::Snapshot known = store->directory.current(parts_.clock.now());
-    Batch batch{store->store.deliveries()};
-    for (const auto& [name, endpoint] : known->endpoints) {
-      const EndpointRecord& record = *endpoint.record;
-      if (record.status.disabled || !record.endpoint.takes(claimed.message.topic.str())) continue;
-      batch.add(delivery_of(claimed.message, record.endpoint.name));
+  void add(BatchMessage& origin, Message delivery) {
+    bytes_ += bytes_of(delivery);
+    messages_.push_back(std::move(delivery));
+    origins_.push_back(&origin);
+    if (bytes_ >= kChunkBytes || messages_.size() == limits::kMaxBatchItems) store();
+  }
+  /// All deliveries of this message were added.
+  void end(BatchMessage& origin) { ended_.push_back(&origin); }
+
+  /// Afterwards the messages that were ended are done.
+  void store() {
+    try {
+      if (!messages_.empty()) deliveries_.enqueue(messages_);
+    } catch (const Error& error) {
+      if (!is_of_a_message(error)) throw;
+      store_one_by_one();
     }
-    batch.store();
+    for (BatchMessage* origin : ended_) {
+      if (!origin->is_decided()) origin->done();
+    }
+    messages_.clear();
+    origins_.clear();
+    ended_.clear();
+    bytes_ = 0;
   }
 
  private:
-  struct Batch {
-    QueueStore& deliveries;
-    std::vector<Message> messages = {};
-    std::size_t bytes = 0;
+  void store_one_by_one() {
+    for (std::size_t i = 0; i < messages_.size(); ++i) {
+      try {
+        deliveries_.enqueue(messages_[i]);
+      } catch (const Error& error) {
+        if (!is_of_a_message(error)) throw;
+        origins_[i]->failed(std::current_exception());
+      }
+    }
+  }
 
-    void add(Message message) {
-      bytes += bytes_of(message);
-      messages.push_back(std::move(message));
-      if (bytes >= kBatchBytes || messages.size() == limits::kMaxBatchItems) store();
+  QueueStore& deliveries_;
+  std::vector<Message> messages_;
+  std::vector<BatchMessage*> origins_;  // one for each
+  std::vector<BatchMessage*> ended_;
+  std::size_t bytes_ = 0;
+};
+
+class FanOut final : public BatchHandler {
+ public:
+  explicit FanOut(const PublishingParts& parts) : parts_(parts) {}
+
+  void handle(std::span<BatchMessage> batch) override {
+    const std::shared_ptr<PublishingStore> store = parts_.find(batch.front().context().store());
+    const EndpointDirectory::Snapshot known = store->directory.current(parts_.clock.now());
+    Chunk chunk(store->store.deliveries());
+    for (BatchMessage& message : batch) fan_out(message, *known, chunk);
+    chunk.store();
+  }
+
+ private:
+  static void fan_out(BatchMessage& origin, const KnownEndpoints& known, Chunk& chunk) {
+    const Message& message = origin.message().message;
+    for (const auto& [name, endpoint] : known.endpoints) {
+      const EndpointRecord& record = *endpoint.record;
+      if (record.status.disabled || !record.endpoint.takes(message.topic.str())) continue;
+      std::optional<Message> delivery;
+      try {
+        delivery = delivery_of(message, record.endpoint.name);
+      } catch (const Error&) {
+        return origin.failed(std::current_exception());
+      }
+      chunk.add(origin, std::move(*delivery));
     }
-    void store() {
-      if (!messages.empty()) deliveries.enqueue(messages);
-      messages.clear();
-      bytes = 0;
-    }
-  };
+    chunk.end(origin);
+  }
 
   const PublishingParts& parts_;
 };
 
 }  // namespace
 
-Publishers fan_out(const PublishingParts& parts) {
-  return Publishers(std::make_shared<FanOut>(parts));
+Handlers fan_out(const PublishingParts& parts) {
+  Handlers handlers;
+  handlers.on_batch("*", std::make_shared<FanOut>(parts));
+  return handlers;
 }
 
 }  // namespace oncebox::publish

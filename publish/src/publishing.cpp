@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/dispatch/outbox_dispatcher.hpp"
 #include "publishing_store.hpp"
 
@@ -56,7 +57,7 @@ class Publishing::Impl {
   const EndpointPublishers publishers_;
   const std::shared_ptr<PublishingStore> store_;
   const PublishingParts parts_;
-  OutboxDispatcher fan_out_;
+  Dispatcher fan_out_;
   OutboxDispatcher deliveries_;
 };
 

@@ -44,7 +44,7 @@ struct PublishingParts {
 [[nodiscard]] DispatcherOptions for_deliveries(DispatcherOptions options);
 
 /// What the two dispatchers run: for the outbox, and for the deliveries. `parts` is borrowed.
-[[nodiscard]] Publishers fan_out(const PublishingParts& parts);
+[[nodiscard]] Handlers fan_out(const PublishingParts& parts);
 [[nodiscard]] Publishers to_endpoints(const PublishingParts& parts);
 
 }  // namespace oncebox::publish

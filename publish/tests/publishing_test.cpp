@@ -157,6 +157,29 @@ TEST_P(PublishingTest, AMessageThatNoEndpointWantsIsDone) {
   EXPECT_EQ(store_->deliveries_operator().count({}), 0U);
 }
 
+TEST_P(PublishingTest, MessagesThatWaitBecomeDeliveriesTogether) {
+  add("crm");
+  for (int i = 0; i < 50; ++i) send(std::to_string(i));
+  start({.fan_out = {.workers = 1}});
+  ASSERT_TRUE(receivers_.wait_for("crm", 50));
+  ASSERT_TRUE(eventually([&] { return publishing_->stats().fan_out.handled == 50; }));
+  EXPECT_LT(publishing_->stats().fan_out.handler_duration_ns.count, 25U) << "calls";
+}
+
+TEST_P(PublishingTest, AMessageThatCannotBecomeADeliveryHoldsUpNoOther) {
+  add("crm");
+  Message full = message_of("full", "order.paid");
+  for (std::size_t i = full.headers.size(); i < Headers::kMaxEntries; ++i) {
+    full.headers.set("h" + std::to_string(i), "v");
+  }
+  store_->outbox().enqueue(full);
+  send("1");
+  start({.fan_out = {.workers = 1}});
+  ASSERT_TRUE(receivers_.wait_for("crm", 1));
+  EXPECT_TRUE(wait_until_sent("1"));
+  EXPECT_FALSE(store_->deliveries().find(delivery_key({"shop", "full"}, "crm")));
+}
+
 TEST_P(PublishingTest, AnEndpointReachesWhatIsSentAfterItWasAdded) {
   start();
   send("before");
