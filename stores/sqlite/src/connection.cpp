@@ -268,6 +268,10 @@ void Connection::release_memory() noexcept { sqlite3_db_release_memory(database_
 
 Statement Connection::prepare(std::string_view sql) { return {database_.get(), sql}; }
 
+Statement& Connection::kept(std::string_view sql) {
+  return kept_.try_emplace(sql, database_.get(), sql).first->second;
+}
+
 std::int64_t Connection::query_integer(const char* sql) {
   Statement statement = prepare(sql);
   return statement.step() ? statement.int64(0) : 0;

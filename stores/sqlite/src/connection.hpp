@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -134,6 +135,8 @@ class Connection {
   void execute(const char* sql);
   void execute(const std::string& sql) { execute(sql.c_str()); }
   [[nodiscard]] Statement prepare(std::string_view sql);
+  /// One that is prepared the first time alone, for what is asked often. `sql` lives for ever.
+  [[nodiscard]] Statement& kept(std::string_view sql);
   /// The only column of the only row.
   [[nodiscard]] std::int64_t query_integer(const char* sql);
   [[nodiscard]] std::string query_text(const char* sql);
@@ -173,6 +176,7 @@ class Connection {
   static int wait_for_lock(void* self, int waited) noexcept;
 
   std::unique_ptr<sqlite3, Close> database_{nullptr, Close{.is_borrowed = false}};
+  std::map<std::string_view, Statement> kept_;
   std::chrono::milliseconds busy_timeout_{0};
   Deadline busy_until_;  ///< of the wait under way
 };

@@ -34,6 +34,12 @@ class ReaderPool {
     const Connection::Interruption limits(loan.connection());
     return read(loan.connection());
   }
+  /// The same for a single statement, which sees one state by itself.
+  template <class Read>
+  auto run_statement(Read read) {
+    Loan loan(*this);
+    return read(loan.connection());
+  }
 
  private:
   /// A connection taken out of the pool.

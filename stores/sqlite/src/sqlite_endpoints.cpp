@@ -9,6 +9,8 @@ namespace oncebox::sqlite {
 
 namespace {
 
+constexpr std::string_view kSelectVersion = "SELECT version FROM oncebox_endpoint_version";
+
 // At least one row, so that the version is known when there are no endpoints; none when it is the
 // known one.
 constexpr std::string_view kSelectEndpoints = R"sql(
@@ -38,6 +40,7 @@ SqliteEndpoints::SqliteEndpoints(Connection& writer_connection, Writer& writer, 
 
 std::optional<EndpointList> SqliteEndpoints::do_list(std::optional<std::int64_t> known_version,
                                                      EndpointSecrets secrets) {
+  if (known_version && version() == *known_version) return std::nullopt;
   return readers_.run([&](Connection& reader) {
     Statement rows = reader.prepare(kSelectEndpoints);
     rows.bind(1, known_version.value_or(0));  // which no version is
@@ -49,6 +52,15 @@ std::optional<EndpointList> SqliteEndpoints::do_list(std::optional<std::int64_t>
       if (secrets == EndpointSecrets::leave_out) record.endpoint.secrets.reset();
     }
     return list;
+  });
+}
+
+// Asked before each delivery.
+std::int64_t SqliteEndpoints::version() {
+  return readers_.run_statement([](Connection& reader) {
+    Statement& row = reader.kept(kSelectVersion);
+    const ResetLater reset(row);
+    return row.step() ? row.int64(0) : 0;
   });
 }
 

@@ -25,6 +25,7 @@ class SqliteEndpoints final : public EndpointStore {
 
   /// These run on the writer's thread.
   [[nodiscard]] std::optional<EndpointRecord> find(const EndpointName& name);
+  [[nodiscard]] std::int64_t version();
   [[nodiscard]] std::size_t count();
 
   Connection& connection_;
