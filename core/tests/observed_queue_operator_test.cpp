@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "forwarding_operator.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/testing/fake_clock.hpp"
-#include "forwarding_operator.hpp"
 
 namespace oncebox {
 namespace {

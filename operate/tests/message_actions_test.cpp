@@ -7,8 +7,8 @@
 #include <functional>
 
 #include "expect_error.hpp"
-#include "oncebox/operate/dead_recovery.hpp"
 #include "forwarding_operator.hpp"
+#include "oncebox/operate/dead_recovery.hpp"
 #include "recovery_fixture.hpp"
 
 namespace oncebox {

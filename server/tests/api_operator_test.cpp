@@ -430,12 +430,12 @@ TEST(ActionsByFilter, WhatIsAcceptedWhileItIsDeletedAsSeenStays) {
     if (is_delete) {
       store.inbox().observe(Observation{.key = key});
     } else {
-      store.inbox().enqueue(Message{
-          .key = key, .topic = "mail", .due_at = clock.now() + std::chrono::hours{1}});
+      store.inbox().enqueue(
+          Message{.key = key, .topic = "mail", .due_at = clock.now() + std::chrono::hours{1}});
     }
     ApiUnderTest under_test(quiet_options(), {{"main", store}}, clock);
-    const std::string filter = is_delete ? R"({"filter":{"state":["Seen"]}})"
-                                         : R"({"filter":{"topic":"mail"}})";
+    const std::string filter =
+        is_delete ? R"({"filter":{"state":["Seen"]}})" : R"({"filter":{"topic":"mail"}})";
     EXPECT_EQ(json_of(under_test.call(post("/v1/messages/" + std::string(path), filter))),
               json::parse(R"({"count":0,"dryRun":false})"))
         << path;

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "forwarding_operator.hpp"
 #include "oncebox/driver/forwarding_store.hpp"
 #include "oncebox/memory/memory_store.hpp"
 #include "oncebox/testing/fault_injecting_queue_store.hpp"
-#include "forwarding_operator.hpp"
 
 namespace oncebox::server {
 

@@ -10,8 +10,8 @@ namespace oncebox::wire {
 namespace {
 
 constexpr auto kEnqueuedFields =
-    joined(kKeyFields, std::array<std::string_view, 4>{"status", "hashMismatch", "quarantinedAs",
-                                                       "newlyDead"});
+    joined(kKeyFields,
+           std::array<std::string_view, 4>{"status", "hashMismatch", "quarantinedAs", "newlyDead"});
 constexpr auto kObservationFields = joined(kKeyFields, std::array<std::string_view, 1>{"hash"});
 constexpr std::array<std::string_view, 2> kObservedFields = {"state", "hashMismatch"};
 constexpr auto kMarkFields = joined(kKeyFields, std::array<std::string_view, 2>{"as", "error"});
@@ -26,11 +26,10 @@ constexpr auto kClaimedMessageFields =
            std::array<std::string_view, 4>{"delivery", "lockedUntil", "eligibleAt", "revivedAt"});
 constexpr std::array<std::string_view, 2> kOwnedItemsFields = {"owner", "items"};
 constexpr std::array<std::string_view, 2> kDeliveryFields = {"owner", "delivery"};
-constexpr auto kSettlementFields =
-    joined(kKeyFields, kDeliveryFields,
-           std::array<std::string_view, 8>{"verdict", "error", "errorKind", "delaySeconds",
-                                           "delayIsLeast", "maxAttempts", "giveUpAfterSeconds",
-                                           "untried"});
+constexpr auto kSettlementFields = joined(
+    kKeyFields, kDeliveryFields,
+    std::array<std::string_view, 8>{"verdict", "error", "errorKind", "delaySeconds", "delayIsLeast",
+                                    "maxAttempts", "giveUpAfterSeconds", "untried"});
 constexpr std::array<std::string_view, 4> kSettledFields = {"status", "againAt", "death", "policy"};
 constexpr auto kExtensionFields =
     joined(kKeyFields, kDeliveryFields, std::array<std::string_view, 1>{"leaseSeconds"});

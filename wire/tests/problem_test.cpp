@@ -9,10 +9,10 @@ namespace oncebox::wire {
 namespace {
 
 constexpr ErrorCode kAllCodes[] = {
-    ErrorCode::invalid_argument, ErrorCode::out_of_range,    ErrorCode::not_found,
-    ErrorCode::conflict,         ErrorCode::overloaded,      ErrorCode::unavailable,
-    ErrorCode::timeout,          ErrorCode::cancelled,       ErrorCode::outcome_unknown,
-    ErrorCode::unsupported,      ErrorCode::corrupt,         ErrorCode::internal,
+    ErrorCode::invalid_argument, ErrorCode::out_of_range, ErrorCode::not_found,
+    ErrorCode::conflict,         ErrorCode::overloaded,   ErrorCode::unavailable,
+    ErrorCode::timeout,          ErrorCode::cancelled,    ErrorCode::outcome_unknown,
+    ErrorCode::unsupported,      ErrorCode::corrupt,      ErrorCode::internal,
 };
 
 TEST(Problem, IsWrittenAsRfc9457Says) {

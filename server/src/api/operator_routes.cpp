@@ -195,8 +195,8 @@ std::string purge(const QueueCall& asked, const Presence& present) {
   CallLimits(asked.request()).narrow(queue.queue, call.which);
   require_in_range("limit", call.limit, 1, kMaxLimit);
   const AuditEntry entry = queue_entry(
-      asked, AuditAction::purge,
-      wire::audit_subject(call.which, call.group, call.options.only), call.options.reason);
+      asked, AuditAction::purge, wire::audit_subject(call.which, call.group, call.options.only),
+      call.options.reason);
   if (call.group) return purge_group(queue, call, entry, present);
   if (call.dry_run) {
     return wire::write_matched(count_dead(queue, call.which, call.limit, call.options.only), true);

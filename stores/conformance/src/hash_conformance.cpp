@@ -85,20 +85,20 @@ TEST_P(HashConformance, RejectChangesNothingButLastSeenInEveryState) {
 
 TEST_P(HashConformance, QuarantineLeavesTheOriginalInEveryState) {
   proves("IBX-008", "R-18");
-  in_every_situation(HashMismatchPolicy::quarantine, [&](Situation, const MessageRecord& before,
-                                                         const EnqueueOutcome& outcome) {
-    const std::string id = before.key.message_id.str();
-    const MessageId derived = quarantine_id(before.key, hash_of("second"));
-    const EnqueueOutcome quarantined{.status = EnqueueStatus::quarantined,
-                                     .hash_mismatch = true,
-                                     .quarantined_as = derived,
-                                     .newly_dead = true};
-    EXPECT_EQ(outcome, quarantined);
-    MessageRecord expected = before;
-    expected.history.last_seen_at = now();
-    EXPECT_EQ(record(id), expected);
-    EXPECT_EQ(record(derived.str()).message, quarantined_copy(second(id)));
-  });
+  in_every_situation(HashMismatchPolicy::quarantine,
+                     [&](Situation, const MessageRecord& before, const EnqueueOutcome& outcome) {
+                       const std::string id = before.key.message_id.str();
+                       const MessageId derived = quarantine_id(before.key, hash_of("second"));
+                       const EnqueueOutcome quarantined{.status = EnqueueStatus::quarantined,
+                                                        .hash_mismatch = true,
+                                                        .quarantined_as = derived,
+                                                        .newly_dead = true};
+                       EXPECT_EQ(outcome, quarantined);
+                       MessageRecord expected = before;
+                       expected.history.last_seen_at = now();
+                       EXPECT_EQ(record(id), expected);
+                       EXPECT_EQ(record(derived.str()).message, quarantined_copy(second(id)));
+                     });
 }
 
 TEST_P(HashConformance, QuarantinedNewcomerIsDeadUnderADerivedId) {

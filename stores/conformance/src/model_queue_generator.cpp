@@ -232,8 +232,7 @@ Values<QueueOperation> acts() {
   return build<ActStep, QueueOperation>(
       {set(&ActStep::keys, one_to_three(stored_keys())), set(&ActStep::action, action_kinds()),
        set(&ActStep::due, new_due_times()), set(&ActStep::reason, below(vocabulary::kReasons)),
-       set(&ActStep::only,
-           weighted<FilterDraft>({{2, just(FilterDraft{})}, {1, all_filters()}}))});
+       set(&ActStep::only, weighted<FilterDraft>({{2, just(FilterDraft{})}, {1, all_filters()}}))});
 }
 
 Values<QueueOperation> matching_acts() {

@@ -196,8 +196,7 @@ struct Printer {
   }
   std::string operator()(const ActStep& step) const {
     return shown_action(step.action, step.due) + shown_keys(step.keys) + " reason " +
-           testing::PrintToString(vocabulary::reason(step.reason)) +
-           " only" + shown(step.only);
+           testing::PrintToString(vocabulary::reason(step.reason)) + " only" + shown(step.only);
   }
   std::string operator()(const ActMatchingStep& step) const {
     return shown_action(step.action, step.due) + " matching" + shown(step.filter) + " reason " +

@@ -64,15 +64,14 @@ class PostgresqlMigrationTest : public ::testing::TestWithParam<ReleasedSchema> 
     }
   }
 
-  [[nodiscard]] static bool keeps_attempts() {
-    return GetParam().attempts == PastAttempts::kept;
-  }
+  [[nodiscard]] static bool keeps_attempts() { return GetParam().attempts == PastAttempts::kept; }
 
   /// So that new rows have numbers that those which were copied have not.
   void continue_identity(const std::string& table) {
-    released_.run(fmt::format("SELECT setval(pg_get_serial_sequence('{{schema}}.{0}', 'id'), "
-                              "max(id)) FROM {{schema}}.{0}",
-                              table));
+    released_.run(
+        fmt::format("SELECT setval(pg_get_serial_sequence('{{schema}}.{0}', 'id'), "
+                    "max(id)) FROM {{schema}}.{0}",
+                    table));
   }
 
   void copy_table(const std::string& table) {

@@ -30,15 +30,15 @@ bool matches(const MessageFilter& filter, const StoredMessage& stored,
              std::span<const TopicPattern> paused, TimePoint now) {
   const ShownState shown = shown_state(stored, paused, now);
   const std::optional<PartitionKey>& partition_key = stored.state.partition_key;
-  return filter.matches(MessageFilter::Subject{
-      .key = stored.key,
-      .state = shown.state,
-      .waiting_for = shown.waiting_for,
-      .topic = stored.content ? &stored.content->topic : nullptr,
-      .partition_key = partition_key ? &*partition_key : nullptr,
-      .history = stored.state.history,
-      .finished_at = stored.state.finished_at,
-      .expires_at = stored.state.expires_at});
+  return filter.matches(
+      MessageFilter::Subject{.key = stored.key,
+                             .state = shown.state,
+                             .waiting_for = shown.waiting_for,
+                             .topic = stored.content ? &stored.content->topic : nullptr,
+                             .partition_key = partition_key ? &*partition_key : nullptr,
+                             .history = stored.state.history,
+                             .finished_at = stored.state.finished_at,
+                             .expires_at = stored.state.expires_at});
 }
 
 MessageRecord to_record(const StoredMessage& stored, std::span<const TopicPattern> paused,

@@ -270,12 +270,11 @@ std::optional<MessageKey> key_of(const ResendArguments& options) {
 
 publish::ResendResult resend_in(Store& store, const ResendArguments& options) {
   const Clock& clock = SystemClock::shared();
-  const publish::ResendRequest request{
-      .endpoint = *options.name,
-      .sent = {.from = since_of(options)},
-      .pace = {per_second_of(options.rate)},
-      .reason = options.reason,
-      .dry_run = options.dry_run};
+  const publish::ResendRequest request{.endpoint = *options.name,
+                                       .sent = {.from = since_of(options)},
+                                       .pace = {per_second_of(options.rate)},
+                                       .reason = options.reason,
+                                       .dry_run = options.dry_run};
   const auto resend = [&] {
     if (options.failed) return publish::resend_failed(store, request, clock);
     if (options.source) return publish::resend_one(store, request, *key_of(options), clock);
