@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "oncebox/driver/call_scope.hpp"
 #include "oncebox/wire/key_json.hpp"
 #include "oncebox/wire/operator_json.hpp"
 
@@ -46,7 +47,8 @@ auto HttpKeys::fail_open(std::string_view name, Call call, Open open) {
   try {
     return call();
   } catch (const Error& error) {
-    if (!is_out_of_reach(error.code())) throw;
+    // A caller in a hurry does not mean that the service is away.
+    if (!is_out_of_reach(error.code()) || CallScope::current().is_over()) throw;
     if (options.on_failed_open) options.on_failed_open({.call = name, .error = error});
   }
   return open();

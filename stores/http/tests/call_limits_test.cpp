@@ -104,6 +104,20 @@ TEST_F(HttpLimits, AWaitForAConnectionEnds) {
   stop.request_stop();
 }
 
+TEST_F(HttpLimits, ACallerInAHurryIsNotToldToGoOnWithoutTheService) {
+  RecordProperty("requirement", "R-36");
+  Options open = options();
+  open.on_unavailable = OnUnavailable::fail_open;
+  HttpStore store(open);
+  std::stop_source stop;
+  const std::jthread stopper([&] {
+    EXPECT_TRUE(server_.wait_for_requests(1));
+    stop.request_stop();
+  });
+  expect_error(ErrorCode::outcome_unknown,
+               [&] { store.keys().begin({.key = "a"}, {.stop = stop.get_token()}); });
+}
+
 /// A server that always says that it has too much to do.
 class HttpRetryLimits : public HttpLimits {
  protected:

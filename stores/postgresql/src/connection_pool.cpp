@@ -239,10 +239,10 @@ std::unique_ptr<Connection> ConnectionPool::open(Deadline deadline) {
   }
 }
 
-std::unique_ptr<Connection> ConnectionPool::not_opened(const std::exception_ptr& why) {
+std::unique_ptr<Connection> ConnectionPool::not_opened(std::exception_ptr why) {
   lose_connection();
   try {
-    std::rethrow_exception(why);
+    std::rethrow_exception(std::move(why));
   } catch (const Error& error) {
     if (error.code() == ErrorCode::overloaded && share_.open > 0) return nullptr;
     throw;
@@ -282,7 +282,7 @@ void ConnectionPool::run(Opening& opening, Deadline deadline) noexcept {
     }
   } else {
     opening.connection = std::move(connection);
-    opening.failure = failure;
+    opening.failure = std::move(failure);
     share_.freed.notify_all();
   }
   opening.has_ended = true;
@@ -297,7 +297,7 @@ std::unique_ptr<Connection> ConnectionPool::wait_for(Opening& opening) {
   }
   opening.was_left = true;
   if (!opening.has_ended) throw limits.error();
-  if (opening.failure) return not_opened(opening.failure);
+  if (opening.failure) return not_opened(std::move(opening.failure));
   return std::move(opening.connection);
 }
 

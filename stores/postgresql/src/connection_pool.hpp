@@ -96,8 +96,7 @@ class ConnectionPool {
   void run(Opening& opening, Deadline deadline) noexcept;
   [[nodiscard]] std::unique_ptr<Connection> wait_for(Opening& opening);
   /// Answers or throws as `open`, when it has failed.
-  std::unique_ptr<Connection> not_opened(const std::exception_ptr& why)
-      ONCEBOX_REQUIRES(state_.mutex);
+  std::unique_ptr<Connection> not_opened(std::exception_ptr why) ONCEBOX_REQUIRES(state_.mutex);
   /// Gives back the place of a connection that is closed.
   void lose_connection() noexcept ONCEBOX_REQUIRES(state_.mutex);
   [[nodiscard]] std::unique_ptr<Connection> take_idle() ONCEBOX_REQUIRES(state_.mutex);
