@@ -49,15 +49,18 @@ class Received {
   std::counting_semaphore<> came_{0};
 };
 
-/// Hands messages to one receiver, over whatever it understands.
-class ReceiverPublisher final : public Publisher {
+/// Hands messages to one receiver, over whatever it understands. A transport that answers later
+/// keeps the completion until then; no thread waits for it.
+class ReceiverPublisher final : public AsyncPublisher {
  public:
   ReceiverPublisher(std::string url, Received& received)
       : url_(std::move(url)), received_(received) {}
 
-  void publish(const ClaimedMessage& message, HandlerContext& context) override {
+  void start(const ClaimedMessage& message, Completion completion) override {
     const std::string& id = message.message.key.message_id.str();
-    received_.add(std::string(context.store()) + ": " + id + " to " + url_);
+    const std::string store(completion.context().store());
+    completion.done();
+    received_.add(store + ": " + id + " to " + url_);
   }
 
  private:
@@ -79,7 +82,7 @@ int main() {
 
   Received received;
   publish::EndpointPublishers publishers;
-  publishers.on("print", [&](const publish::EndpointTarget& target) {
+  publishers.on_async("print", [&](const publish::EndpointTarget& target) {
     return std::make_shared<ReceiverPublisher>(target.endpoint.url, received);
   });
   NullLogger logger;
