@@ -54,11 +54,17 @@ def short_lines_with_long_key(attacker):
         b"%x\r\n" % len(lines) + lines + b"\r\n")
 
 
-def long_array_with_long_key(attacker):
-    """None is stored, because the last item is wrong."""
+async def long_array_with_long_key(attacker):
+    """None is stored, because the last item is wrong. A refusal comes while it is being sent."""
     items = [{"messageId": "1", "topic": "attack.short", "payload": 1}] * 9_999 + [{}]
-    return attacker.ask_for_ever(("POST", "/v1/messages", attacker.token, items,
-                                  {"Idempotency_Key": "k" * 1_000}))
+    asked = request("POST", "/v1/messages", attacker.token, items,
+                    {"Idempotency_Key": "k" * 1_000})
+    async with attacker.connection() as (reader, writer):
+        while True:
+            writer.write(asked)
+            attacker.note("sent")
+            await writer.drain()
+            await attacker.hear(reader)
 
 
 def unfinished_body(attacker):
