@@ -5,8 +5,6 @@
 //   effects_worker <store> drain 0      handles until nothing is left
 
 #include <fmt/format.h>
-#include <libpq-fe.h>
-#include <sqlite3.h>
 #include <sys/prctl.h>
 
 #include <atomic>
@@ -24,30 +22,13 @@
 #include "oncebox/outbox.hpp"
 #include "oncebox/postgresql/transaction.hpp"
 #include "oncebox/sqlite/transaction.hpp"
+#include "run_sql.hpp"
+#include "worker.hpp"
 
 namespace oncebox::effects {
 namespace {
 
 using namespace std::chrono_literals;
-
-[[noreturn]] void die() {
-  ::kill(::getpid(), SIGKILL);
-  for (;;) ::pause();
-}
-
-void run_sqlite(sqlite3* database, const std::string& sql) {
-  if (sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
-    throw std::runtime_error(sqlite3_errmsg(database));
-  }
-}
-
-void run_postgresql(PGconn* connection, const std::string& sql) {
-  const std::unique_ptr<PGresult, decltype(&PQclear)> result(PQexec(connection, sql.c_str()),
-                                                             &PQclear);
-  if (PQresultStatus(result.get()) != PGRES_COMMAND_OK) {
-    throw std::runtime_error(PQerrorMessage(connection));
-  }
-}
 
 /// Where the process is to die.
 class Fate {
@@ -60,7 +41,7 @@ class Fate {
     ++calls_;
   }
   void reach(const std::string& step) const {
-    if (step == step_ && calls_ >= call_) die();
+    if (step == step_ && calls_ >= call_) workers::die();
   }
   /// Some moment after the handler has returned: before, during or after the commit.
   void begin_to_end() {
@@ -71,7 +52,7 @@ class Fate {
       const auto until = std::chrono::steady_clock::now() + time;
       killer_ = std::jthread([until] {
         while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
-        die();
+        workers::die();
       });
     });
   }
@@ -115,9 +96,9 @@ class CountingHandler final : public TransactionalHandler {
   }
   void run(Transaction& transaction, const std::string& sql) const {
     if (is_sqlite_) {
-      run_sqlite(sqlite::database_of(transaction), sql);
+      run_sql(sqlite::database_of(transaction), sql);
     } else {
-      run_postgresql(postgresql::connection_of(transaction), sql);
+      run_sql(postgresql::connection_of(transaction), sql);
     }
   }
 
