@@ -17,7 +17,7 @@ set(_oncebox_tests_without_threads
 # <program> <why>: not with a sanitizer.
 set(_oncebox_plain_tests
   crash "kills processes between two calls of the kernel, by strace"
-  effects "kills processes between the steps of a transaction"
+  effects "kills processes between the steps of a transaction, and of publishing"
   remote_stores "tests that the programs of their modules run, on other stores"
   server_keys_postgresql "tests that server_api runs, on another store"
   server_memory "measures memory, of which a sanitizer takes some for itself"
