@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,7 +12,6 @@
 #include "dispatcher_fixture.hpp"
 #include "oncebox/publish/delivery.hpp"
 #include "oncebox/publish/endpoints.hpp"
-#include "oncebox/testing/temporary_folder.hpp"
 #include "oncebox/webhook/webhook_delivery.hpp"
 #include "recovery_fixture.hpp"
 
@@ -32,9 +29,6 @@ class Receivers {
   explicit Receivers(EndpointPublishers& publishers) {
     publishers.on("test", [this](const EndpointTarget& target) {
       const std::string name = target.endpoint.name.str();
-      for (const std::string& secret : target.secrets) {
-        secrets_.change([&](Lines& all) { all.push_back(secret); });
-      }
       return callable_publisher(
           [this, name](const ClaimedMessage& message, HandlerContext&) { take(name, message); });
     });
@@ -50,7 +44,6 @@ class Receivers {
     }
     return ids;
   }
-  [[nodiscard]] Lines secrets() const { return secrets_.get(); }
   [[nodiscard]] bool wait_for(const std::string& endpoint, std::size_t count) const {
     return eventually([&] { return of(endpoint).size() >= count; });
   }
@@ -66,7 +59,6 @@ class Receivers {
   Watched<React> react_;
   Watched<std::vector<Message>> messages_;
   Watched<Lines> lines_;
-  Watched<Lines> secrets_;  // of the publishers that were made
 };
 
 class PublishingTest : public OnEachStore {
@@ -396,29 +388,6 @@ TEST_P(PublishingTest, AReceiverThatAsksForTimeGetsNothingMeanwhile) {
   publishing_->wake();
   EXPECT_TRUE(receivers_.wait_for("busy", 2));
   EXPECT_EQ(asked, 3);
-}
-
-TEST_P(PublishingTest, SecretsInFilesMayChangeWhileItRuns) {
-  const testing::TemporaryFolder folder;
-  const std::string file = folder.file("secret");
-  const auto write = [&](const std::string& secret) { std::ofstream(file) << secret << '\n'; };
-  save_endpoint(*store_, {.name = "crm", .url = "test://crm", .secrets = {{"file:" + file}}});
-  start();
-  send("1");
-  ASSERT_TRUE(eventually([&] { return status_of("crm").failing_since.has_value(); }))
-      << "the file is not there";
-  write("first");
-  ASSERT_TRUE(in_time([&] { return delivery("1", "crm").status == Status::done; }));
-  EXPECT_EQ(receivers_.secrets(), Lines{"first"});
-  write("second");
-  clock_.advance(5s);
-  send("2");
-  ASSERT_TRUE(receivers_.wait_for("crm", 2));
-  EXPECT_EQ(receivers_.secrets(), (Lines{"first", "second"}));
-  std::filesystem::remove(file);
-  clock_.advance(5s);
-  send("3");
-  EXPECT_TRUE(receivers_.wait_for("crm", 3)) << "what was there last is good";
 }
 
 ONCEBOX_ON_EACH_STORE(PublishingTest);
