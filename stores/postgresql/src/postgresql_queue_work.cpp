@@ -308,9 +308,11 @@ void PostgresqlQueue::know_newest() {
 bool PostgresqlQueue::mend_after_claim(TimePoint claimed_at) {
   if (claimed_at == TimePoint{}) return false;  // it did not get so far
   if (!watch_.went_back(claimed_at)) return false;
-  // An answer that was long on its way looks the same.
+  // An answer that was long on its way, while others were told of later times, looks the same. So
+  // the time is read anew, and compared with what was known before.
+  const TimePoint known = watch_.latest();
   const TimePoint now = database_time();
-  if (!watch_.went_back(now)) return false;
+  if (!ClockWatch::is_behind(now, known) || !watch_.went_back(now)) return false;
   constexpr std::int32_t kRowsAtOnce = 10'000;
   for (const Statement* const mend : {&sql_.mend_runs, &sql_.mend_work}) {
     std::int64_t mended = kRowsAtOnce;

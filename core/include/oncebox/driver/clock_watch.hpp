@@ -26,8 +26,16 @@ class ClockWatch {
     while (now > latest) {
       if (latest_.compare_exchange_weak(latest, now)) return false;
     }
-    return latest - now > kTolerance;
+    return is_behind(now, latest);
   }
+
+  /// For a store whose time takes long to read, while others go on: whether a time that was asked
+  /// for after `earlier` was known lies before it.
+  [[nodiscard]] static bool is_behind(TimePoint now, TimePoint earlier) noexcept {
+    return earlier - now > kTolerance;
+  }
+  /// The latest time that it was told of.
+  [[nodiscard]] TimePoint latest() const noexcept { return latest_; }
 
   /// What the store holds was mended by the clock as it is now.
   void mended(TimePoint now) noexcept {
