@@ -51,10 +51,11 @@ void set_endpoint(Store& store, const PublishEndpoint& wanted, const Endpoint& e
 
 [[nodiscard]] publish::PublishingOptions publishing_options(const PublishOptions& options,
                                                             NoticeSender& notices) {
-  return {.deliveries = {.workers = options.workers},
-          .on_disabled = [&notices](const publish::EndpointNotice& notice) {
-            notices.on_endpoint_disabled({notice.store, notice.endpoint, notice.status});
-          }};
+  publish::PublishingOptions all{.on_disabled = [&notices](const publish::EndpointNotice& notice) {
+    notices.on_endpoint_disabled({notice.store, notice.endpoint, notice.status});
+  }};
+  all.deliveries.workers = options.workers;
+  return all;
 }
 
 /// The store is held while it is worked on, and holds what is counted of it.

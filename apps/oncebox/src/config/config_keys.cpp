@@ -223,7 +223,8 @@ std::vector<ConfigKey> recovery_keys() {
                "Publish the outboxes of all stores to their endpoints. Only where nobody else "
                "works on them: a message that no endpoint wants is done.",
                Bool([](Config& c) -> auto& { return c.server.publish.enabled; })),
-      count_key("publishing.workers", "Deliveries under way at once, at most.",
+      count_key("publishing.workers",
+                "Threads that begin deliveries; one that is under way keeps none.",
                 Count([](Config& c) -> auto& { return c.server.publish.workers; })),
       duration_key("publishing.timeout", "Of one attempt, unless its endpoint has another.",
                    Time([](Config& c) -> auto& { return c.server.publish.timeout; })),

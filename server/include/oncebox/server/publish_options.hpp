@@ -37,7 +37,7 @@ struct PublishOptions {
   /// Whether the server publishes the outboxes of its stores; any endpoint here says so, too. Turn
   /// it on only where nobody else works on the outboxes: what no endpoint wants is done.
   bool enabled = false;
-  std::size_t workers = 64;                     ///< deliveries under way at once, at most
+  std::size_t workers = 16;  ///< threads that begin deliveries; one under way keeps none
   Duration timeout = std::chrono::seconds{30};  ///< of one attempt, unless the endpoint has its own
   Duration max_retry_after = std::chrono::hours{1};  ///< that a receiver may ask us to wait
   /// Whether callers with the scope operate may have the server call addresses of its machine and
