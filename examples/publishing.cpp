@@ -61,14 +61,13 @@ class Received {
 
 int main(int argc, char** argv) {
   const ExampleStore store(argc, argv);
-  const Clock& clock = SystemClock::shared();
 
   // Endpoints come and go while the program runs: by this call, over HTTP, or by the tool.
   publish::save_endpoint(*store, {.name = "crm", .url = "print://crm", .topics = {"order.*"}});
   publish::save_endpoint(*store, {.name = "archive", .url = "print://archive"});
 
   Received received;
-  publish::EndpointPublishers publishers = publish::standard_publishers({}, clock);
+  publish::EndpointPublishers publishers = publish::standard_publishers();
   publishers.on("print", [&](const publish::EndpointTarget& target) {
     const std::string name = target.endpoint.name.str();
     return callable_publisher([&received, name](const ClaimedMessage& message, HandlerContext&) {
@@ -87,7 +86,7 @@ int main(int argc, char** argv) {
 
   // The receiver of the archive has lost what it had: it gets all of it again, under the same ids.
   if (!publishing.stop().complete()) throw std::runtime_error("it did not stop");
-  const publish::ResendResult again = publish::resend_since(*store, {.endpoint = "archive"}, clock);
+  const publish::ResendResult again = publish::resend_since(*store, {.endpoint = "archive"});
   std::cout << again.resent << " are sent again\n";
   publish::Publishing next(*store, publishers);
   next.start();

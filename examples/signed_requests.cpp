@@ -104,7 +104,7 @@ int main() {
       [&](const testing::ReceivedRequest& request) { return receivers.answer(request); });
 
   const SystemClock clock;
-  webhook::WebhookClient client({}, clock);
+  webhook::WebhookClient client;
   const std::string body = R"({"order":1})";
   const auto post = [&](const std::string& way, webhook::FieldLines fields, std::string_view sent) {
     const webhook::WebhookAnswer answer = client.post({.url = server.url() + way,

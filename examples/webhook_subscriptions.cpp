@@ -84,14 +84,13 @@ int main() {
   subscriptions.add("ann", receivers.url() + "/ann");
   subscriptions.add("bob", receivers.url() + "/bob");
 
-  const SystemClock clock;
-  webhook::WebhookClient client({.timeout = std::chrono::seconds{10}}, clock);
+  webhook::WebhookClient client({.timeout = std::chrono::seconds{10}});
   const webhook::WebhookPublisherOptions news{
       .endpoints = {
           {.url = receivers.url() + "/news", .secrets = {kSecret}, .allow_private = true}}};
   Publishers publishers;
   publishers.on("order.*", std::make_shared<SubscriptionPublisher>(subscriptions, client));
-  publishers.on("news.*", std::make_shared<webhook::WebhookPublisher>(news, clock));
+  publishers.on("news.*", std::make_shared<webhook::WebhookPublisher>(news));
 
   memory::MemoryStore store;
   Outbox outbox(store, {.source = "shop"});

@@ -140,8 +140,6 @@ class HttpStore::Impl {
   std::unique_ptr<EventStream> events_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
-HttpStore::HttpStore(const Options& options) : HttpStore(options, SystemClock::shared()) {}
-
 HttpStore::HttpStore(const Options& options, const Clock& clock) {
   options.validate();
   impl_ = std::make_unique<Impl>(options, clock);

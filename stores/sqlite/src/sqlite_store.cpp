@@ -216,8 +216,6 @@ struct SqliteStore::Impl {
 SqliteStore::SqliteStore(const Options& options, const Clock& clock)
     : impl_(std::make_unique<Impl>(options, clock)) {}
 
-SqliteStore::SqliteStore(const Options& options) : SqliteStore(options, SystemClock::shared()) {}
-
 SqliteStore::~SqliteStore() = default;
 
 QueueStore& SqliteStore::inbox() { return impl_->inbox; }

@@ -66,8 +66,6 @@ class WebhookPublisher::Impl {
 
 WebhookPublisher::WebhookPublisher(const WebhookPublisherOptions& options, const Clock& clock)
     : impl_(std::make_unique<Impl>(options, clock)) {}
-WebhookPublisher::WebhookPublisher(const WebhookPublisherOptions& options)
-    : WebhookPublisher(options, SystemClock::shared()) {}
 WebhookPublisher::~WebhookPublisher() = default;
 
 void WebhookPublisher::publish(const ClaimedMessage& message, HandlerContext& context) {
@@ -83,10 +81,6 @@ Publishers webhook_publishers(const WebhookPublisherOptions& options, const Cloc
         {.max_concurrency = endpoint.limits.max_concurrency, .rate = endpoint.limits.rate});
   }
   return publishers;
-}
-
-Publishers webhook_publishers(const WebhookPublisherOptions& options) {
-  return webhook_publishers(options, SystemClock::shared());
 }
 
 }  // namespace oncebox::webhook

@@ -218,8 +218,7 @@ ExitCode pause_or_resume(Console& console, const EndpointArguments& options, boo
 ExitCode test_endpoint(Console& console, const EndpointArguments& options, Duration patience) {
   const OpenStore open(options.store);
   Store& store = open.store();
-  const MessageKey delivery =
-      publish::send_test(store, *options.name, patience, SystemClock::shared());
+  const MessageKey delivery = publish::send_test(store, *options.name, patience);
   const SteadyTime until = SystemClock::shared().steady() + patience;
   std::optional<MessageRecord> record;
   do {
@@ -269,16 +268,15 @@ std::optional<MessageKey> key_of(const ResendArguments& options) {
 }
 
 publish::ResendResult resend_in(Store& store, const ResendArguments& options) {
-  const Clock& clock = SystemClock::shared();
   const publish::ResendRequest request{.endpoint = *options.name,
                                        .sent = {.from = since_of(options)},
                                        .pace = {per_second_of(options.rate)},
                                        .reason = options.reason,
                                        .dry_run = options.dry_run};
   const auto resend = [&] {
-    if (options.failed) return publish::resend_failed(store, request, clock);
-    if (options.source) return publish::resend_one(store, request, *key_of(options), clock);
-    return publish::resend_since(store, request, clock);
+    if (options.failed) return publish::resend_failed(store, request);
+    if (options.source) return publish::resend_one(store, request, *key_of(options));
+    return publish::resend_since(store, request);
   };
   if (options.dry_run) return resend();
   return traced(store, AuditAction::resend, wire::audit_subject(*options.name), options.reason,

@@ -30,7 +30,7 @@ using MakeAsyncPublisher =
 
 /// What publishes to an endpoint, by the scheme of its URL.
 ///
-///     EndpointPublishers publishers = standard_publishers({}, clock);
+///     EndpointPublishers publishers = standard_publishers();
 ///     publishers.on_async("amqp", [&](const EndpointTarget& target) {
 ///       return std::make_shared<BrokerPublisher>(broker, target.endpoint.url);
 ///     });
@@ -64,7 +64,7 @@ struct StandardPublisherOptions {
 /// does.
 ///
 /// Both fail by `webhook::ReceiverGone` when the receiver answers 410.
-[[nodiscard]] EndpointPublishers standard_publishers(const StandardPublisherOptions& options,
-                                                     const Clock& clock);
+[[nodiscard]] EndpointPublishers standard_publishers(const StandardPublisherOptions& options = {},
+                                                     const Clock& clock = SystemClock::shared());
 
 }  // namespace oncebox::publish

@@ -42,7 +42,8 @@ EndpointSaved save_endpoint(Store& store, const Endpoint& endpoint,
 /// topic `oncebox.test`: whoever publishes for the store delivers it, if it does so `within` that
 /// time. Answers the key of the delivery, whose record tells what came of it. Throws `not_found`
 /// when there is no such endpoint, and `out_of_range`.
-MessageKey send_test(Store& store, const EndpointName& name, Duration within, const Clock& clock);
+MessageKey send_test(Store& store, const EndpointName& name, Duration within,
+                     const Clock& clock = SystemClock::shared());
 
 /// Removes an endpoint and its rule; false when there is none.
 bool remove_endpoint(Store& store, const EndpointName& name);

@@ -40,13 +40,15 @@ struct ResendResult {
 /// All that is in the outbox and that the endpoint wants, whether it has accepted it or not. Throws
 /// `not_found` when there is no such endpoint. When it throws later, or the process dies, some have
 /// been resent: repeat it from there.
-ResendResult resend_since(Store& store, const ResendRequest& request, const Clock& clock);
+ResendResult resend_since(Store& store, const ResendRequest& request,
+                          const Clock& clock = SystemClock::shared());
 
 /// Every delivery to the endpoint that failed for good; `sent` is not looked at.
-ResendResult resend_failed(Store& store, const ResendRequest& request, const Clock& clock);
+ResendResult resend_failed(Store& store, const ResendRequest& request,
+                           const Clock& clock = SystemClock::shared());
 
 /// One message of the outbox. Throws `not_found` when there is none.
 ResendResult resend_one(Store& store, const ResendRequest& request, const MessageKey& key,
-                        const Clock& clock);
+                        const Clock& clock = SystemClock::shared());
 
 }  // namespace oncebox::publish

@@ -84,10 +84,8 @@ struct Options {
 class HttpStore final : public Store {
  public:
   /// Throws as `Options::validate` does, and `not_found` for a token file that cannot be read.
-  explicit HttpStore(const Options& options);
-  /// With a clock, which is borrowed, for tests: by it a lost connection that listens is made
-  /// again.
-  HttpStore(const Options& options, const Clock& clock);
+  /// The clock, by which a lost connection that listens is made again, is borrowed.
+  explicit HttpStore(const Options& options, const Clock& clock = SystemClock::shared());
   ~HttpStore() override;
 
   [[nodiscard]] QueueStore& inbox() override;

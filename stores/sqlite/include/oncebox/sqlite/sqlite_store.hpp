@@ -70,8 +70,7 @@ class SqliteStore final : public Store {
   /// when the path cannot be opened, `corrupt` when it is no database, `conflict` when the schema
   /// is newer than this library or, without deployment, missing or older, `unsupported` when the
   /// SQLite library is too old.
-  SqliteStore(const Options& options, const Clock& clock);
-  explicit SqliteStore(const Options& options);
+  explicit SqliteStore(const Options& options, const Clock& clock = SystemClock::shared());
   ~SqliteStore() override;
 
   [[nodiscard]] QueueStore& inbox() override;

@@ -101,7 +101,8 @@ class WebhookClient {
 
   /// The clock is borrowed. Throws as `WebhookClientOptions::validate` does, and `internal` when
   /// libcurl does not work.
-  WebhookClient(const WebhookClientOptions& options, const Clock& clock);
+  explicit WebhookClient(const WebhookClientOptions& options = {},
+                         const Clock& clock = SystemClock::shared());
   /// Whatever has no answer yet gets one before it returns, `stopped`. Nobody may send any more.
   ~WebhookClient();
   WebhookClient(const WebhookClient&) = delete;

@@ -59,9 +59,8 @@ struct WebhookPublisherOptions {
 class WebhookPublisher final : public Publisher {
  public:
   /// The clock is borrowed. Throws as `WebhookPublisherOptions::validate` does.
-  WebhookPublisher(const WebhookPublisherOptions& options, const Clock& clock);
-  /// On the machine's clock.
-  explicit WebhookPublisher(const WebhookPublisherOptions& options);
+  explicit WebhookPublisher(const WebhookPublisherOptions& options,
+                            const Clock& clock = SystemClock::shared());
   ~WebhookPublisher() override;
 
   /// Throws `not_found`, and so is tried again, when no endpoint serves the topic.
@@ -84,8 +83,6 @@ class WebhookPublisher final : public Publisher {
 /// The clock is borrowed. Throws as the constructor of `WebhookPublisher` does, and `conflict` when
 /// two endpoints have the same topics.
 [[nodiscard]] Publishers webhook_publishers(const WebhookPublisherOptions& options,
-                                            const Clock& clock);
-/// On the machine's clock.
-[[nodiscard]] Publishers webhook_publishers(const WebhookPublisherOptions& options);
+                                            const Clock& clock = SystemClock::shared());
 
 }  // namespace oncebox::webhook
