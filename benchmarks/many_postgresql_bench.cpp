@@ -31,7 +31,7 @@ void run(Report& report, std::size_t count) {
         return std::make_unique<postgresql::PostgresqlStore>(postgresql::Options{
             .connection = location.url, .schema_deployment = postgresql::SchemaDeployment::on});
       },
-      {.open_wait = std::chrono::minutes{10}}, logger);
+      {.open_wait = std::chrono::minutes{10}}, {.logger = logger});
   const std::string name = fmt::format("postgresql/{}-idle-databases", count);
   measure_idle(report, name, stores, std::chrono::seconds{60});
   const std::string connections =

@@ -38,7 +38,7 @@ void measure_idle_stores(Report& report, std::size_t count) {
   BenchFolder folder;
   NullLogger logger;
   StoreSet stores(make_locations(folder, count), open, {.open_wait = std::chrono::minutes{10}},
-                  logger);
+                  {.logger = logger});
   measure_idle(report, fmt::format("sqlite/{}-idle-stores", count), stores,
                std::chrono::seconds{60});
 }
@@ -63,7 +63,7 @@ void measure_neighbours(Report& report, std::size_t rounds) {
     for (const Case& measured : cases) {
       BenchFolder folder;
       NullLogger logger;
-      StoreSet stores(make_locations(folder, 10), open, {}, logger);
+      StoreSet stores(make_locations(folder, 10), open, {}, {.logger = logger});
       const Waits waits =
           measure_waits(stores, measured.selection, measured.neighbours, std::chrono::seconds{8});
       p50s[measured.name].push_back(waits.p50_us);

@@ -121,7 +121,7 @@ void run(Report& report, const HousekeepingOptions& options) {
   std::uint64_t removed = 0;
   for (int round = 0; round < kRounds; ++round) {
     load.run_turn(alone);
-    Housekeeping housekeeping(options, logger, clock);
+    Housekeeping housekeeping(options, {.logger = logger, .clock = clock});
     housekeeping.add({.name = "bench",
                       .inbox = {store.inbox(), store.inbox_operator()},
                       .outbox = {store.outbox(), store.outbox_operator()},
@@ -166,7 +166,7 @@ void run_idle(Report& report) {
     return 100 * (cpu_time() - before) / std::chrono::duration<double>(kIdleTime);
   };
   report.add_count("retention/idle-1000-stores-nothing", 100 * percent_of_a_core(), kCentiPercent);
-  Housekeeping housekeeping({}, logger, clock);
+  Housekeeping housekeeping({}, {.logger = logger, .clock = clock});
   for (std::size_t i = 0; i < stores.size(); ++i) {
     sqlite::SqliteStore& store = *stores[i];
     housekeeping.add({.name = fmt::format("s{}", i),
@@ -179,7 +179,7 @@ void run_idle(Report& report) {
   report.add_count("retention/idle-1000-stores-first", 100 * percent_of_a_core(), kCentiPercent);
   (void)percent_of_a_core();  // they are asked ever more rarely
   report.add_count("retention/idle-1000-stores-later", 100 * percent_of_a_core(), kCentiPercent);
-  Watchdog watchdog({}, logger, clock);
+  Watchdog watchdog({}, {}, {.logger = logger, .clock = clock});
   for (std::size_t i = 0; i < stores.size(); ++i) {
     watchdog.add({.name = fmt::format("s{}", i), .store = *stores[i]});
   }

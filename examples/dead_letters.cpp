@@ -31,11 +31,9 @@ void fail(QueueStore& inbox, const std::string& id, const std::string& error) {
 
 int main(int argc, char** argv) {
   const ExampleStore store(argc, argv);
-  const SystemClock clock;
-  NullLogger logger;
   QueueOperator& queue = store->inbox_operator();
 
-  Housekeeping housekeeping({.dead_retention = std::chrono::days{90}}, logger, clock);
+  Housekeeping housekeeping({.dead_retention = std::chrono::days{90}});
   housekeeping.add({.name = "shop",
                     .inbox = {store->inbox(), store->inbox_operator()},
                     .outbox = {store->outbox(), store->outbox_operator()},
@@ -64,9 +62,9 @@ int main(int argc, char** argv) {
   // From here on: what died before is gone, so nothing is told.
   Pager pager;
   DeadNotices notices({.cooldown = std::chrono::minutes{15}}, pager);
-  Watchdog watchdog({.interval = std::chrono::seconds{30}}, logger, clock, {&notices});
+  Watchdog watchdog({.interval = std::chrono::seconds{30}}, {&notices});
   watchdog.add({.name = "shop", .store = *store});
 
-  const WatchdogReport report = look_once("shop", *store, {}, clock);
+  const WatchdogReport report = look_once("shop", *store);
   std::cout << "health: " << to_string(report.status) << "\n";
 }

@@ -40,7 +40,6 @@ void print(EndpointStore& endpoints) {
 
 int main(int argc, char** argv) {
   const ExampleStore store(argc, argv);
-  const Clock& clock = SystemClock::shared();
   EndpointStore& endpoints = store->endpoints();
   const EndpointName crm("crm");
   publish::save_endpoint(*store, {.name = crm, .url = "print://crm", .topics = {"order.*"}});
@@ -79,11 +78,12 @@ int main(int argc, char** argv) {
             << " is " << to_string(store->deliveries().find(delivery)->status) << '\n';
 
   is_gone = false;
-  const EndpointEvent back{
-      .kind = EndpointEvent::Kind::enabled, .at = clock.now(), .reason = "they are back"};
+  const EndpointEvent back{.kind = EndpointEvent::Kind::enabled,
+                           .at = SystemClock::shared().now(),
+                           .reason = "they are back"};
   endpoints.note(crm, back);
   const publish::ResendRequest request{.endpoint = crm, .reason = back.reason};
-  std::cout << publish::resend_failed(*store, request, clock).resent << " is sent again\n";
+  std::cout << publish::resend_failed(*store, request).resent << " is sent again\n";
   publish::Publishing publishing(*store, publishers);
   publishing.start();
   wait_for(accepted);

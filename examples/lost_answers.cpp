@@ -40,9 +40,7 @@ class LossyLine final : public testing::TcpProxy::Conversation {
 
 int main() {
   memory::MemoryStore store;
-  NullLogger logger;
-  const SystemClock clock;
-  server::Server server({.listen = {.port = 0}}, {{.name = "shop", .store = store}}, logger, clock);
+  server::Server server({.listen = {.port = 0}}, {{.name = "shop", .store = store}});
   server.start();
   std::atomic<bool> loses_next = false;
   const testing::TcpProxy proxy(server.port(),

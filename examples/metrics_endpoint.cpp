@@ -42,10 +42,8 @@ int main() {
   Inbox inbox(store, {}, {.observer = metrics.observer({"shop"})});
   inbox.enqueue({.key = {"web", "order-1"}, .topic = "order.created"});
 
-  NullLogger logger;
-  const SystemClock clock;
   const server::ListenOptions listen{.port = 0};  // any free one
-  const server::MetricsEndpoint endpoint(listen, [&] { return metrics.expose(); }, logger, clock);
+  const server::MetricsEndpoint endpoint(listen, [&] { return metrics.expose(); });
   scrape(endpoint.port(), "/metrics");
   scrape(endpoint.port(), "/v1/messages");
 }

@@ -48,7 +48,7 @@ server::ServerOptions options_for(const std::string& outside) {
 /// What a payment service sends.
 void send_payment(const std::string& url, const std::string& id, const std::string& type) {
   const SystemClock clock;
-  webhook::WebhookClient client({}, clock);
+  webhook::WebhookClient client;
   const std::string body = R"({"type":")" + type + R"("})";
   const webhook::WebhookAnswer answer =
       client.post({.url = url + "/v1/webhooks/payments",
@@ -70,10 +70,7 @@ int main() {
   });
 
   memory::MemoryStore store;
-  NullLogger logger;
-  const SystemClock clock;
-  server::Server server(options_for(outside.url()), {{.name = "shop", .store = store}}, logger,
-                        clock);
+  server::Server server(options_for(outside.url()), {{.name = "shop", .store = store}});
   server.start();
   const std::string url = "http://127.0.0.1:" + std::to_string(server.port());
   send_payment(url, "evt-1", "received");

@@ -85,8 +85,7 @@ int main() {
   publishers.on_async("print", [&](const publish::EndpointTarget& target) {
     return std::make_shared<ReceiverPublisher>(target.endpoint.url, received);
   });
-  NullLogger logger;
-  publish::SetPublishing publishing(stores, publishers, {}, logger, {}, SystemClock::shared());
+  publish::SetPublishing publishing(stores, publishers);
   publishing.start();
 
   OutboxRouter outboxes(stores);

@@ -76,10 +76,9 @@ class Backlog final : public LookListener {
 void test_a_watchdog() {
   testing::ManualClock clock;
   memory::MemoryStore store(clock);
-  NullLogger logger;
   Backlog backlog;
   const WatchdogOptions options{.interval = 30s, .ready_after = 15min};
-  Watchdog watchdog(options, logger, clock, {&backlog});
+  Watchdog watchdog(options, {&backlog}, {.clock = clock});
   watchdog.add({.name = "shop", .store = store});
   expect(backlog.reaches(0, clock), "nothing is there at the first look");
 

@@ -13,13 +13,13 @@
 namespace oncebox {
 
 ObservedQueueOperator::ObservedQueueOperator(QueueOperator& below, QueueStore& queue,
-                                             std::string store_name, Logger& logger,
-                                             Observer& observer)
+                                             std::string store_name,
+                                             const Surroundings& surroundings)
     : below_(below),
       queue_(queue),
       store_name_(std::move(store_name)),
-      logger_(logger),
-      observer_(observer) {}
+      logger_(surroundings.logger),
+      observer_(surroundings.observer) {}
 
 MessagePage ObservedQueueOperator::do_list(const ListRequest& request) {
   return below_.list(request);

@@ -27,7 +27,8 @@ TEST(ObservedQueueOperator, TellsOfEachCancelledMessageOnce) {
   std::ostringstream log;
   TextLogger logger(log, clock, LogLevel::debug);
   CancelObserver observer;
-  ObservedQueueOperator queue(store.inbox_operator(), store.inbox(), "tenant-a", logger, observer);
+  ObservedQueueOperator queue(store.inbox_operator(), store.inbox(), "tenant-a",
+                              {.logger = logger, .observer = observer});
   std::vector<std::string> all;
   for (int i = 0; i < 1'500; ++i) {
     all.push_back("m" + std::to_string(i));
@@ -63,7 +64,8 @@ TEST(ObservedQueueOperator, CancelsOnlyWhatStillMatches) {
   NullLogger logger;
   CancelObserver observer;
   RacingOperator racing(store.inbox_operator(), [&] { put_under("order"); });
-  ObservedQueueOperator queue(racing, store.inbox(), "tenant-a", logger, observer);
+  ObservedQueueOperator queue(racing, store.inbox(), "tenant-a",
+                              {.logger = logger, .observer = observer});
   EXPECT_EQ(queue.act_matching({.topic = TopicPattern("mail")}, Cancel{}, 10), 0U);
   EXPECT_EQ(store.inbox().find(MessageKey{"shop", "a"})->state, State::ready);
   EXPECT_TRUE(observer.ids.empty());

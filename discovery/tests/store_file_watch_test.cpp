@@ -65,7 +65,7 @@ class StoreFileWatchTest : public ::testing::Test {
         },
         [](const StoreLocation&) { return std::make_unique<memory::MemoryStore>(); },
         StoreSetOptions{.refresh_interval = kNever, .first_retry = kNever, .max_retry = kNever},
-        logger_);
+        Surroundings{.logger = logger_});
     watch_.emplace(*file_, *stores_);
   }
 

@@ -193,12 +193,11 @@ class RetriesTest : public OnEachStore {
   }
 
   void fail_in_set_dispatcher(const Handlers& handlers, const OwnAttempts& own) {
-    StoreSet stores(
-        {{.name = "main", .url = "here"}},
-        [this](const StoreLocation&) -> std::unique_ptr<Store> {
-          return std::make_unique<ForwardingStore>(*store_);
-        },
-        {}, logger_);
+    StoreSet stores({{.name = "main", .url = "here"}},
+                    [this](const StoreLocation&) -> std::unique_ptr<Store> {
+                      return std::make_unique<ForwardingStore>(*store_);
+                    },
+                    {}, {.logger = logger_});
     SetDispatcher dispatcher(stores, handlers, round_robin(), {.dispatcher = options(own)},
                              {.logger = logger_, .clock = clock_});
     run_until_failed(dispatcher);

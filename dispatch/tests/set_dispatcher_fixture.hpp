@@ -146,7 +146,7 @@ class SetDispatcherTest : public ::testing::Test {
                    {.refresh_interval = std::chrono::hours{20},
                     .first_retry = std::chrono::hours{20},
                     .max_retry = std::chrono::hours{20}},
-                   logger_};
+                   {.logger = logger_}};
   Handlers handlers_;
   std::unique_ptr<SetDispatcher> dispatcher_;
 };

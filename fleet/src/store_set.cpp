@@ -92,17 +92,17 @@ MemberStore::MemberStore(std::string name, std::string server, std::unique_ptr<S
 
 class StoreSet::Impl {
  public:
-  Impl(StoreDiscovery discovery, OpenStore open, const StoreSetOptions& options, Logger& logger,
-       const Clock& clock, bool is_static)
+  Impl(StoreDiscovery discovery, OpenStore open, const StoreSetOptions& options,
+       const Surroundings& surroundings, bool is_static)
       : discovery_(std::move(discovery)),
         options_(checked(options)),
-        logger_(logger),
-        clock_(clock),
+        logger_(surroundings.logger),
+        clock_(surroundings.clock),
         is_static_(is_static),
         refresh_in_(options_.refresh_interval),
         discovery_retry_(retries()),
-        changed_(clock),
-        tried_(clock),
+        changed_(clock_),
+        tried_(clock_),
         openings_(
             std::move(open),
             [this](const Opening& opening, Opened opened) { on_end(opening, std::move(opened)); },
@@ -570,17 +570,17 @@ class StoreSet::Impl {
 };
 
 StoreSet::StoreSet(StoreDiscovery discovery, OpenStore open, const StoreSetOptions& options,
-                   Logger& logger, const Clock& clock)
-    : impl_(std::make_unique<Impl>(std::move(discovery), std::move(open), options, logger, clock,
+                   const Surroundings& surroundings)
+    : impl_(std::make_unique<Impl>(std::move(discovery), std::move(open), options, surroundings,
                                    false)) {
   impl_->start();
 }
 
 StoreSet::StoreSet(std::vector<StoreLocation> locations, OpenStore open,
-                   const StoreSetOptions& options, Logger& logger, const Clock& clock) {
+                   const StoreSetOptions& options, const Surroundings& surroundings) {
   static_cast<void>(by_name(locations));
   impl_ = std::make_unique<Impl>([locations = std::move(locations)] { return locations; },
-                                 std::move(open), options, logger, clock, true);
+                                 std::move(open), options, surroundings, true);
   impl_->start();
 }
 

@@ -57,7 +57,7 @@ class InboxRouterTest : public ::testing::Test {
                    {.refresh_interval = std::chrono::hours{20},
                     .first_retry = std::chrono::hours{20},
                     .max_retry = std::chrono::hours{20}},
-                   logger_};
+                   {.logger = logger_}};
 };
 
 TEST_F(InboxRouterTest, AKeyLeadsToTheInboxOfItsStore) {
@@ -164,7 +164,7 @@ TEST_F(InboxRouterTest, AnInboxThatHangsInACommitHoldsUpNobodyWhenItsStoreLeaves
   StoreSet stores(
       [this] { return listed_.get(); },
       [&](const StoreLocation&) { return std::make_unique<SlowToCommit>(commits, may_commit); },
-      {.refresh_interval = std::chrono::hours{20}}, logger_);
+      {.refresh_interval = std::chrono::hours{20}}, {.logger = logger_});
   listed_.change([](auto& all) { all = {{"acme", "1"}}; });
   stores.refresh();
   InboxRouter router(stores, {}, {logger_, observer(), clock_});
@@ -276,7 +276,7 @@ TEST_F(InboxRouterTest, NoKeyIsRoutedWronglyWhileNoDiscoveryHasSucceeded) {
        .refresh_interval = std::chrono::hours{20},
        .first_retry = std::chrono::hours{20},
        .max_retry = std::chrono::hours{20}},
-      logger_);
+      {.logger = logger_});
   InboxRouter by_hash(stores, {.routing = Routing::by_hash}, {logger_, observer(), clock_});
   InboxRouter by_name(stores, {}, {logger_, observer(), clock_});
   for (int key = 0; key < 20; ++key) {

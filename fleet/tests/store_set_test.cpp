@@ -105,7 +105,7 @@ class StoreSetTest : public ::testing::Test {
   [[nodiscard]] StoreSet make(const StoreSetOptions& options = {.refresh_interval = kNever,
                                                                 .first_retry = kNever,
                                                                 .max_retry = kNever}) {
-    return {world_.discovery(), world_.open(), options, logger_};
+    return {world_.discovery(), world_.open(), options, {.logger = logger_}};
   }
   [[nodiscard]] std::string logged() { return log_.str(); }
 
@@ -183,7 +183,8 @@ TEST_F(StoreSetTest, NobodySeesAPartOfAChange) {
 
 TEST_F(StoreSetTest, AStaticSetStaysAsItIs) {
   RecordProperty("requirement", "IBX-085");
-  StoreSet stores(std::vector<StoreLocation>{{"a", "url-a"}}, world_.open(), {}, logger_);
+  StoreSet stores(std::vector<StoreLocation>{{"a", "url-a"}}, world_.open(), {},
+                  {.logger = logger_});
   const MemberStorePtr before = stores.find("a");
   EXPECT_EQ(stores.refresh(), RefreshResult{});
   EXPECT_EQ(stores.find("a"), before);
@@ -192,7 +193,7 @@ TEST_F(StoreSetTest, AStaticSetStaysAsItIs) {
 
 TEST_F(StoreSetTest, NamesAreCheckedBeforeAnythingIsOpened) {
   const auto make_static = [&](std::vector<StoreLocation> locations) {
-    const StoreSet stores(std::move(locations), world_.open(), {}, logger_);
+    const StoreSet stores(std::move(locations), world_.open(), {}, {.logger = logger_});
   };
   for (const std::string& name :
        std::vector<std::string>{"", "a b", "a/b", "ä", std::string(65, 'a')}) {
@@ -294,7 +295,7 @@ TEST_F(StoreSetTest, DiscoveryRunsEveryFiveMinutesByDefault) {
   RecordProperty("requirement", "IBX-094");
   EXPECT_EQ(StoreSetOptions{}.refresh_interval, std::chrono::minutes{5});
   testing::ManualClock clock;
-  const StoreSet stores(world_.discovery(), world_.open(), {}, logger_, clock);
+  const StoreSet stores(world_.discovery(), world_.open(), {}, {.logger = logger_, .clock = clock});
   EXPECT_EQ(world_.discoveries.get(), 1);
   clock.advance(std::chrono::minutes{5});
   EXPECT_TRUE(world_.discoveries.wait_for(2));
@@ -327,7 +328,7 @@ TEST_F(StoreSetTest, WhateverGoesWrongWhenOneIsOpenedConcernsThatOneOnly) {
         if (location.name == "text") throw std::runtime_error("so it is");
         return std::make_unique<memory::MemoryStore>();
       },
-      {}, logger_);
+      {}, {.logger = logger_});
   EXPECT_EQ(stores.members().size(), 1U);
   for (const char* name : {"none", "number", "text"}) {
     expect_error(ErrorCode::unavailable, [&] { (void)stores.find(name); });
@@ -373,8 +374,8 @@ TEST_F(StoreSetTest, OneThatIsDownIsTriedAgainByTheClockOfTheSet) {
   testing::ManualClock clock;
   const auto listener = std::make_shared<NotingListener>();
   StoreSet stores(world_.discovery(), world_.open(),
-                  {.refresh_interval = kNever, .first_retry = std::chrono::minutes{1}}, logger_,
-                  clock);
+                  {.refresh_interval = kNever, .first_retry = std::chrono::minutes{1}},
+                  {.logger = logger_, .clock = clock});
   stores.listen(listener);
   world_.start("a");
   clock.advance(std::chrono::minutes{1});
@@ -406,14 +407,14 @@ TEST_F(StoreSetTest, SlowOnesAreOpenedBesideEachOther) {
   std::vector<StoreLocation> locations;
   for (int i = 0; i < 8; ++i) locations.push_back({"s" + std::to_string(i), "url"});
   Watched<int> opening;
-  const StoreSet stores(
-      locations,
-      [&](const StoreLocation&) {
-        opening.change([](int& count) { ++count; });
-        EXPECT_TRUE(opening.wait([](int count) { return count == 8; })) << "one after the other";
-        return std::make_unique<memory::MemoryStore>();
-      },
-      {.parallel_opens = 8}, logger_);
+  const StoreSet stores(locations,
+                        [&](const StoreLocation&) {
+                          opening.change([](int& count) { ++count; });
+                          EXPECT_TRUE(opening.wait([](int count) { return count == 8; }))
+                              << "one after the other";
+                          return std::make_unique<memory::MemoryStore>();
+                        },
+                        {.parallel_opens = 8}, {.logger = logger_});
   EXPECT_EQ(stores.members().size(), 8U);
 }
 
@@ -554,7 +555,7 @@ TEST_F(StoreSetTest, AtTheEndNothingMoreIsOpened) {
   auto stores = std::make_unique<StoreSet>(
       world_.discovery(), world_.open(),
       StoreSetOptions{.refresh_interval = Duration{1}, .parallel_opens = 2, .open_wait = kNever},
-      no_longer_waiting);
+      Surroundings{.logger = no_longer_waiting});
   std::vector<StoreLocation> all;
   for (int i = 0; i < 100; ++i) {
     all.push_back({"s" + std::to_string(i), "url-" + std::to_string(i)});
@@ -584,10 +585,9 @@ TEST_F(StoreSetTest, OneThatHangsWhileItIsClosedHoldsUpNobody) {
   RecordProperty("requirement", "IBX-096");
   Watched<bool> may_close{false};
   world_.list({{"a", "a"}});
-  StoreSet stores(
-      world_.discovery(),
-      [&](const StoreLocation&) { return std::make_unique<SlowToClose>(may_close); },
-      {.refresh_interval = kNever}, logger_);
+  StoreSet stores(world_.discovery(),
+                  [&](const StoreLocation&) { return std::make_unique<SlowToClose>(may_close); },
+                  {.refresh_interval = kNever}, {.logger = logger_});
   world_.list({{"b", "b"}});
   EXPECT_THAT(stores.refresh().removed, ElementsAre("a"));
   const auto listener = std::make_shared<NotingListener>();
@@ -608,7 +608,7 @@ TEST_F(StoreSetTest, ThoseWhoAskAtTheSameTimeShareADiscovery) {
         if (number == 2 && !may_end.wait_for(true)) ADD_FAILURE() << "nobody let it end";
         return {{"a", "a"}};
       },
-      world_.open(), {.refresh_interval = kNever}, waiting);
+      world_.open(), {.refresh_interval = kNever}, {.logger = waiting});
   {
     const std::jthread first([&] { stores.refresh(); });
     ASSERT_TRUE(begun.wait_for(2));

@@ -100,21 +100,16 @@ class Notes {
   std::map<std::string_view, Behind> behind_ ONCEBOX_GUARDED_BY(mutex_);
 };
 
-Observer& observer_of(const ObserverOfStore& observers, const std::string& store) {
-  return observers ? observers(store) : detail::no_observer();
-}
-
 /// A store of a set whose queues tell what a reap buries, as those of a server do.
 struct FollowedStore {
-  FollowedStore(const MemberStorePtr& member, const QueueObservers& observers, Logger& logger,
-                const Clock& clock)
+  FollowedStore(const MemberStorePtr& member, const SurroundingsOfQueues& around)
       : kept(member),
         inbox(member->store().inbox(), member->name(),
-              {logger, observer_of(observers.inbox, member->name()), clock}),
+              around.of(QueueKind::inbox).of(member->name())),
         outbox(member->store().outbox(), member->name() + "/outbox",
-               {logger, observer_of(observers.outbox, member->name()), clock}),
+               around.of(QueueKind::outbox).of(member->name())),
         deliveries(member->store().deliveries(), member->name() + "/deliveries",
-                   {logger, observer_of(observers.deliveries, member->name()), clock}) {}
+                   around.of(QueueKind::deliveries).of(member->name())) {}
 
   const MemberStorePtr kept;
   ObservedQueueStore inbox;
@@ -129,11 +124,10 @@ using QueueNotes = QueueHousekeeping StoreHousekeeping::*;
 
 class Housekeeping::Impl {
  public:
-  Impl(const HousekeepingOptions& options, Logger& logger, const Clock& clock)
+  Impl(const HousekeepingOptions& options, const SurroundingsOfQueues& surroundings)
       : options_(checked(options)),
-        logger_(logger),
-        clock_(clock),
-        tasks_("housekeeping", options_.threads, logger, clock) {}
+        around_(surroundings),
+        tasks_("housekeeping", options_.threads, around_.logger, around_.clock) {}
 
   void add(HousekeptStore store) {
     const auto notes = std::make_shared<Notes>(store.name);
@@ -161,11 +155,9 @@ class Housekeeping::Impl {
     if (found != notes_.end()) notes_.erase(found);
   }
 
-  void follow(StoreSet& stores, QueueObservers observers) {
+  void follow(StoreSet& stores) {
     const auto follower = std::make_shared<SetFollower>(
-        SetFollower::Calls{[this, observers = std::move(observers)](const MemberStorePtr& member) {
-                             on_opened(member, observers);
-                           },
+        SetFollower::Calls{[this](const MemberStorePtr& member) { on_opened(member); },
                            [this](const MemberStorePtr& member) { remove(member->name()); }});
     {
       const detail::Lock lock(mutex_);
@@ -175,10 +167,10 @@ class Housekeeping::Impl {
     stores.listen(follower);
   }
 
-  void on_opened(const MemberStorePtr& member, const QueueObservers& observers) noexcept {
+  void on_opened(const MemberStorePtr& member) noexcept {
     try {
       Store& store = member->store();
-      const auto followed = std::make_shared<FollowedStore>(member, observers, logger_, clock_);
+      const auto followed = std::make_shared<FollowedStore>(member, around_);
       add({.name = member->name(),
            .server = member->server(),
            .inbox = {followed->inbox, store.inbox_operator()},
@@ -188,8 +180,9 @@ class Housekeeping::Impl {
            .audit = store.audit(),
            .keep_alive = followed});
     } catch (const std::exception& failure) {
-      logger_.log(LogLevel::error, "nothing is removed from the store until it is opened again",
-                  {{"store", member->name()}, {"reason", failure.what()}});
+      around_.logger.log(LogLevel::error,
+                         "nothing is removed from the store until it is opened again",
+                         {{"store", member->name()}, {"reason", failure.what()}});
     }
   }
 
@@ -281,27 +274,26 @@ class Housekeeping::Impl {
             .step = [this, name, work = std::move(work), notes,
                      batch = PacedBatch(options_.batch, options_.batch_time)]() mutable {
               try {
-                const Step step{clock_.now(), batch.size()};
+                const Step step{around_.clock.now(), batch.size()};
                 const std::size_t changed = work(*notes, step);
-                if (changed > 0) batch.took(clock_.now() - step.now);
+                if (changed > 0) batch.took(around_.clock.now() - step.now);
                 const StepOutcome outcome = outcome_of(changed, step.batch);
                 if (notes->left(name, outcome, step.now)) tell_behind(name, *notes);
                 return outcome;
               } catch (...) {
-                notes->failed(clock_.now());
+                notes->failed(around_.clock.now());
                 throw;
               }
             }};
   }
 
   void tell_behind(std::string_view task, const Notes& notes) {
-    logger_.log(LogLevel::warning, "housekeeping cannot keep up: more comes than is removed",
-                {{"store", notes.get().store}, {"job", task}});
+    around_.logger.log(LogLevel::warning, "housekeeping cannot keep up: more comes than is removed",
+                       {{"store", notes.get().store}, {"job", task}});
   }
 
   const HousekeepingOptions options_;
-  Logger& logger_;
-  const Clock& clock_;
+  const SurroundingsOfQueues around_;
   mutable detail::Mutex mutex_;
   Followers followers_ ONCEBOX_GUARDED_BY(mutex_);
   bool stopped_ ONCEBOX_GUARDED_BY(mutex_) = false;
@@ -309,8 +301,9 @@ class Housekeeping::Impl {
   StoreTasks tasks_;  // last: its threads use the members above
 };
 
-Housekeeping::Housekeeping(const HousekeepingOptions& options, Logger& logger, const Clock& clock)
-    : impl_(std::make_unique<Impl>(options, logger, clock)) {}
+Housekeeping::Housekeeping(const HousekeepingOptions& options,
+                           const SurroundingsOfQueues& surroundings)
+    : impl_(std::make_unique<Impl>(options, surroundings)) {}
 
 Housekeeping::~Housekeeping() { stop(); }
 
@@ -318,9 +311,7 @@ void Housekeeping::add(HousekeptStore store) { impl_->add(std::move(store)); }
 
 void Housekeeping::remove(std::string_view name) { impl_->remove(name); }
 
-void Housekeeping::follow(StoreSet& stores, QueueObservers observers) {
-  impl_->follow(stores, std::move(observers));
-}
+void Housekeeping::follow(StoreSet& stores) { impl_->follow(stores); }
 
 void Housekeeping::stop() { impl_->stop(); }
 

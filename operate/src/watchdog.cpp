@@ -136,13 +136,13 @@ void WatchdogOptions::validate() const {
 
 class Watchdog::Impl {
  public:
-  Impl(const WatchdogOptions& options, Logger& logger, const Clock& clock,
-       std::vector<LookListener*> listeners)
+  Impl(const WatchdogOptions& options, std::vector<LookListener*> listeners,
+       const Surroundings& surroundings)
       : options_(checked(options)),
-        logger_(logger),
-        clock_(clock),
+        logger_(surroundings.logger),
+        clock_(surroundings.clock),
         listeners_(std::move(listeners)),
-        tasks_("a look at the store", options_.threads, logger, clock) {
+        tasks_("a look at the store", options_.threads, logger_, clock_) {
     // For the log: `report` does not need it.
     tasks_.add({.store = kOverdue, .server = kOverdue},
                {{.name = "looks that hang",
@@ -315,9 +315,9 @@ class Watchdog::Impl {
   StoreTasks tasks_;  // last: its threads use the members above
 };
 
-Watchdog::Watchdog(const WatchdogOptions& options, Logger& logger, const Clock& clock,
-                   std::vector<LookListener*> listeners)
-    : impl_(std::make_unique<Impl>(options, logger, clock, std::move(listeners))) {}
+Watchdog::Watchdog(const WatchdogOptions& options, std::vector<LookListener*> listeners,
+                   const Surroundings& surroundings)
+    : impl_(std::make_unique<Impl>(options, std::move(listeners), surroundings)) {}
 
 Watchdog::~Watchdog() { stop(); }
 

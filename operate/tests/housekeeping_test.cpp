@@ -51,7 +51,7 @@ void fill(QueueStore& queue) {
 class HousekeepingTest : public OnEachStore {
  protected:
   [[nodiscard]] Housekeeping make(const HousekeepingOptions& options = kBusy) {
-    return {options, logger_, clock_};
+    return Housekeeping(options, {.logger = logger_, .clock = clock_});
   }
   static std::size_t left(QueueOperator& queue, std::vector<Status> statuses = {}) {
     return queue.count({.statuses = std::move(statuses)});
@@ -175,7 +175,7 @@ TEST_P(HousekeepingTest, FollowsTheStoresOfASetAsTheyComeAndGo) {
   RecordProperty("requirement", "IBX-098");
   Watched<std::vector<StoreLocation>> listed({{"a", "1"}, {"b", "1"}});
   StoreSet stores([&] { return listed.get(); }, [&](const StoreLocation&) { return make_store(); },
-                  {.parallel_opens = 1}, logger_);
+                  {.parallel_opens = 1}, {.logger = logger_});
   for (const MemberStorePtr& member : stores.members()) fill(member->store().inbox());
   clock_.advance(hours{1});
   Housekeeping housekeeping = make();
@@ -208,7 +208,7 @@ TEST_P(HousekeepingTest, FollowsTheStoresOfASetAsTheyComeAndGo) {
 TEST_P(HousekeepingTest, WhatItBuriesInStoresOfASetIsLogged) {
   RecordProperty("requirement", "R-33");
   StoreSet stores([&] { return std::vector<StoreLocation>{{"a", "1"}}; },
-                  [&](const StoreLocation&) { return make_store(); }, {}, logger_);
+                  [&](const StoreLocation&) { return make_store(); }, {}, {.logger = logger_});
   Message late = message_of("late");
   late.expires_at = clock_.now() + seconds{1};
   stores.find("a")->store().inbox().enqueue(late);

@@ -57,9 +57,9 @@ TEST(SetFollowerTest, ASetMayOutliveThoseWhoFollowedIt) {
   Watched<std::vector<StoreLocation>> listed(std::vector<StoreLocation>{{"a", "1"}});
   StoreSet stores([&] { return listed.get(); },
                   [](const StoreLocation&) { return std::make_unique<memory::MemoryStore>(); }, {},
-                  logger);
+                  {.logger = logger});
   {
-    Housekeeping housekeeping({}, logger, clock);
+    Housekeeping housekeeping({}, {.logger = logger, .clock = clock});
     housekeeping.follow(stores);
     InboxRouter router(stores, {}, {.logger = logger, .clock = clock});
     (void)router.route("a");

@@ -270,7 +270,8 @@ class TroubledStore final : public ForwardingStore {
 class WatchdogTest : public ::testing::Test {
  protected:
   [[nodiscard]] Watchdog make() {
-    return {{.interval = Duration{1}, .poison_deaths = 1}, logger_, clock_};
+    return Watchdog({.interval = Duration{1}, .poison_deaths = 1}, {},
+                    {.logger = logger_, .clock = clock_});
   }
 
   testing::FakeClock clock_;
@@ -370,7 +371,7 @@ TEST_F(WatchdogTest, ALookThatHangsIsReportedAlsoWhenEveryThreadDoes) {
     }
     return Health{};
   });
-  Watchdog watchdog({.interval = hours{1}, .threads = 1}, logger_, clock_);
+  Watchdog watchdog({.interval = hours{1}, .threads = 1}, {}, {.logger = logger_, .clock = clock_});
   watchdog.add({.name = "hangs", .store = store});
   hangs.get_future().wait();
   clock_.advance(seconds{20} - Duration{1});
@@ -402,9 +403,9 @@ TEST_F(WatchdogTest, FollowsASetAndTellsListenersOfEveryLook) {
   StoreSet stores(
       [&] { return listed.get(); },
       [&](const StoreLocation&) { return std::make_unique<memory::MemoryStore>(clock_); }, {},
-      logger_);
+      {.logger = logger_});
   CountingListener listener;
-  Watchdog watchdog({.interval = Duration{1}}, logger_, clock_, {&listener});
+  Watchdog watchdog({.interval = Duration{1}}, {&listener}, {.logger = logger_, .clock = clock_});
   watchdog.follow(stores);
   EXPECT_TRUE(listener.heard.wait([](const auto& heard) {
     return heard.contains("a/inbox") && heard.contains("a/outbox") && heard.contains("b/inbox");
@@ -445,10 +446,11 @@ TEST_F(WatchdogTest, ItsEndWaitsForASetThatIsTelling) {
   StoreSet stores(
       [&] { return listed.get(); },
       [&](const StoreLocation&) { return std::make_unique<memory::MemoryStore>(clock_); }, {},
-      logger_);
+      {.logger = logger_});
   SlowListener listener;
-  auto watchdog = std::make_unique<Watchdog>(WatchdogOptions{.interval = hours{1}}, logger_, clock_,
-                                             std::vector<LookListener*>{&listener});
+  auto watchdog = std::make_unique<Watchdog>(WatchdogOptions{.interval = hours{1}},
+                                             std::vector<LookListener*>{&listener},
+                                             Surroundings{.logger = logger_, .clock = clock_});
   watchdog->follow(stores);
   listed.change([](auto& all) { all.clear(); });
   std::jthread refreshing([&] { stores.refresh(); });
@@ -478,7 +480,8 @@ TEST_F(WatchdogTest, OptionsMustMakeSense) {
         WatchdogOptions{.held_leases = 1}, WatchdogOptions{.poison_deaths = 0},
         WatchdogOptions{.poison_percent = 0}, WatchdogOptions{.poison_percent = 101},
         WatchdogOptions{.threads = 0}}) {
-    expect_error(ErrorCode::out_of_range, [&] { const Watchdog watchdog(bad, logger_, clock_); });
+    expect_error(ErrorCode::out_of_range,
+                 [&] { const Watchdog watchdog(bad, {}, {.logger = logger_, .clock = clock_}); });
   }
 }
 

@@ -242,8 +242,8 @@ void Exporter::Impl::note(const Collector::Answer& answer) {
   }
 }
 
-Exporter::Exporter(const ExporterOptions& options, Logger& logger, const Clock& clock)
-    : impl_(std::make_unique<Impl>(options, logger, clock)) {}
+Exporter::Exporter(const ExporterOptions& options, const Surroundings& surroundings)
+    : impl_(std::make_unique<Impl>(options, surroundings.logger, surroundings.clock)) {}
 
 Exporter::~Exporter() = default;
 

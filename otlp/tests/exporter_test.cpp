@@ -204,7 +204,8 @@ TEST(OtlpExporter, SpansGatherForTheIntervalOrUntilABatchIsFull) {
   const Receiver receiver;
   ManualClock clock;
   NullLogger logger;
-  Exporter exporter({.url = receiver.url(), .max_batch = 10, .interval = 5s}, logger, clock);
+  Exporter exporter({.url = receiver.url(), .max_batch = 10, .interval = 5s},
+                    {.logger = logger, .clock = clock});
   tell_of(exporter, 3);
   EXPECT_EQ(exporter.stats().queued, 3U);
   EXPECT_TRUE(receiver.requests().empty());
@@ -241,7 +242,7 @@ TEST(OtlpExporter, ABatchThatWasNotTakenIsSentAgainUntilItIs) {
   });
   ManualClock clock;
   NullLogger logger;
-  Exporter exporter({.url = receiver.url(), .max_batch = 2}, logger, clock);
+  Exporter exporter({.url = receiver.url(), .max_batch = 2}, {.logger = logger, .clock = clock});
   tell_of(exporter, 2);
   ASSERT_TRUE(eventually([&] { return requests == 1; }));
   ASSERT_TRUE(eventually([&] {
@@ -262,7 +263,8 @@ TEST(OtlpExporter, ABatchIsDroppedWhenTheCollectorRefusesItOrIsAwayForTooLong) {
   const Receiver receiver([&](const auto&) { return Reaction{.status = status}; });
   ManualClock clock;
   NullLogger logger;
-  Exporter exporter({.url = receiver.url(), .max_batch = 2, .max_attempts = 3}, logger, clock);
+  Exporter exporter({.url = receiver.url(), .max_batch = 2, .max_attempts = 3},
+                    {.logger = logger, .clock = clock});
   tell_of(exporter, 2);
   ASSERT_TRUE(eventually([&] { return exporter.stats().failed == 2; }));
   EXPECT_EQ(receiver.requests().size(), 1U);
@@ -296,7 +298,7 @@ TEST(OtlpExporter, ABatchIsTakenHoweverLongTheAnswerIs) {
     });
     ManualClock clock;
     NullLogger logger;
-    Exporter exporter({.url = receiver.url(), .max_batch = 2}, logger, clock);
+    Exporter exporter({.url = receiver.url(), .max_batch = 2}, {.logger = logger, .clock = clock});
     tell_of(exporter, 2);
     ASSERT_TRUE(eventually([&] {
       clock.advance(1s);

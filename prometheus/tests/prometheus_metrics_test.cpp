@@ -153,10 +153,13 @@ TEST_F(PrometheusMetricsTest, CountsWhatHousekeepingBuriesInTheStoresOfASet) {
         clock_.advance(1s);
         return store;
       },
-      {}, logger_);
-  Housekeeping housekeeping({.reap_interval = 1ms}, logger_, clock_);
-  housekeeping.follow(
-      stores, {.inbox = metrics_.observers(), .outbox = metrics_.observers(QueueKind::outbox)});
+      {}, {.logger = logger_});
+  Housekeeping housekeeping({.reap_interval = 1ms},
+                            {.logger = logger_,
+                             .observers = {.inbox = metrics_.observers(),
+                                           .outbox = metrics_.observers(QueueKind::outbox)},
+                             .clock = clock_});
+  housekeeping.follow(stores);
   const auto is_buried = [&](const std::string& queue) {
     return value(R"(oncebox_messages_dead_total{cause="expired_or_lapsed",queue=")" + queue +
                  R"(",store="shop"})") == 1;

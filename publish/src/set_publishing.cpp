@@ -68,16 +68,16 @@ class PublishingStores {
 class SetPublishing::Impl {
  public:
   Impl(StoreSource& stores, EndpointPublishers publishers, const PublishingOptions& options,
-       Logger& logger, const PublishingObservers& observers, const Clock& clock)
+       const SurroundingsOfQueues& around)
       : publishers_(std::move(publishers)),
-        stores_(std::make_unique<PublishingStores>(publishers_, logger)),
+        stores_(std::make_unique<PublishingStores>(publishers_, around.logger)),
         parts_{[this](std::string_view name) { return stores_->find(name); }, options.on_disabled,
-               logger, clock},
+               around.logger, around.clock},
         fan_out_(stores, fan_out(parts_), nullptr, options_for(QueueKind::outbox, options.fan_out),
-                 {logger, observers.outbox, clock}),
+                 around.of(QueueKind::outbox)),
         deliveries_(stores, to_endpoints(parts_).handlers(), nullptr,
                     options_for(QueueKind::deliveries, for_deliveries(options.deliveries)),
-                    {logger, observers.deliveries, clock}),
+                    around.of(QueueKind::deliveries)),
         follower_(std::make_shared<SetFollower>(SetFollower::Calls{
             [this](const MemberStorePtr& member) { stores_->on_opened(member); },
             [this](const MemberStorePtr& member) { stores_->on_removed(member); }})),
@@ -129,9 +129,9 @@ class SetPublishing::Impl {
 };
 
 SetPublishing::SetPublishing(StoreSource& stores, const EndpointPublishers& publishers,
-                             const PublishingOptions& options, Logger& logger,
-                             const PublishingObservers& observers, const Clock& clock)
-    : impl_(std::make_unique<Impl>(stores, publishers, options, logger, observers, clock)) {}
+                             const PublishingOptions& options,
+                             const SurroundingsOfQueues& surroundings)
+    : impl_(std::make_unique<Impl>(stores, publishers, options, surroundings)) {}
 
 SetPublishing::~SetPublishing() = default;
 

@@ -1,13 +1,16 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "dispatcher_fixture.hpp"
 #include "oncebox/memory/memory_store.hpp"
+#include "oncebox/outbox.hpp"
 #include "oncebox/publish/endpoints.hpp"
 #include "oncebox/publish/publishing.hpp"
+#include "oncebox/testing/span_record.hpp"
 
 namespace oncebox::publish {
 namespace {
@@ -36,6 +39,7 @@ class SetPublishingTest : public ::testing::Test {
 
   testing::FakeClock clock_;
   RecordingLogger logger_;
+  testing::SpanRecord spans_;
   Watched<Lines> lines_;
   Watched<std::vector<StoreLocation>> listed_{{{"a", "memory:"}, {"b", "memory:"}}};
   EndpointPublishers publishers_;
@@ -43,8 +47,7 @@ class SetPublishingTest : public ::testing::Test {
       [this] { return listed_.get(); },
       [this](const StoreLocation&) { return std::make_unique<memory::MemoryStore>(clock_); },
       {},
-      logger_,
-      clock_};
+      {.logger = logger_, .clock = clock_}};
 };
 
 TEST_F(SetPublishingTest, EveryStoreIsPublishedAlsoThoseThatComeLater) {
@@ -52,8 +55,8 @@ TEST_F(SetPublishingTest, EveryStoreIsPublishedAlsoThoseThatComeLater) {
   for (const char* const name : {"a", "b"}) {
     save_endpoint(store(name), {.name = "crm", .url = "test://crm"});
   }
-  SetPublishing publishing(stores_, publishers_, {.deliveries = {.workers = 4}}, logger_, {},
-                           clock_);
+  SetPublishing publishing(stores_, publishers_, {.deliveries = {.workers = 4}},
+                           {.logger = logger_, .clock = clock_});
   publishing.start();
   send("a", "1");
   ASSERT_TRUE(lines_.wait([](const Lines& all) { return all.size() == 1; }));
@@ -67,6 +70,26 @@ TEST_F(SetPublishingTest, EveryStoreIsPublishedAlsoThoseThatComeLater) {
   EXPECT_TRUE(publishing.stop().complete());
   EXPECT_EQ(publishing.stats().fan_out.handled, 3U);
   EXPECT_EQ(publishing.stats().deliveries.handled, 3U);
+}
+
+TEST_F(SetPublishingTest, SpansOfFanOutAndDeliveriesAreOfTheTraceOfTheMessage) {
+  RecordProperty("requirement", "R-37");
+  save_endpoint(store("a"), {.name = "crm", .url = "test://crm"});
+  SetPublishing publishing(stores_, publishers_, {},
+                           {.logger = logger_, .clock = clock_, .tracer = &spans_});
+  publishing.start();
+  Outbox outbox(store("a"), {.source = "shop"}, {.clock = clock_, .tracer = &spans_});
+  outbox.enqueue({.topic = "t", .id = "1"});
+  ASSERT_TRUE(lines_.wait([](const Lines& all) { return all.size() == 1; }));
+  EXPECT_TRUE(publishing.stop().complete());
+  const auto enqueued = spans_.spans_of(SpanOperation::enqueue);
+  ASSERT_EQ(enqueued.size(), 1U);
+  std::set<std::string> published;
+  for (const auto& span : spans_.spans_of(SpanOperation::publish)) {
+    published.insert(span.target);
+    EXPECT_EQ(span.context.trace_id, enqueued[0].context.trace_id);
+  }
+  EXPECT_EQ(published, (std::set<std::string>{"t", "crm"})) << "the fan-out, and the delivery";
 }
 
 }  // namespace

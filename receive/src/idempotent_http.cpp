@@ -192,12 +192,12 @@ void IdempotentHttpOptions::validate() const {
 
 class IdempotentHttp::Impl {
  public:
-  Impl(IdempotencyStore& keys, const IdempotentHttpOptions& options, Logger* logger,
-       const Clock* clock)
+  Impl(IdempotencyStore& keys, const IdempotentHttpOptions& options,
+       const Surroundings& surroundings)
       : keys_(keys),
         options_(options),
-        clock_(clock != nullptr ? *clock : system_clock_),
-        gate_(keys, receiver_options(options), logger, clock) {}
+        clock_(surroundings.clock),
+        gate_(keys, receiver_options(options), &surroundings.logger, &surroundings.clock) {}
 
   HttpAnswer handle(const HttpRequestView& request, const Operation& operation,
                     const std::stop_token& stop);
@@ -222,7 +222,6 @@ class IdempotentHttp::Impl {
 
   IdempotencyStore& keys_;
   const IdempotentHttpOptions options_;
-  const SystemClock system_clock_;
   const Clock& clock_;
   detail::KeyGate gate_;
 };
@@ -378,11 +377,8 @@ std::vector<const HttpAnswer::Header*> IdempotentHttp::Impl::kept_headers(
 }
 
 IdempotentHttp::IdempotentHttp(IdempotencyStore& keys, const IdempotentHttpOptions& options,
-                               Logger& logger, const Clock& clock)
-    : impl_((options.validate(), std::make_unique<Impl>(keys, options, &logger, &clock))) {}
-
-IdempotentHttp::IdempotentHttp(IdempotencyStore& keys, const IdempotentHttpOptions& options)
-    : impl_((options.validate(), std::make_unique<Impl>(keys, options, nullptr, nullptr))) {}
+                               const Surroundings& surroundings)
+    : impl_((options.validate(), std::make_unique<Impl>(keys, options, surroundings))) {}
 
 IdempotentHttp::~IdempotentHttp() = default;
 

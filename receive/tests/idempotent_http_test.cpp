@@ -22,7 +22,8 @@ using ::testing::HasSubstr;
 class IdempotentHttpTest : public OnEachStore {
  protected:
   void use(const IdempotentHttpOptions& options) {
-    service_ = std::make_unique<IdempotentHttp>(probe_.keys(), options, logger_, clock_);
+    service_ = std::make_unique<IdempotentHttp>(probe_.keys(), options,
+                                                Surroundings{.logger = logger_, .clock = clock_});
   }
   /// Answers 201 with a number that grows.
   [[nodiscard]] IdempotentHttp::Operation charge() {
@@ -55,8 +56,8 @@ class IdempotentHttpTest : public OnEachStore {
   KeysProbe probe_{store_->keys()};
   RecordingLogger logger_;
   int charges_ = 0;
-  std::unique_ptr<IdempotentHttp> service_ =
-      std::make_unique<IdempotentHttp>(probe_.keys(), IdempotentHttpOptions{}, logger_, clock_);
+  std::unique_ptr<IdempotentHttp> service_ = std::make_unique<IdempotentHttp>(
+      probe_.keys(), IdempotentHttpOptions{}, Surroundings{.logger = logger_, .clock = clock_});
 };
 ONCEBOX_ON_EACH_STORE(IdempotentHttpTest);
 

@@ -409,7 +409,7 @@ class ProcessorRouterTest : public ::testing::Test {
       [this] { return listed_.get(); },
       [this](const StoreLocation&) { return std::make_unique<memory::MemoryStore>(clock_); },
       {},
-      logger_};
+      {.logger = logger_}};
 };
 
 TEST_F(ProcessorRouterTest, KeysOfATenantLiveInItsStore) {

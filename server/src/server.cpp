@@ -110,12 +110,12 @@ Response readiness_response(const Readiness& readiness, const Request& request) 
 
 class Server::Impl {
  public:
-  Impl(const ServerOptions& options, const std::vector<NamedStore>& stores, Logger& logger,
-       const Clock& clock)
-      : Impl(with_default(options, stores), borrowed_set(stores, logger), nullptr, logger, clock) {}
+  Impl(const ServerOptions& options, const std::vector<NamedStore>& stores,
+       const Surroundings& around)
+      : Impl(with_default(options, stores), borrowed_set(stores, around.logger), nullptr, around) {}
 
-  Impl(const ServerOptions& options, StoreSet& stores, Logger& logger, const Clock& clock)
-      : Impl(options, nullptr, &stores, logger, clock) {}
+  Impl(const ServerOptions& options, StoreSet& stores, const Surroundings& around)
+      : Impl(options, nullptr, &stores, around) {}
 
   ~Impl() {
     stop(Duration::zero());
@@ -164,20 +164,21 @@ class Server::Impl {
  private:
   /// One of the two sets is not null.
   Impl(const ServerOptions& options, std::unique_ptr<StoreSet> own, StoreSet* borrowed,
-       Logger& logger, const Clock& clock)
+       const Surroundings& around)
       : options_(validated(options)),
-        logger_(logger),
-        clock_(clock),
-        message_log_(logger, options_.message_log, clock),
+        logger_(around.logger),
+        clock_(around.clock),
+        message_log_(logger_, options_.message_log, clock_),
         own_stores_(std::move(own)),
         stores_(own_stores_ ? *own_stores_ : *borrowed),
-        authenticator_(options_.auth, logger),
-        api_(options_, stores_, metrics_, message_log_, clock),
+        authenticator_(options_.auth, logger_),
+        api_(options_, stores_, metrics_,
+             {.logger = message_log_, .clock = clock_}),
         webhooks_(
             options_.webhooks, [this](std::string_view name) { return api_.find_store(name); },
-            api_.calls(), metrics_, message_log_, clock),
-        http_(options_, router_, authenticator_, logger, transport_metrics_, clock),
-        trimmer_([this] { return http_.memory().held(); }, clock) {
+            api_.calls(), metrics_, message_log_, clock_),
+        http_(options_, router_, authenticator_, logger_, transport_metrics_, clock_),
+        trimmer_([this] { return http_.memory().held(); }, clock_) {
     if (own_stores_) require_known_stores(options_, stores_);
     api_.add_routes(router_);
     webhooks_.add_routes(router_);
@@ -316,12 +317,12 @@ std::vector<ExchangePtr> Server::Impl::take_probes() {
   return std::exchange(waiting_probes_, {});
 }
 
-Server::Server(const ServerOptions& options, StoreSet& stores, Logger& logger, const Clock& clock)
-    : impl_(std::make_unique<Impl>(options, stores, logger, clock)) {}
+Server::Server(const ServerOptions& options, StoreSet& stores, const Surroundings& surroundings)
+    : impl_(std::make_unique<Impl>(options, stores, surroundings)) {}
 
-Server::Server(const ServerOptions& options, std::vector<NamedStore> stores, Logger& logger,
-               const Clock& clock)
-    : impl_(std::make_unique<Impl>(options, stores, logger, clock)) {}
+Server::Server(const ServerOptions& options, std::vector<NamedStore> stores,
+               const Surroundings& surroundings)
+    : impl_(std::make_unique<Impl>(options, stores, surroundings)) {}
 
 Server::~Server() = default;
 

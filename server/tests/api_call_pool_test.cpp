@@ -338,14 +338,13 @@ TEST(CallPoolOfTheApi, ThreeDatabaseServersThatHangHoldUpNoOther) {
     locations.push_back({name, "db://" + name + "/x"});
   }
   NullLogger logger;
-  StoreSet stores(
-      locations,
-      [&](const StoreLocation& location) {
-        const auto found = stuck.find(location.name);
-        return std::make_unique<ForwardingStore>(found == stuck.end() ? good
-                                                                      : found->second.store());
-      },
-      {}, logger);
+  StoreSet stores(locations,
+                  [&](const StoreLocation& location) {
+                    const auto found = stuck.find(location.name);
+                    return std::make_unique<ForwardingStore>(
+                        found == stuck.end() ? good : found->second.store());
+                  },
+                  {}, {.logger = logger});
   ServerOptions options = quiet_options();
   options.default_store = "good";
   ApiUnderTest under_test(options, stores, clock);

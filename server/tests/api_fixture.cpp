@@ -91,13 +91,15 @@ ApiUnderTest::ApiUnderTest(ServerOptions options, const std::vector<NamedStore>&
                            const Clock& clock)
     : own_stores_(borrowed_set(stores, logger_)) {
   options.default_store = stores.front().name;
-  api_ = std::make_unique<Api>(options, *own_stores_, metrics_, logger_, clock);
+  api_ = std::make_unique<Api>(options, *own_stores_, metrics_,
+                               Surroundings{.logger = logger_, .clock = clock});
   api_->add_routes(router_);
   api_->start();
 }
 
 ApiUnderTest::ApiUnderTest(const ServerOptions& options, StoreSet& stores, const Clock& clock)
-    : api_(std::make_unique<Api>(options, stores, metrics_, logger_, clock)) {
+    : api_(std::make_unique<Api>(options, stores, metrics_,
+                                 Surroundings{.logger = logger_, .clock = clock})) {
   api_->add_routes(router_);
   api_->start();
 }

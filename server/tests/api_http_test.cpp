@@ -29,7 +29,8 @@ ServerOptions http_options() {
 class OverHttp : public ::testing::TestWithParam<StoreKind> {
  protected:
   explicit OverHttp(const ServerOptions& options = http_options())
-      : server_(options, {{"main", *store_}}, logger_, clock_), routes_(options) {
+      : server_(options, {{"main", *store_}}, {.logger = logger_, .clock = clock_}),
+        routes_(options) {
     server_.start();
   }
 
@@ -329,8 +330,9 @@ class OverHttpEnding : public ::testing::Test {
   const SystemClock clock_;
   NullLogger logger_;
   StuckStore stuck_{clock_};
-  std::unique_ptr<Server> server_ = std::make_unique<Server>(
-      options(), std::vector<NamedStore>{{"main", stuck_.store()}}, logger_, clock_);
+  std::unique_ptr<Server> server_ =
+      std::make_unique<Server>(options(), std::vector<NamedStore>{{"main", stuck_.store()}},
+                               Surroundings{.logger = logger_, .clock = clock_});
   std::atomic<int> refused_ = 0;
   std::future<int> running_;
   std::vector<std::future<int>> waiting_;

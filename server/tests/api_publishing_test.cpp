@@ -211,7 +211,7 @@ class FullOutboxTest : public ::testing::Test {
   Watched<std::vector<StoreLocation>> listed_;
   std::optional<StoreSet> set_{std::in_place, [this] { return listed_.get(); },
                                [this](const StoreLocation& location) { return open(location); },
-                               StoreSetOptions{}, logger_};
+                               StoreSetOptions{}, Surroundings{.logger = logger_}};
   std::optional<ApiUnderTest> under_test_;
 };
 

@@ -78,7 +78,7 @@ class ServedSetTest : public ::testing::Test {
         [this](const StoreLocation& location) { return open(location); },
         StoreSetOptions{
             .refresh_interval = kNever, .first_retry = Duration{1}, .max_retry = Duration{5}},
-        logger_);
+        Surroundings{.logger = logger_});
     under_test_.emplace(options_, *set_, clock_);
     return *under_test_;
   }

@@ -30,7 +30,8 @@ TEST_F(MetricsEndpointTest, AnswersMetricsAndNothingElse) {
   RecordProperty("requirement", "MSG-09");
   PrometheusMetrics metrics;
   metrics.on_dispatcher("shop", {.running = 3});
-  const MetricsEndpoint endpoint({.port = 0}, [&] { return metrics.expose(); }, logger_, clock_);
+  const MetricsEndpoint endpoint({.port = 0}, [&] { return metrics.expose(); },
+                                 {.logger = logger_, .clock = clock_});
   const RawResponse answer = get(endpoint, "/metrics");
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(answer.field("Content-Type"), PrometheusMetrics::kContentType);
@@ -41,7 +42,7 @@ TEST_F(MetricsEndpointTest, AnswersMetricsAndNothingElse) {
 
 TEST_F(MetricsEndpointTest, AFailureIsInTheLogAlone) {
   const auto fail = []() -> std::string { throw std::runtime_error("a secret detail"); };
-  const MetricsEndpoint endpoint({.port = 0}, fail, logger_, clock_);
+  const MetricsEndpoint endpoint({.port = 0}, fail, {.logger = logger_, .clock = clock_});
   const RawResponse answer = get(endpoint, "/metrics");
   EXPECT_EQ(answer.status, 500);
   EXPECT_THAT(answer.body, Not(HasSubstr("a secret detail")));
@@ -50,10 +51,11 @@ TEST_F(MetricsEndpointTest, AFailureIsInTheLogAlone) {
 TEST_F(MetricsEndpointTest, ListensBeyondLoopbackOnlyWhenItIsTold) {
   const auto nothing = [] { return std::string(); };
   expect_error(ErrorCode::invalid_argument, [&] {
-    const MetricsEndpoint endpoint({.host = "0.0.0.0", .port = 0}, nothing, logger_, clock_);
+    const MetricsEndpoint endpoint({.host = "0.0.0.0", .port = 0}, nothing,
+                                   {.logger = logger_, .clock = clock_});
   });
   const MetricsEndpoint allowed({.host = "0.0.0.0", .port = 0, .allow_anonymous_remote = true},
-                                nothing, logger_, clock_);
+                                nothing, {.logger = logger_, .clock = clock_});
   EXPECT_EQ(get(allowed, "/metrics").status, 200);
 }
 

@@ -41,7 +41,8 @@ class NoticeSenderTest : public ::testing::Test {
                          .scheme = WebhookScheme::standard_webhooks,
                          .secrets = {kSecret},
                          .topic = "{json:/type}"}};
-    receiver_.emplace(options, std::vector<NamedStore>{{"main", store_}}, quiet_, clock_);
+    receiver_.emplace(options, std::vector<NamedStore>{{"main", store_}},
+                      Surroundings{.logger = quiet_, .clock = clock_});
     receiver_->start();
     options_.url = "http://127.0.0.1:" + std::to_string(receiver_->port()) + "/v1/webhooks/notices";
     options_.secret = kSecret;
@@ -96,7 +97,8 @@ TEST_F(NoticeSenderTest, ADeathIsSeenByTheWatchdogAndTheWebhookGetsIt) {
   options.auth.token_variable = "";
   options.watchdog.interval = Duration{1};
   options.notices = options_;
-  Server server(options, std::vector<NamedStore>{{"tenant", tenant}}, quiet_, clock_);
+  Server server(options, std::vector<NamedStore>{{"tenant", tenant}},
+                {.logger = quiet_, .clock = clock_});
   server.start();
   // Deaths of before its first look are not told: one dies after the other, until one is.
   int last = 1;
@@ -142,7 +144,8 @@ TEST_F(NoticeSenderTest, AnEndpointThatIsGoneIsDisabledByTheServerWhichTellsThat
                                 .url = gone.url(),
                                 .secrets = {std::string("literal:") + kSecret},
                                 .allow_private = true}};
-  Server server(options, std::vector<NamedStore>{{"tenant", tenant}}, logger_, clock_);
+  Server server(options, std::vector<NamedStore>{{"tenant", tenant}},
+                {.logger = logger_, .clock = clock_});
   server.start();
   for (const char* const id : {"1", "2", "3"}) {
     tenant.outbox().enqueue(Message{.key = {"shop", id}, .topic = "mail"});

@@ -42,7 +42,7 @@ Operations routed_operations() {
   memory::MemoryStore store;
   const ServerOptions options;
   const auto stores = borrowed_set({{"main", store}}, logger);
-  Api api(options, *stores, metrics, logger, clock);
+  Api api(options, *stores, metrics, {.logger = logger, .clock = clock});
   Webhooks webhooks({}, nullptr, api.calls(), metrics, logger, clock);
   Router router;
   api.add_routes(router);

@@ -43,7 +43,8 @@ class ServerTest : public ::testing::Test {
     options.auth.token_variable = "";
   }
   Server& start() {
-    server.emplace(options, std::vector<NamedStore>{{"main", store}}, logger, clock);
+    server.emplace(options, std::vector<NamedStore>{{"main", store}},
+                   Surroundings{.logger = logger, .clock = clock});
     server->start();
     return *server;
   }
@@ -92,7 +93,8 @@ TEST_F(ServerTest, TellsThatItLivesAndIsReady) {
 
 TEST_F(ServerTest, AFloodOfProbesSharesOneAnswer) {
   SilentStore silent(clock);
-  server.emplace(options, std::vector<NamedStore>{{"main", silent}}, logger, clock);
+  server.emplace(options, std::vector<NamedStore>{{"main", silent}},
+                 Surroundings{.logger = logger, .clock = clock});
   server->start();
   // Far more than any queue of calls takes.
   std::vector<RawClient> probes;
@@ -114,7 +116,8 @@ TEST_F(ServerTest, AFloodOfProbesSharesOneAnswer) {
 
 TEST_F(ServerTest, WhoeverAsksForMetricsMeanwhileSharesOneAnswer) {
   HeldLogger held;
-  server.emplace(options, std::vector<NamedStore>{{"main", store}}, held, clock);
+  server.emplace(options, std::vector<NamedStore>{{"main", store}},
+                 Surroundings{.logger = held, .clock = clock});
   server->start();
   // Far more than any queue of calls takes.
   std::vector<RawClient> clients;
@@ -329,7 +332,7 @@ TEST_F(ServerTest, RefusesStoresThatWillNeverBeThere) {
 TEST_F(ServerTest, ListensOnceForAnAddress) {
   start();
   options.listen.port = server->port();
-  Server second(options, {{"main", store}}, logger, clock);
+  Server second(options, {{"main", store}}, {.logger = logger, .clock = clock});
   EXPECT_THROW(second.start(), Error);
 }
 

@@ -29,7 +29,8 @@ class WebhookPublisherToServer : public ::testing::Test {
                          .scheme = WebhookScheme::standard_webhooks,
                          .secrets = {kPublisherSecret},
                          .topic = "{header:Oncebox-Topic}"}};
-    receiver_.emplace(options, std::vector<NamedStore>{{"main", store_}}, quiet_, clock_);
+    receiver_.emplace(options, std::vector<NamedStore>{{"main", store_}},
+                      Surroundings{.logger = quiet_, .clock = clock_});
     receiver_->start();
   }
   [[nodiscard]] webhook::WebhookPublisherOptions options(const std::string& scheme) const {

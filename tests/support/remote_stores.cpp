@@ -28,7 +28,8 @@ server::ServerOptions quiet_server() {
 /// A service in this process.
 struct Service {
   explicit Service(const Clock& clock)
-      : store(clock), server(quiet_server(), {{"main", store}}, logger, clock) {
+      : store(clock),
+        server(quiet_server(), {{"main", store}}, {.logger = logger, .clock = clock}) {
     server.start();
   }
 

@@ -100,10 +100,12 @@ ConfiguredStores::ConfiguredStores(const Config& config, Logger& logger)
   StoreSetOptions options{.refresh_interval = config.discovery.interval};
   StoreDiscovery discovery = configured_discovery(config.discovery, file_);
   if (!discovery) {
-    set_ = std::make_unique<StoreSet>(listed_stores(config), open, options, logger);
+    set_ = std::make_unique<StoreSet>(listed_stores(config), open, options,
+                                      Surroundings{.logger = logger});
   } else {
     options.always = listed_stores(config);
-    set_ = std::make_unique<StoreSet>(std::move(discovery), open, options, logger);
+    set_ = std::make_unique<StoreSet>(std::move(discovery), open, options,
+                                      Surroundings{.logger = logger});
   }
   const bool none_is_open = set_->members().empty() && !config.discovery.is_on();
   opening->throw_if_hopeless(none_is_open);

@@ -17,9 +17,9 @@ namespace detail {
 
 }  // namespace detail
 
-/// Where an object writes its log, who hears what it does, where it takes the time from, and who is
-/// told of its spans. Each is borrowed, must outlive the object, and has a default: no log, nobody,
-/// the machine's clock, nobody.
+/// Where an object logs, who hears what it does, its clock, and who is told of its spans: the last
+/// argument of all that take more than one of them. Each is borrowed, must outlive the object, and
+/// has a default: no log, nobody, the machine's clock, nobody. Some objects do not use all of them.
 ///
 ///     Dispatcher dispatcher(store->inbox(), handlers, {.workers = 8}, {.logger = logger});
 struct Surroundings {

@@ -15,7 +15,7 @@
 /// What is needed to follow a message through services: spans, in traces as W3C Trace Context
 /// (https://www.w3.org/TR/trace-context/) has them. `oncebox::otlp` sends them to a collector.
 ///
-///     otlp::Exporter exporter({.service_name = "shop"}, logger);
+///     otlp::Exporter exporter({.service_name = "shop"}, {.logger = logger});
 ///     Inbox inbox(store, {}, {.tracer = &exporter});
 ///     Dispatcher dispatcher(store.inbox(), handlers, {}, {.tracer = &exporter});
 namespace oncebox {

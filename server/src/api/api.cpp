@@ -19,19 +19,19 @@ constexpr Duration kReadinessPatience{900};
 
 }  // namespace
 
-Api::Api(const ServerOptions& options, StoreSet& stores, Metrics& metrics, Logger& logger,
-         const Clock& clock)
+Api::Api(const ServerOptions& options, StoreSet& stores, Metrics& metrics,
+         const Surroundings& around)
     : options_(options),
-      calls_(options_.call_threads, options_.max_queued_calls, kCallThreadRest, clock),
-      timers_(clock),
-      parts_{options_, calls_, timers_, metrics, logger, clock},
+      calls_(options_.call_threads, options_.max_queued_calls, kCallThreadRest, around.clock),
+      timers_(around.clock),
+      parts_{options_, calls_, timers_, metrics, around.logger, around.clock},
       stores_(stores, parts_),
       events_(stores_, parts_),
       recovery_(parts_, stores),
       publishing_(options_.publish.is_on()
                       ? std::make_unique<PublishService>(parts_, recovery_.notices())
                       : nullptr),
-      probe_(kReadinessPatience, clock) {
+      probe_(kReadinessPatience, around.clock) {
   stores_.start({.on_opened =
                      [this](const ServedStorePtr& store) {
                        events_.on_opened(store);

@@ -12,11 +12,10 @@
 #include "api/served_stores.hpp"
 #include "api/timers.hpp"
 #include "http/router.hpp"
-#include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/fleet/store_set.hpp"
-#include "oncebox/log.hpp"
 #include "oncebox/server/server_options.hpp"
+#include "oncebox/surroundings.hpp"
 
 namespace oncebox::server {
 
@@ -27,9 +26,9 @@ class PublishService;
 class Api {
  public:
   /// Everything but the options is borrowed. The stores are those of the set, from when each comes
-  /// until it is removed.
-  Api(const ServerOptions& options, StoreSet& stores, Metrics& metrics, Logger& logger,
-      const Clock& clock);
+  /// until it is removed. The metrics are what observes.
+  Api(const ServerOptions& options, StoreSet& stores, Metrics& metrics,
+      const Surroundings& surroundings);
   ~Api();
   Api(const Api&) = delete;
   Api& operator=(const Api&) = delete;

@@ -21,7 +21,8 @@ std::unique_ptr<StoreSet> borrowed_set(const std::vector<NamedStore>& stores, Lo
     return std::make_unique<ForwardingStore>(named->store);
   };
   try {
-    return std::make_unique<StoreSet>(std::move(locations), open, StoreSetOptions{}, logger);
+    return std::make_unique<StoreSet>(std::move(locations), open, StoreSetOptions{},
+                                      Surroundings{.logger = logger});
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("stores: {}", error.what()));
   }

@@ -123,9 +123,9 @@ void set_configured_endpoints(Store& store, std::string_view name, const Publish
 
 PublishService::PublishService(const ApiParts& parts, NoticeSender& notices)
     : publishing_(stores_, publishers_of(parts), publishing_options(parts.options.publish, notices),
-                  parts.logger,
-                  {.outbox = observers_of(parts.metrics, QueueKind::outbox),
-                   .deliveries = observers_of(parts.metrics, QueueKind::deliveries)},
-                  parts.clock) {}
+                  {.logger = parts.logger,
+                   .observers = {.outbox = observers_of(parts.metrics, QueueKind::outbox),
+                                 .deliveries = observers_of(parts.metrics, QueueKind::deliveries)},
+                   .clock = parts.clock}) {}
 
 }  // namespace oncebox::server

@@ -43,8 +43,10 @@ Recovery::Recovery(const ApiParts& parts, const StoreSet& set)
       set_(set),
       sender_(parts.options.notices, parts.metrics.recovery(), parts.logger, parts.clock),
       notices_(notice_options(parts.options), sender_),
-      watchdog_(parts.options.watchdog, parts.logger, parts.clock, {&notices_}),
-      housekeeping_(housekeeping_options(parts.options.retention), parts.logger, parts.clock) {}
+      watchdog_(parts.options.watchdog, {&notices_},
+                {.logger = parts.logger, .clock = parts.clock}),
+      housekeeping_(housekeeping_options(parts.options.retention),
+                    {.logger = parts.logger, .clock = parts.clock}) {}
 
 void Recovery::add_routes(Router& router) {
   router.add({.method = Method::get,

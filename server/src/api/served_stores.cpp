@@ -89,7 +89,7 @@ ServedStore::QueueService::QueueService(MemberStore& member, QueueKind kind, con
       strict_intake(member.store().queue(kind), intake_options(member, kind, strict(parts)),
                     {parts.logger, observer, parts.clock}),
       operations(member.store().queue_operator(kind), member.store().queue(kind), name,
-                 parts.logger, observer) {}
+                 {parts.logger, observer}) {}
 
 ServedQueue ServedStore::served(QueueKind kind, QueueService& service) {
   return {.store = *this,

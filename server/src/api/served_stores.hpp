@@ -61,7 +61,7 @@ class RequestQueue {
       : logger_(parts.logger, request.id),
         queue_(parts.below, parts.name, {logger_, parts.observer, parts.clock},
                DeliveryLines::looked_up),
-        operations_(parts.operations, parts.below, parts.name, logger_, parts.observer) {}
+        operations_(parts.operations, parts.below, parts.name, {logger_, parts.observer}) {}
 
   [[nodiscard]] QueueStore* operator->() noexcept { return &queue_; }
   [[nodiscard]] QueueOperator& operations() noexcept { return operations_; }

@@ -62,9 +62,10 @@ class MetricsEndpoint::Impl {
   HttpServer http_;
 };
 
-MetricsEndpoint::MetricsEndpoint(const ListenOptions& listen, Expose expose, Logger& logger,
-                                 const Clock& clock)
-    : impl_(std::make_unique<Impl>(listen, std::move(expose), logger, clock)) {}
+MetricsEndpoint::MetricsEndpoint(const ListenOptions& listen, Expose expose,
+                                 const Surroundings& surroundings)
+    : impl_(std::make_unique<Impl>(listen, std::move(expose), surroundings.logger,
+                                   surroundings.clock)) {}
 
 MetricsEndpoint::~MetricsEndpoint() = default;
 

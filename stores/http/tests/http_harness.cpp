@@ -77,7 +77,7 @@ class HttpHarness : public conformance::Harness {
   void start() {
     server_ = std::make_unique<server::Server>(
         server_options(), std::vector<server::NamedStore>{{.name = "main", .store = store()}},
-        logger_, clock_);
+        Surroundings{.logger = logger_, .clock = clock_});
     server_->start();
     proxy_ = std::make_unique<CuttingProxy>(server_->port());
   }

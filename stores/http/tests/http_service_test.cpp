@@ -37,7 +37,7 @@ class HttpService : public ::testing::Test {
         options_,
         std::vector<server::NamedStore>{{.name = "main", .store = main_},
                                         {.name = "other", .store = other_}},
-        logger_, clock_);
+        Surroundings{.logger = logger_, .clock = clock_});
     server_->start();
   }
 

@@ -39,9 +39,9 @@ class ManyStores : public ::testing::Test {
 
 TEST_F(ManyStores, OfEveryKindAreWorkedOnByOneDispatcherAlsoWhenOthersWriteToThem) {
   RecordProperty("requirement", "IBX-085,IBX-105");
-  StoreSet stores(
-      locations(), [](const StoreLocation& location) { return open_store(location.url); }, {},
-      logger_);
+  StoreSet stores(locations(),
+                  [](const StoreLocation& location) { return open_store(location.url); }, {},
+                  {.logger = logger_});
   std::mutex mutex;
   std::condition_variable changed;
   std::multiset<std::string> handled;

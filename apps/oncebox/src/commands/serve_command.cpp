@@ -71,7 +71,8 @@ std::unique_ptr<server::Server> make_server(const Config& config, StoreSet& stor
     options.default_store = config.stores.front().name;
   }
   try {
-    return std::make_unique<server::Server>(options, stores, logger, clock);
+    return std::make_unique<server::Server>(options, stores,
+                                            Surroundings{.logger = logger, .clock = clock});
   } catch (const Error& error) {
     throw Failure(ExitCode::bad_config, error.what());
   }
@@ -178,9 +179,9 @@ LoadedConfig validated_config(const ValidateOptions& options) {
   if (options.connect) try_stores(loaded.config);
   NullLogger logger;
   const SystemClock clock;
-  StoreSet no_stores(
-      std::vector<StoreLocation>{}, [](const StoreLocation&) { return std::unique_ptr<Store>(); },
-      {}, logger);
+  StoreSet no_stores(std::vector<StoreLocation>{},
+                     [](const StoreLocation&) { return std::unique_ptr<Store>(); }, {},
+                     {.logger = logger});
   (void)make_server(loaded.config, no_stores, logger, clock);
   return loaded;
 }

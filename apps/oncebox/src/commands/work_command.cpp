@@ -208,7 +208,8 @@ std::unique_ptr<server::MetricsEndpoint> serve_metrics(PrometheusMetrics& metric
     metrics.on_dispatcher("work", dispatcher.stats());
     return metrics.expose();
   };
-  return std::make_unique<server::MetricsEndpoint>(listen, expose, logger, clock);
+  return std::make_unique<server::MetricsEndpoint>(listen, expose,
+                                                   Surroundings{.logger = logger, .clock = clock});
 }
 
 /// Until a signal comes, or there is nothing left to do.
@@ -265,7 +266,7 @@ ExitCode work_on_many(Console& console, Signals& signals, CommandGuard& guard,
   StoreSet stores(
       [&] { return file.read(); },
       [&](const StoreLocation& location) { return opener.open(location.url, own_credentials()); },
-      {}, logger);
+      {}, {.logger = logger});
   const StoreFileWatch watch(file, stores);
   PrometheusMetrics metrics;
   SetDispatcher dispatcher(

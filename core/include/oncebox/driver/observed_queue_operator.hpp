@@ -9,6 +9,7 @@
 #include "oncebox/observer.hpp"
 #include "oncebox/queue_operator.hpp"
 #include "oncebox/queue_store.hpp"
+#include "oncebox/surroundings.hpp"
 
 namespace oncebox {
 
@@ -17,9 +18,10 @@ namespace oncebox {
 class ObservedQueueOperator final : public QueueOperator {
  public:
   /// Everything is borrowed and must outlive this object. `queue` is the one that is operated: what
-  /// a line says of a message is looked up there. `store_name` appears in each line.
+  /// a line says of a message is looked up there. `store_name` appears in each line. Of the
+  /// surroundings, logger and observer are used.
   ObservedQueueOperator(QueueOperator& below, QueueStore& queue, std::string store_name,
-                        Logger& logger, Observer& observer);
+                        const Surroundings& surroundings);
 
  private:
   MessagePage do_list(const ListRequest& request) override;

@@ -9,9 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "oncebox/clock.hpp"
 #include "oncebox/defaults.hpp"
-#include "oncebox/log.hpp"
 #include "oncebox/store.hpp"
 #include "oncebox/store_location.hpp"
 #include "oncebox/surroundings.hpp"
@@ -114,15 +112,14 @@ struct StoreSetHealth {
 class StoreSet final : public StoreSource {
  public:
   /// A set that discovery keeps up to date. A first discovery that fails leaves it empty, until one
-  /// succeeds. Logger and clock are borrowed. Throws `out_of_range` for an option that makes no
-  /// sense.
+  /// succeeds. Of the surroundings, logger and clock are used. Throws `out_of_range` for an
+  /// option that makes no sense.
   StoreSet(StoreDiscovery discovery, OpenStore open, const StoreSetOptions& options = {},
-           Logger& logger = detail::no_log(), const Clock& clock = SystemClock::shared());
+           const Surroundings& surroundings = {});
   /// A set that stays as it is. Throws `invalid_argument` for a bad name or one that is there
   /// twice.
   StoreSet(std::vector<StoreLocation> locations, OpenStore open,
-           const StoreSetOptions& options = {}, Logger& logger = detail::no_log(),
-           const Clock& clock = SystemClock::shared());
+           const StoreSetOptions& options = {}, const Surroundings& surroundings = {});
   /// Waits for the stores that are being opened right now, and for those that are being closed.
   ~StoreSet() override;
 

@@ -13,9 +13,8 @@
 #include "oncebox/clock.hpp"
 #include "oncebox/defaults.hpp"
 #include "oncebox/fleet/store_set.hpp"
-#include "oncebox/log.hpp"
-#include "oncebox/observer.hpp"
 #include "oncebox/store.hpp"
+#include "oncebox/surroundings_of_queues.hpp"
 
 namespace oncebox {
 
@@ -52,13 +51,6 @@ struct HousekeptStore {
   IdempotencyStore& keys;
   AuditTrail& audit;
   std::shared_ptr<void> keep_alive = {};
-};
-
-/// Who hears of the queues of a store, by the store's name. What is left out hears nothing.
-struct QueueObservers {
-  ObserverOfStore inbox = {};
-  ObserverOfStore outbox = {};
-  ObserverOfStore deliveries = {};
 };
 
 /// What was done for a queue so far.
@@ -111,8 +103,10 @@ struct StoreHousekeeping {
 /// **Threads.** Every call but the destructor may be made from any thread at any time.
 class Housekeeping {
  public:
-  /// Logger and clock are borrowed. Throws `out_of_range` for an option that makes no sense.
-  Housekeeping(const HousekeepingOptions& options, Logger& logger, const Clock& clock);
+  /// The observers hear of the stores that it follows. Throws `out_of_range` for an option that
+  /// makes no sense.
+  explicit Housekeeping(const HousekeepingOptions& options = {},
+                        const SurroundingsOfQueues& surroundings = {});
   /// Stops, as `stop` does.
   ~Housekeeping();
   Housekeeping(const Housekeeping&) = delete;
@@ -125,9 +119,9 @@ class Housekeeping {
   void remove(std::string_view name);
 
   /// Keeps every store of the set, as they come and go, for as long as this object lives. What it
-  /// buries is logged and told to the observers, which must outlive this object; a store that is
-  /// added by itself has queues that tell of it, or do not.
-  void follow(StoreSet& stores, QueueObservers observers = {});
+  /// buries is logged and told to the observers; a store that is added by itself has queues that
+  /// tell of it, or do not.
+  void follow(StoreSet& stores);
 
   /// Waits for the calls that run; none begins any more.
   void stop();

@@ -9,8 +9,8 @@
 
 #include "oncebox/clock.hpp"
 #include "oncebox/fleet/store_set.hpp"
-#include "oncebox/log.hpp"
 #include "oncebox/store.hpp"
+#include "oncebox/surroundings.hpp"
 #include "oncebox/watch_report.hpp"
 
 namespace oncebox {
@@ -84,10 +84,10 @@ struct WatchedStore {
 /// **Threads.** Every call but the destructor may be made from any thread at any time.
 class Watchdog {
  public:
-  /// Everything is borrowed; the listeners, too. Throws `out_of_range` for an option that makes no
-  /// sense.
-  Watchdog(const WatchdogOptions& options, Logger& logger, const Clock& clock,
-           std::vector<LookListener*> listeners = {});
+  /// The listeners are borrowed. Of the surroundings, logger and clock are used. Throws
+  /// `out_of_range` for an option that makes no sense.
+  explicit Watchdog(const WatchdogOptions& options = {}, std::vector<LookListener*> listeners = {},
+                    const Surroundings& surroundings = {});
   /// Stops, as `stop` does.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -113,6 +113,7 @@ class Watchdog {
 /// What one look at a store tells, with no memory of others: of leases only those that have lapsed
 /// count, and a store that fails has failed. Does not throw for a store that is down.
 [[nodiscard]] WatchdogReport look_once(const std::string& name, Store& store,
-                                       const WatchdogOptions& options, const Clock& clock);
+                                       const WatchdogOptions& options = {},
+                                       const Clock& clock = SystemClock::shared());
 
 }  // namespace oncebox

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "oncebox/clock.hpp"
-#include "oncebox/log.hpp"
 #include "oncebox/surroundings.hpp"
 #include "oncebox/tracing.hpp"
 
@@ -59,10 +58,9 @@ struct ExporterStats {
 /// begin with `oncebox.` otherwise.
 class Exporter final : public Tracer {
  public:
-  /// Logger and clock are borrowed and must outlive this object, which must outlive everything that
-  /// has it as its tracer. Throws as `ExporterOptions::validate` does.
-  explicit Exporter(const ExporterOptions& options = {}, Logger& logger = detail::no_log(),
-                    const Clock& clock = SystemClock::shared());
+  /// Must outlive everything that has it as its tracer. Of the surroundings, logger and clock are
+  /// used. Throws as `ExporterOptions::validate` does.
+  explicit Exporter(const ExporterOptions& options = {}, const Surroundings& surroundings = {});
   /// Sends what waits, once, for as long as `finish_within` says.
   ~Exporter() override;
 

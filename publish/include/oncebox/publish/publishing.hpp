@@ -6,19 +6,17 @@
 #include <string>
 #include <string_view>
 
-#include "oncebox/clock.hpp"
 #include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/dispatch/running_stats.hpp"
 #include "oncebox/endpoint.hpp"
 #include "oncebox/endpoint_store.hpp"
 #include "oncebox/fleet/store_set.hpp"
 #include "oncebox/limits.hpp"
-#include "oncebox/log.hpp"
-#include "oncebox/observer.hpp"
 #include "oncebox/publish/endpoint_publishers.hpp"
 #include "oncebox/publish/endpoints.hpp"
 #include "oncebox/store.hpp"
 #include "oncebox/surroundings.hpp"
+#include "oncebox/surroundings_of_queues.hpp"
 
 namespace oncebox::publish {
 
@@ -107,21 +105,16 @@ class Publishing {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Who hears of the queues of a store, by the store's name.
-struct PublishingObservers {
-  ObserverOfStore outbox = {};
-  ObserverOfStore deliveries = {};
-};
-
 /// A `Publishing` over all stores of a set, as they come and go: one pool of workers for the
 /// fan-out and one for the deliveries, whatever the number of stores. See `SetDispatcher`. From
 /// when it hears of a store, what none of the store's endpoints wants is done: so tell it of a
 /// store once the endpoints are there.
 class SetPublishing {
  public:
+  /// As of `Publishing`; of the observers, those of the outbox and of the deliveries hear.
   SetPublishing(StoreSource& stores, const EndpointPublishers& publishers,
-                const PublishingOptions& options, Logger& logger,
-                const PublishingObservers& observers, const Clock& clock);
+                const PublishingOptions& options = {},
+                const SurroundingsOfQueues& surroundings = {});
   ~SetPublishing();
   SetPublishing(const SetPublishing&) = delete;
   SetPublishing& operator=(const SetPublishing&) = delete;

@@ -15,9 +15,9 @@
 #include "oncebox/defaults.hpp"
 #include "oncebox/idempotency_store.hpp"
 #include "oncebox/limits.hpp"
-#include "oncebox/log.hpp"
 #include "oncebox/receive/receive_context.hpp"
 #include "oncebox/receive/receiver_options.hpp"
+#include "oncebox/surroundings.hpp"
 
 namespace oncebox {
 
@@ -134,11 +134,10 @@ class IdempotentHttp {
  public:
   using Operation = std::function<HttpAnswer(ReceiveContext&)>;
 
-  /// Everything is borrowed. Throws as `IdempotentHttpOptions::validate` does.
-  IdempotentHttp(IdempotencyStore& keys, const IdempotentHttpOptions& options, Logger& logger,
-                 const Clock& clock);
-  /// Without log, on the machine's clock.
-  explicit IdempotentHttp(IdempotencyStore& keys, const IdempotentHttpOptions& options = {});
+  /// The store is borrowed. Of the surroundings, logger and clock are used. Throws as
+  /// `IdempotentHttpOptions::validate` does.
+  explicit IdempotentHttp(IdempotencyStore& keys, const IdempotentHttpOptions& options = {},
+                          const Surroundings& surroundings = {});
   ~IdempotentHttp();
   IdempotentHttp(const IdempotentHttp&) = delete;
   IdempotentHttp& operator=(const IdempotentHttp&) = delete;

@@ -5,9 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "oncebox/clock.hpp"
-#include "oncebox/log.hpp"
 #include "oncebox/server/server_options.hpp"
+#include "oncebox/surroundings.hpp"
 
 namespace oncebox::server {
 
@@ -18,9 +17,11 @@ class MetricsEndpoint {
   /// The text that Prometheus reads; called on the thread of the sockets, one call at a time.
   using Expose = std::function<std::string()>;
 
-  /// Listens. Logger and clock are borrowed. Throws `unavailable` when the address cannot be had,
-  /// and `invalid_argument` for one beyond loopback that `allow_anonymous_remote` does not allow.
-  MetricsEndpoint(const ListenOptions& listen, Expose expose, Logger& logger, const Clock& clock);
+  /// Listens. Of the surroundings, logger and clock are used. Throws `unavailable` when the address
+  /// cannot be had, and `invalid_argument` for one beyond loopback that `allow_anonymous_remote`
+  /// does not allow.
+  MetricsEndpoint(const ListenOptions& listen, Expose expose,
+                  const Surroundings& surroundings = {});
   /// Stops at once.
   ~MetricsEndpoint();
   MetricsEndpoint(const MetricsEndpoint&) = delete;

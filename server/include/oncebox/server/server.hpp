@@ -6,11 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "oncebox/clock.hpp"
 #include "oncebox/fleet/store_set.hpp"
-#include "oncebox/log.hpp"
 #include "oncebox/server/server_options.hpp"
 #include "oncebox/store.hpp"
+#include "oncebox/surroundings.hpp"
 
 namespace oncebox::server {
 
@@ -35,12 +34,13 @@ class Server {
   /// about it are answered; its waiting claims are answered empty. Requests about a store that is
   /// down are answered with 503, and no others.
   ///
-  /// Set, logger and clock are borrowed. Reads tokens, certificates and webhook settings; throws
-  /// `invalid_argument` or `out_of_range`, naming the option, for what does not fit together.
-  Server(const ServerOptions& options, StoreSet& stores, Logger& logger, const Clock& clock);
+  /// The set is borrowed. Of the surroundings, logger and clock are used. Reads tokens,
+  /// certificates and webhook settings; throws `invalid_argument` or `out_of_range`, naming the
+  /// option, for what does not fit together.
+  Server(const ServerOptions& options, StoreSet& stores, const Surroundings& surroundings = {});
   /// Serves stores that somebody else has opened. Without another default store it is the first.
-  Server(const ServerOptions& options, std::vector<NamedStore> stores, Logger& logger,
-         const Clock& clock);
+  Server(const ServerOptions& options, std::vector<NamedStore> stores,
+         const Surroundings& surroundings = {});
   /// Stops at once, as `stop` with no time does.
   ~Server();
   Server(const Server&) = delete;
