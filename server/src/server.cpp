@@ -173,7 +173,7 @@ class Server::Impl {
         stores_(own_stores_ ? *own_stores_ : *borrowed),
         authenticator_(options_.auth, logger_),
         api_(options_, stores_, metrics_,
-             {.logger = message_log_, .clock = clock_}),
+             {.logger = message_log_, .clock = clock_, .tracer = around.tracer}),
         webhooks_(
             options_.webhooks, [this](std::string_view name) { return api_.find_store(name); },
             api_.calls(), metrics_, message_log_, clock_),

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "faulty_store.hpp"
 #include "http_fixture.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/memory/memory_store.hpp"
+#include "oncebox/testing/scripted_server.hpp"
+#include "oncebox/testing/span_record.hpp"
 #include "oncebox/testing/temporary_folder.hpp"
 #include "watched.hpp"
 
@@ -89,6 +92,36 @@ TEST_F(ServerTest, TellsThatItLivesAndIsReady) {
   EXPECT_THAT(metrics.body, HasSubstr("route=\"/healthz\""));
   EXPECT_EQ(get("/openapi.json").status, 200);
   EXPECT_THAT(get("/docs").field("Content-Security-Policy"), HasSubstr("script-src 'self'"));
+}
+
+TEST_F(ServerTest, SpansOfFanOutAndDeliveriesGoToTheTracer) {
+  RecordProperty("requirement", "R-37");
+  const std::string trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+  const testing::ScriptedServer receiver(
+      [](const testing::ReceivedRequest&) { return testing::Reaction{.status = 200}; });
+  testing::SpanRecord spans;
+  options.publish.endpoints = {{.name = "crm",
+                                .url = receiver.url(),
+                                .topics = {"order.*"},
+                                .secrets = {"literal:whsec_Zmlyc3Qtc2VjcmV0"},
+                                .allow_private = true}};
+  server.emplace(options, std::vector<NamedStore>{{"main", store}},
+                 Surroundings{.logger = logger, .clock = clock, .tracer = &spans});
+  server->start();
+  const RawResponse taken =
+      post("/v1/outbox/messages",
+           R"({"source":"shop","messageId":"1","topic":"order.paid","payload":{}})",
+           "traceparent: 00-" + trace + "-00f067aa0ba902b7-01\r\n");
+  EXPECT_EQ(taken.status, 200) << taken.body;
+  std::set<std::string> published;
+  EXPECT_TRUE(eventually([&] {
+    for (const auto& span : spans.spans_of(SpanOperation::publish)) {
+      if (span.context.traceparent().find(trace) != std::string::npos)
+        published.insert(span.target);
+    }
+    return published == std::set<std::string>{"order.paid", "crm"};
+  }));
+  server.reset();  // before the tracer
 }
 
 TEST_F(ServerTest, AFloodOfProbesSharesOneAnswer) {

@@ -26,7 +26,7 @@ class PublishService;
 class Api {
  public:
   /// Everything but the options is borrowed. The stores are those of the set, from when each comes
-  /// until it is removed. The metrics are what observes.
+  /// until it is removed. The metrics are what observes; see `Server` for the tracer.
   Api(const ServerOptions& options, StoreSet& stores, Metrics& metrics,
       const Surroundings& surroundings);
   ~Api();

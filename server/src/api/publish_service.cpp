@@ -126,6 +126,7 @@ PublishService::PublishService(const ApiParts& parts, NoticeSender& notices)
                   {.logger = parts.logger,
                    .observers = {.outbox = observers_of(parts.metrics, QueueKind::outbox),
                                  .deliveries = observers_of(parts.metrics, QueueKind::deliveries)},
-                   .clock = parts.clock}) {}
+                   .clock = parts.clock,
+                   .tracer = parts.tracer}) {}
 
 }  // namespace oncebox::server

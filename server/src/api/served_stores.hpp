@@ -27,6 +27,7 @@
 #include "oncebox/internal/shared_mutex.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/server/server_options.hpp"
+#include "oncebox/tracing.hpp"
 #include "oncebox/transaction.hpp"
 
 namespace oncebox::server {
@@ -39,6 +40,7 @@ struct ApiParts {
   Metrics& metrics;
   Logger& logger;
   const Clock& clock;
+  Tracer* tracer = nullptr;  ///< of what is published; null: nobody
 };
 
 class ServedStore;

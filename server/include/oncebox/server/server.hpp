@@ -34,9 +34,10 @@ class Server {
   /// about it are answered; its waiting claims are answered empty. Requests about a store that is
   /// down are answered with 503, and no others.
   ///
-  /// The set is borrowed. Of the surroundings, logger and clock are used. Reads tokens,
-  /// certificates and webhook settings; throws `invalid_argument` or `out_of_range`, naming the
-  /// option, for what does not fit together.
+  /// The set is borrowed. The tracer is told of the spans of what the server publishes, and the
+  /// observer of nothing: the server's figures are its metrics. Reads tokens, certificates and
+  /// webhook settings; throws `invalid_argument` or `out_of_range`, naming the option, for what
+  /// does not fit together.
   Server(const ServerOptions& options, StoreSet& stores, const Surroundings& surroundings = {});
   /// Serves stores that somebody else has opened. Without another default store it is the first.
   Server(const ServerOptions& options, std::vector<NamedStore> stores,
