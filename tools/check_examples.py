@@ -24,6 +24,9 @@ NOT_SHOWN = {
     "stores/sql/": "what SQL stores are made of, for their authors",
     "wire/": "what server, HTTP store and tool are made of",
     "core/include/oncebox/clock.hpp ClockMoves": "a clock that is moved by hand has it inside",
+    "core/include/oncebox/log.hpp NullLogger": "what is used where no logger is given",
+    "core/include/oncebox/surroundings_of_queues.hpp":
+        "its fields are given by name, to objects that examples show",
     "core/include/oncebox/limits.hpp": "numbers, and what checks them for authors of options",
     "fleet/include/oncebox/fleet/store_set.hpp StoreSource": "a StoreSet is one",
     "stores/postgresql/include/oncebox/postgresql/query_discovery.hpp":
