@@ -21,13 +21,14 @@ namespace {
 using namespace std::chrono_literals;
 using Lines = std::vector<std::string>;
 
-/// What endpoints got: a line "NAME: ID" for each message.
+/// What endpoints got: a line "NAME: ID" for each message. Their URLs have a scheme that servers
+/// let pass, too.
 class Receivers {
  public:
   using React = std::function<void(const std::string& endpoint, const ClaimedMessage& message)>;
 
   explicit Receivers(EndpointPublishers& publishers) {
-    publishers.on("test", [this](const EndpointTarget& target) {
+    publishers.on("oncebox+https", [this](const EndpointTarget& target) {
       const std::string name = target.endpoint.name.str();
       return callable_publisher(
           [this, name](const ClaimedMessage& message, HandlerContext&) { take(name, message); });
@@ -64,7 +65,7 @@ class Receivers {
 class PublishingTest : public OnEachStore {
  protected:
   void add(const std::string& name, const std::vector<TopicPattern>& topics = {"*"}) {
-    save_endpoint(*store_, {.name = name, .url = "test://" + name, .topics = topics});
+    save_endpoint(*store_, {.name = name, .url = "oncebox+https://" + name, .topics = topics});
   }
   void send(const std::string& id, const std::string& topic = "order.paid",
             const std::optional<PartitionKey>& partition = std::nullopt) {
@@ -345,17 +346,18 @@ TEST_P(PublishingTest, WhatIsUnderWayToARemovedEndpointIsDead) {
 }
 
 TEST_P(PublishingTest, AnEndpointThatCannotBeUsedSaysWhyAndIsTriedAgain) {
-  save_endpoint(*store_, {.name = "odd", .url = "nobody://knows.example"});
+  save_endpoint(*store_, {.name = "odd", .url = "oncebox+http://nobody.publishes"});
   start();
   send("1");
   ASSERT_TRUE(eventually([&] {
     const auto found = store_->deliveries().find(delivery_key({"shop", "1"}, "odd"));
     return found && found->history.attempt >= 1;
   }));
-  EXPECT_NE(delivery("1", "odd").history.last_error.value().find("nobody://"), std::string::npos);
+  EXPECT_NE(delivery("1", "odd").history.last_error.value().find("oncebox+http://"),
+            std::string::npos);
   EXPECT_TRUE(eventually([&] { return status_of("odd").failing_since.has_value(); }))
       << "it does not work";
-  save_endpoint(*store_, {.name = "odd", .url = "test://odd"});
+  save_endpoint(*store_, {.name = "odd", .url = "oncebox+https://odd"});
   EXPECT_TRUE(in_time([&] { return delivery("1", "odd").status == Status::done; }));
 }
 

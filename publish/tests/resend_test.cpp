@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 class ResendTest : public OnEachStore {
  protected:
   ResendTest() {
-    save_endpoint(*store_, {.name = "crm", .url = "test://crm", .topics = {"order.*"}});
+    save_endpoint(*store_, {.name = "crm", .url = "oncebox+https://crm", .topics = {"order.*"}});
   }
   /// In the outbox, and done there.
   void was_sent(const std::string& id, const std::string& topic = "order.paid") {

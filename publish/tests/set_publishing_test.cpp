@@ -85,9 +85,11 @@ TEST_F(SetPublishingTest, SpansOfFanOutAndDeliveriesAreOfTheTraceOfTheMessage) {
   const auto enqueued = spans_.spans_of(SpanOperation::enqueue);
   ASSERT_EQ(enqueued.size(), 1U);
   std::set<std::string> published;
-  for (const auto& span : spans_.spans_of(SpanOperation::publish)) {
-    published.insert(span.target);
-    EXPECT_EQ(span.context.trace_id, enqueued[0].context.trace_id);
+  for (const SpanOperation operation : {SpanOperation::handle, SpanOperation::publish}) {
+    for (const auto& span : spans_.spans_of(operation)) {
+      published.insert(span.target);
+      EXPECT_EQ(span.context.trace_id, enqueued[0].context.trace_id);
+    }
   }
   EXPECT_EQ(published, (std::set<std::string>{"t", "crm"})) << "the fan-out, and the delivery";
 }

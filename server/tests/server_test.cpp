@@ -115,9 +115,11 @@ TEST_F(ServerTest, SpansOfFanOutAndDeliveriesGoToTheTracer) {
   EXPECT_EQ(taken.status, 200) << taken.body;
   std::set<std::string> published;
   EXPECT_TRUE(eventually([&] {
-    for (const auto& span : spans.spans_of(SpanOperation::publish)) {
-      if (span.context.traceparent().find(trace) != std::string::npos)
-        published.insert(span.target);
+    for (const SpanOperation operation : {SpanOperation::handle, SpanOperation::publish}) {
+      for (const auto& span : spans.spans_of(operation)) {
+        const bool is_of_it = span.context.traceparent().find(trace) != std::string::npos;
+        if (is_of_it) published.insert(span.target);
+      }
     }
     return published == std::set<std::string>{"order.paid", "crm"};
   }));
