@@ -26,6 +26,10 @@ function write(exchange) {
  * is there to be claimed.
  */
 async function prepare(path) {
+  if (path.includes('/endpoints/{endpoint}/')) {
+    const { post } = definition.paths['/v1/endpoints'];
+    await client[post.operationId](null, post.requestBody.content['application/json'].example);
+  }
   const suffix = { outbox: 'InOutbox', deliveries: 'InDeliveries' }[
     /\/(outbox|deliveries)\//.exec(path)?.[1]] ?? '';
   const key = { source: 'shop', messageId: 'order-1' };
