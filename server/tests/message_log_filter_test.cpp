@@ -114,10 +114,23 @@ TEST_F(MessageLogFilterTest, WarningsAreBoundedToo) {
   EXPECT_THAT(line(kBound), HasSubstr("count=7"));
 }
 
-TEST_F(MessageLogFilterTest, ErrorsAndLinesAboutSomethingElsePass) {
+TEST_F(MessageLogFilterTest, ErrorsAreBoundedTooAndCountedAtTheirLevel) {
+  RecordProperty("requirement", "IBX-111");
   make(MessageLog::bounded);
-  log(2 * kBound, "handler failed", LogLevel::error);
-  for (std::size_t i = 0; i < 2 * kBound; ++i) filter_->log(LogLevel::info, "request", {});
+  log(kBound + 9, "handler failed", LogLevel::error);
+  EXPECT_EQ(written(), kBound);
+  clock_.advance(1s);
+  EXPECT_THAT(line(kBound), StartsWith("error log lines left out"));
+  EXPECT_THAT(line(kBound), HasSubstr(R"(line="handler failed" count=9)"));
+}
+
+TEST_F(MessageLogFilterTest, LinesAboutSomethingElsePass) {
+  make(MessageLog::bounded);
+  for (const LogLevel level : {LogLevel::info, LogLevel::error}) {
+    for (std::size_t i = 0; i < 2 * kBound; ++i) {
+      filter_->log(level, "request failed", {{"request_id", std::to_string(i)}});
+    }
+  }
   EXPECT_EQ(written(), 4 * kBound);
 }
 
@@ -135,12 +148,14 @@ TEST_F(MessageLogFilterTest, AllWritesEverything) {
   EXPECT_EQ(written(), 10 * kBound);
 }
 
-TEST_F(MessageLogFilterTest, OffLeavesWarnings) {
+TEST_F(MessageLogFilterTest, OffLeavesWarningsAndErrorsBounded) {
   make(MessageLog::off);
-  log(1);
-  log(1, "message is dead", LogLevel::warning);
+  log(kBound + 1);
+  log(kBound + 1, "message is dead", LogLevel::warning);
+  log(kBound + 1, "handler failed", LogLevel::error);
+  EXPECT_EQ(written(), 2 * kBound);
   filter_.reset();
-  EXPECT_EQ(written(), 1U);
+  EXPECT_EQ(written(), 2 * kBound + 2) << "and a line for each kind that says what was left out";
 }
 
 }  // namespace

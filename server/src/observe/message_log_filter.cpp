@@ -32,7 +32,7 @@ MessageLogFilter::~MessageLogFilter() {
 
 void MessageLogFilter::write(LogLevel level, std::string_view text,
                              std::span<const LogField> fields) noexcept {
-  if (mode_ != MessageLog::all && level < LogLevel::error && is_about_a_message(fields)) {
+  if (mode_ != MessageLog::all && is_about_a_message(fields)) {
     if (mode_ == MessageLog::off && level <= LogLevel::info) return;
     try {
       if (!admits(level, text)) return;

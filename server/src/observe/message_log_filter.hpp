@@ -19,7 +19,8 @@ namespace oncebox::server {
 
 /// Keeps the log readable while many messages pass: of the lines about single messages, which have
 /// a field `message_id`, only so many of a kind are written in a second; a second later one line
-/// says how many more there were. A kind is a line's text. Errors and all other lines pass.
+/// says how many more there were. A kind is a line's text. Its level does not matter: an endpoint
+/// that refuses a hundred thousand deliveries makes as many errors. All other lines pass.
 ///
 /// `MessageLog::off` also drops those at info and below, and counts them nowhere.
 class MessageLogFilter final : public Logger {
