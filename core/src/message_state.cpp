@@ -340,6 +340,10 @@ std::string cancellation_text(const std::string& reason) {
   return reason.empty() ? "cancelled" : error_text("cancelled: " + reason);
 }
 
+bool is_cancellation_text(std::string_view error) noexcept {
+  return error == "cancelled" || error.starts_with("cancelled: ");
+}
+
 ActOutcome outcome_of(ActEffect effect) noexcept {
   switch (effect) {
     case ActEffect::none:

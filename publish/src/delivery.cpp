@@ -84,6 +84,10 @@ Message original_of(const Message& delivery) {
   return original;
 }
 
+bool is_test(const Message& delivery) noexcept {
+  return delivery.headers.get(kTopicHeader) == kTestTopic;
+}
+
 ClaimedMessage original_of(const ClaimedMessage& delivery) {
   return {.message = original_of(delivery.message),
           .history = delivery.history,

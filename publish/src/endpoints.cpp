@@ -121,7 +121,7 @@ MessageKey send_test(Store& store, const EndpointName& name, Duration within, co
   }
   const TimePoint now = clock.now();
   const Message message{.key = {"oncebox", Uuid::generate_v7(now).to_string()},
-                        .topic = "oncebox.test",
+                        .topic = Topic(std::string(kTestTopic)),
                         .payload = R"({"test":true})",
                         .headers = {{std::string(header_names::kContentType), "application/json"}},
                         .priority = Priority::kMax,

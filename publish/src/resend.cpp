@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "oncebox/driver/message_state.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 #include "oncebox/publish/delivery.hpp"
@@ -106,7 +107,14 @@ class Resending {
   ResendResult result_;
 };
 
-/// Calls `visit(message)` for all that match, in the order in which they were first stored.
+/// What an operator cancelled is not wanted any more, and a test is over.
+[[nodiscard]] bool has_failed(const MessageRecord& dead) {
+  const bool is_cancelled =
+      dead.history.last_error && is_cancellation_text(*dead.history.last_error);
+  return !is_cancelled && !is_test(*dead.message);
+}
+
+/// Calls `visit(record)` for all that match, in the order in which they were first stored.
 template <class Visit>
 void for_each_message(QueueOperator& queue, MessageFilter filter,
                       const std::function<bool()>& keep_going, Visit visit) {
@@ -117,7 +125,7 @@ void for_each_message(QueueOperator& queue, MessageFilter filter,
   do {
     const MessagePage page = queue.list(request);
     for (const MessageRecord& record : page.records) {
-      if (record.message) visit(*record.message);
+      if (record.message) visit(record);
     }
     request.after = page.next;
   } while (request.after && (!keep_going || keep_going()));
@@ -128,19 +136,25 @@ void for_each_message(QueueOperator& queue, MessageFilter filter,
 ResendResult resend_since(Store& store, const ResendRequest& request, const Clock& clock) {
   Resending resending(store, request, clock);
   // What is not done is on its way to every endpoint.
-  for_each_message(store.outbox_operator(),
-                   {.statuses = {Status::done}, .first_seen = request.sent}, request.keep_going,
-                   [&](const Message& message) { resending.resend(message); });
+  const MessageFilter done{.statuses = {Status::done},
+                           .first_seen = request.sent,
+                           .expires_after = clock.now()};
+  for_each_message(store.outbox_operator(), done, request.keep_going,
+                   [&](const MessageRecord& record) { resending.resend(*record.message); });
   return resending.result();
 }
 
 ResendResult resend_failed(Store& store, const ResendRequest& request, const Clock& clock) {
   Resending resending(store, request, clock);
-  const MessageFilter failed{.statuses = {Status::dead},
-                             .topic = TopicPattern(Topic(request.endpoint.str()))};
-  for_each_message(
-      store.deliveries_operator(), failed, request.keep_going,
-      [&](const Message& delivery) { resending.revive(delivery.key, delivery.expires_at); });
+  // A revival would drop an expiry that has passed.
+  const MessageFilter dead{.statuses = {Status::dead},
+                           .topic = TopicPattern(Topic(request.endpoint.str())),
+                           .expires_after = clock.now()};
+  for_each_message(store.deliveries_operator(), dead, request.keep_going,
+                   [&](const MessageRecord& record) {
+                     if (!has_failed(record)) return;
+                     resending.revive(record.key, record.message->expires_at);
+                   });
   return resending.result();
 }
 

@@ -28,7 +28,10 @@ class ResendTest : public OnEachStore {
   }
   /// A delivery that ended so.
   void was_delivered(const std::string& id, const Verdict& verdict) {
-    store_->deliveries().enqueue(delivery_of(message_of(id, "order.paid"), "crm"));
+    was_delivered(message_of(id, "order.paid"), verdict);
+  }
+  void was_delivered(const Message& message, const Verdict& verdict) {
+    store_->deliveries().enqueue(delivery_of(message, "crm"));
     settle(store_->deliveries(), verdict);
   }
   void settle(QueueStore& queue, const Verdict& verdict) {
@@ -82,6 +85,42 @@ TEST_P(ResendTest, WhatFailedComesAgainOneAfterTheOther) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(delivery(std::to_string(i + 1)).eligible_at, now + i * 10s) << i;
   }
+}
+
+TEST_P(ResendTest, WhatWasCancelledHasExpiredOrWasATestStaysDead) {
+  RecordProperty("requirement", "R-37");
+  Message message = message_of("failed, and expired since", "order.paid");
+  message.expires_at = clock_.now() + 1h;
+  was_delivered(message, Fail{.error = "410"});
+  message.key.message_id = MessageId("expired");
+  store_->deliveries().enqueue(delivery_of(message, "crm"));
+  clock_.advance(1h);
+  EXPECT_EQ(store_->deliveries().reap().buried, 1U);
+  for (const std::string reason : {"", "sent by mistake"}) {
+    const Message delivery = delivery_of(message_of("cancelled" + reason, "order.paid"), "crm");
+    store_->deliveries().enqueue(delivery);
+    store_->deliveries_operator().act({&delivery.key, 1}, Cancel{}, {.reason = reason});
+  }
+  (void)send_test(*store_, "crm", 1h, clock_);
+  settle(store_->deliveries(), Fail{.error = "503"});
+  was_delivered("failed", Fail{.error = "cancelled by the receiver"});
+  ASSERT_EQ(store_->deliveries_operator().count({.statuses = {Status::dead}}), 6U);
+  const ResendResult one{.resent = 1};
+  EXPECT_EQ(resend_failed(*store_, {.endpoint = "crm", .dry_run = true}, clock_), one);
+  EXPECT_EQ(resend_failed(*store_, {.endpoint = "crm"}, clock_), one);
+  EXPECT_EQ(delivery("failed").status, Status::processing);
+}
+
+TEST_P(ResendTest, WhatHasExpiredIsNotSentAgain) {
+  RecordProperty("requirement", "R-37");
+  Message message = message_of("1", "order.paid");
+  message.expires_at = clock_.now() + 1h;
+  store_->outbox().enqueue(message);
+  settle(store_->outbox(), Ack{});
+  was_delivered(message, Fail{.error = "410"});
+  clock_.advance(1h);
+  EXPECT_EQ(resend_since(*store_, {.endpoint = "crm"}, clock_), ResendResult{});
+  EXPECT_EQ(delivery("1").status, Status::dead);
 }
 
 TEST_P(ResendTest, ARateMayBeOfThousandsASecond) {

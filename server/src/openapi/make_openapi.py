@@ -561,8 +561,8 @@ def endpoint_calls():
     yield post(
         "/v1/endpoints/{endpoint}/resend", "resendToEndpoint", "Endpoints", "operate",
         "Send an endpoint again what it missed",
-        "Under the same ids: all that was sent since a time, what failed for good, or one message. "
-        "It ends early when the caller goes.",
+        "Under the same ids: all that was sent since a time and has not expired, what failed for "
+        "good, or one message. It ends early when the caller goes.",
     ).takes("EndpointResend", {"failed": True, "perSecond": 50, "reason": "it is back"}).answers(
         "EndpointResent", {"count": 7, "underWay": 1, "notWanted": 0, "dryRun": False})
 

@@ -647,7 +647,9 @@ ENDPOINT_SCHEMAS = {
         **request(
             [], since=time("All that was sent since; as far back as the outbox remembers."),
             until=time("With `since`: and before this time."),
-            failed={"const": True, "description": "What failed for good."},
+            failed={"const": True,
+                    "description": "What failed for good: neither what was cancelled or has "
+                                   "expired, nor tests."},
             source=text("Of one message."), messageId=text("Of one message."),
             perSecond={"type": "number", "minimum": 0.001, "maximum": 1000000,
                        "description": "No faster than this; left out: at once."},

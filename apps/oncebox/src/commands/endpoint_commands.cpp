@@ -518,7 +518,8 @@ Command resend_command() {
                           .text = "all that was sent since this time, or in so long",
                           .take = into(options->since)},
                          {.names = "--failed",
-                          .text = "every delivery that failed for good",
+                          .text = "every delivery that failed for good; not those that were "
+                                  "cancelled, have expired or only were a test",
                           .take = into(options->failed)},
                          {.names = "--source",
                           .value = "SOURCE",

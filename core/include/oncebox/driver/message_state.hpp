@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "oncebox/message.hpp"
 #include "oncebox/operator_action.hpp"
@@ -170,6 +171,8 @@ void revive_after(MessageState& state, Duration delay, std::string reason, TimeP
 
 /// The error of a message that is cancelled for this reason.
 [[nodiscard]] std::string cancellation_text(const std::string& reason);
+/// Whether an error is one of these.
+[[nodiscard]] bool is_cancellation_text(std::string_view error) noexcept;
 
 enum class ActEffect {
   none,           ///< the action does not apply

@@ -15,6 +15,9 @@ inline constexpr std::string_view kTopicHeader = "oncebox-topic";
 inline constexpr std::string_view kMessageIdHeader = "oncebox-message-id";
 inline constexpr std::string_view kPartitionKeyHeader = "oncebox-partition-key";
 
+/// The topic of messages that only test an endpoint.
+inline constexpr std::string_view kTestTopic = "oncebox.test";
+
 /// The key under which a message of the outbox goes to an endpoint: its source, and its id followed
 /// by `@` and the name. The same every time, so that who makes a delivery again makes none.
 [[nodiscard]] MessageKey delivery_key(const MessageKey& key, const EndpointName& endpoint);
@@ -28,5 +31,8 @@ inline constexpr std::string_view kPartitionKeyHeader = "oncebox-partition-key";
 /// Throws `invalid_argument` when it is no delivery.
 [[nodiscard]] ClaimedMessage original_of(const ClaimedMessage& delivery);
 [[nodiscard]] Message original_of(const Message& delivery);
+
+/// Whether the message of the outbox has the topic `kTestTopic`.
+[[nodiscard]] bool is_test(const Message& delivery) noexcept;
 
 }  // namespace oncebox::publish

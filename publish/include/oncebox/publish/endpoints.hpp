@@ -39,7 +39,7 @@ EndpointSaved save_endpoint(Store& store, const Endpoint& endpoint,
                             const EndpointOptions& options = {});
 
 /// Sends a message of its own to an endpoint, whatever its topics and before all others, with the
-/// topic `oncebox.test`: whoever publishes for the store delivers it, if it does so `within` that
+/// topic `kTestTopic`: whoever publishes for the store delivers it, if it does so `within` that
 /// time. Answers the key of the delivery, whose record tells what came of it. Throws `not_found`
 /// when there is no such endpoint, and `out_of_range`.
 MessageKey send_test(Store& store, const EndpointName& name, Duration within,

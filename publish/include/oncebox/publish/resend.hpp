@@ -37,13 +37,14 @@ struct ResendResult {
   friend bool operator==(const ResendResult&, const ResendResult&) = default;
 };
 
-/// All that is in the outbox and that the endpoint wants, whether it has accepted it or not. Throws
-/// `not_found` when there is no such endpoint. When it throws later, or the process dies, some have
-/// been resent: repeat it from there.
+/// All that is in the outbox, has not expired, and that the endpoint wants, whether it has accepted
+/// it or not. Throws `not_found` when there is no such endpoint. When it throws later, or the
+/// process dies, some have been resent: repeat it from there.
 ResendResult resend_since(Store& store, const ResendRequest& request,
                           const Clock& clock = SystemClock::shared());
 
-/// Every delivery to the endpoint that failed for good; `sent` is not looked at.
+/// Every delivery to the endpoint that failed for good; `sent` is not looked at. A delivery that an
+/// operator cancelled, that has expired, or that only was a test stays dead.
 ResendResult resend_failed(Store& store, const ResendRequest& request,
                            const Clock& clock = SystemClock::shared());
 
