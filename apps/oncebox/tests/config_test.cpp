@@ -28,7 +28,6 @@ class ConfigTest : public ::testing::Test {
     return load_all(toml, std::move(environment), std::move(settings)).config;
   }
 
- private:
   testing::TemporaryFolder folder_;
 };
 
@@ -220,6 +219,25 @@ TEST_F(ConfigTest, ImpossiblePortsAreRefused) {
       EXPECT_EQ(text.find("s3cret"), std::string::npos) << text;
     }
   }
+}
+
+TEST_F(ConfigTest, PublishingHasAuthoritiesAndAProxyOfItsOwn) {
+  const std::string authorities = folder_.file("ca.pem");
+  const auto publishing = [&](const std::string& keys) {
+    return load("[publishing]\n" + keys).server.publish;
+  };
+  EXPECT_FALSE(publishing("").proxy_checks_addresses);
+  EXPECT_TRUE(publishing("proxy_checks_addresses = true").proxy_checks_addresses);
+  try {
+    (void)publishing("ca_file = \"" + authorities + "\"");
+    ADD_FAILURE() << "expected a failure";
+  } catch (const Failure& failure) {
+    EXPECT_NE(std::string(failure.what()).find("publishing.ca_file: there is no file "),
+              std::string::npos)
+        << failure.what();
+  }
+  std::ofstream(authorities) << "PEM";
+  EXPECT_EQ(publishing("ca_file = \"" + authorities + "\"").ca_file.string(), authorities);
 }
 
 TEST_F(ConfigTest, NoticesThatOthersOnTheWayCanReadAreWarnedOf) {

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <span>
+#include <system_error>
 
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
@@ -68,7 +70,10 @@ void set_endpoint(Store& store, const PublishEndpoint& wanted, const Endpoint& e
 [[nodiscard]] publish::EndpointPublishers publishers_of(const ApiParts& parts) {
   const PublishOptions& options = parts.options.publish;
   return publish::standard_publishers(
-      {.client = {.timeout = options.timeout}, .max_retry_after = options.max_retry_after},
+      {.client = {.timeout = options.timeout,
+                  .ca_file = options.ca_file,
+                  .proxy_checks_addresses = options.proxy_checks_addresses},
+       .max_retry_after = options.max_retry_after},
       parts.clock);
 }
 
@@ -103,6 +108,11 @@ void PublishOptions::validate() const {
   require_in_range("publishing.workers", workers, 1, kMaxPublishWorkers);
   require_in_range("publishing.timeout", timeout, Duration{1}, Endpoint::kMaxTimeout);
   require_in_range("publishing.max_retry_after", max_retry_after, Duration{1}, limits::kMaxDelay);
+  std::error_code unreadable;
+  if (!ca_file.empty() && !std::filesystem::is_regular_file(ca_file, unreadable)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("publishing.ca_file: there is no file {}", ca_file.string()));
+  }
   for (auto one = endpoints.begin(); one != endpoints.end(); ++one) {
     try {
       (void)one->endpoint();

@@ -27,8 +27,9 @@ constexpr Duration kLongestTimeout = std::chrono::hours{1};
 constexpr std::string_view kPrivateAddress =
     "the address is of this machine or of a private network, and allow_private = true is not set";
 constexpr std::string_view kUnknownProxy =
-    "a proxy of the environment would connect: say by proxy_checks_addresses = true that it "
-    "refuses private addresses, or set allow_private = true";
+    "a proxy of the environment would connect: set proxy_checks_addresses = true (of a server: "
+    "publishing.proxy_checks_addresses) if the proxy refuses private addresses, or set "
+    "allow_private = true for the endpoint";
 
 // They say where a request goes to, and where it ends: libcurl writes them.
 constexpr std::string_view kFieldsOfTheConnection[] = {

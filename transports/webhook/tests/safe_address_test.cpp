@@ -2,12 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "environment_variable.hpp"
 #include "oncebox/testing/fake_clock.hpp"
 #include "oncebox/testing/scripted_server.hpp"
 #include "oncebox/webhook/webhook_client.hpp"
@@ -20,28 +19,12 @@ using testing::Reaction;
 using testing::ReceivedRequest;
 using testing::ScriptedServer;
 
-/// A variable of the environment, for one test.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    if (const char* const old = std::getenv(name)) old_ = old;
-    setenv(name, value.c_str(), 1);
-  }
-  ~Variable() { old_ ? setenv(name_, old_->c_str(), 1) : unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> old_;
-};
-
 class SafeAddress : public ::testing::Test {
  protected:
   SafeAddress() {
     for (const char* const name : {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy",
                                    "ALL_PROXY", "no_proxy", "NO_PROXY"}) {
-      variables_.push_back(std::make_unique<Variable>(name, ""));
+      variables_.push_back(std::make_unique<EnvironmentVariable>(name, ""));
     }
   }
   /// At the server, by another name.
@@ -65,7 +48,7 @@ class SafeAddress : public ::testing::Test {
     }
   }
 
-  std::vector<std::unique_ptr<Variable>> variables_;
+  std::vector<std::unique_ptr<EnvironmentVariable>> variables_;
   testing::FakeClock clock_;
   ScriptedServer server_{[](const ReceivedRequest&) { return Reaction{}; }};
 };
@@ -123,7 +106,7 @@ TEST_F(SafeAddress, RedirectionLeadsNowhere) {
 }
 
 TEST_F(SafeAddress, ProxyThatNobodyVouchesForIsNotUsed) {
-  const Variable proxy("http_proxy", server_.url());
+  const EnvironmentVariable proxy("http_proxy", server_.url());
   const WebhookAnswer answer = post("http://receiver.example/hook-s3cret");
   expect_refused(answer);
   EXPECT_NE(answer.failure.find("proxy_checks_addresses = true"), std::string::npos);
@@ -131,13 +114,13 @@ TEST_F(SafeAddress, ProxyThatNobodyVouchesForIsNotUsed) {
 }
 
 TEST_F(SafeAddress, ProxyConnectsWhereAnyAddressIsAllowed) {
-  const Variable proxy("http_proxy", server_.url());
+  const EnvironmentVariable proxy("http_proxy", server_.url());
   EXPECT_EQ(post("http://receiver.example/hook", true).status, 200);
   EXPECT_EQ(server_.requests().at(0).target, "http://receiver.example/hook");
 }
 
 TEST_F(SafeAddress, ProxyThatChecksAddressesConnectsForAll) {
-  const Variable proxy("http_proxy", server_.url());
+  const EnvironmentVariable proxy("http_proxy", server_.url());
   EXPECT_EQ(post("http://receiver.example/hook", false, true).status, 200);
   EXPECT_EQ(server_.requests().at(0).target, "http://receiver.example/hook");
   for (const char* const host : {"127.0.0.1", "2130706433", "localhost", "10.0.0.1", "[::1]"}) {
@@ -147,8 +130,8 @@ TEST_F(SafeAddress, ProxyThatChecksAddressesConnectsForAll) {
 }
 
 TEST_F(SafeAddress, HostWithoutAProxyIsCheckedHere) {
-  const Variable proxy("all_proxy", server_.url());
-  const Variable none("no_proxy", "other.example, .localhost,127.0.0.1");
+  const EnvironmentVariable proxy("all_proxy", server_.url());
+  const EnvironmentVariable none("no_proxy", "other.example, .localhost,127.0.0.1");
   expect_refused(post(at("127.0.0.1"), false, true));
   expect_refused(post(at("localhost"), false, true));
   EXPECT_EQ(server_.connections(), 0U);

@@ -230,6 +230,14 @@ std::vector<ConfigKey> recovery_keys() {
                    Time([](Config& c) -> auto& { return c.server.publish.timeout; })),
       duration_key("publishing.max_retry_after", "The longest that a receiver may ask us to wait.",
                    Time([](Config& c) -> auto& { return c.server.publish.max_retry_after; })),
+      path_key("publishing.ca_file",
+               "PEM, the authorities that receivers have their certificates from; empty means "
+               "those that the system trusts.",
+               Path([](Config& c) -> auto& { return c.server.publish.ca_file; })),
+      flag_key("publishing.proxy_checks_addresses",
+               "The proxies of the environment refuse private addresses. Without that, only "
+               "endpoints with allow_private are called through them, and the others fail.",
+               Bool([](Config& c) -> auto& { return c.server.publish.proxy_checks_addresses; })),
       flag_key("publishing.private_over_http",
                "Endpoints that are set over HTTP may call addresses of this machine and of private "
                "networks. Whoever has the scope operate can then make requests in them.",

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,6 +41,11 @@ struct PublishOptions {
   std::size_t workers = 16;  ///< threads that begin deliveries; one under way keeps none
   Duration timeout = std::chrono::seconds{30};  ///< of one attempt, unless the endpoint has its own
   Duration max_retry_after = std::chrono::hours{1};  ///< that a receiver may ask us to wait
+  /// PEM, the authorities that receivers have their certificates from; empty: the system's.
+  std::filesystem::path ca_file = {};
+  /// Whether the proxies of the environment refuse private addresses themselves. Without that, only
+  /// endpoints with `allow_private` are called through them, and the others fail.
+  bool proxy_checks_addresses = false;
   /// Whether callers with the scope operate may have the server call addresses of its machine and
   /// of private networks, by endpoints that they set over HTTP.
   bool private_over_http = false;
