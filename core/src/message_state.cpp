@@ -120,6 +120,17 @@ bool same_content(const std::optional<ContentHash>& stored_hash, const Payload& 
   return same ? *same : stored_payload == message.payload;
 }
 
+bool stays_as_first(Status status, const EnqueueOptions& options) noexcept {
+  const bool comes_back = status == Status::dead && options.on_dead == DeadPolicy::revive;
+  return options.on_hash_mismatch == HashMismatchPolicy::keep_first && !comes_back;
+}
+
+EnqueueStatus duplicate_status(Status status) noexcept {
+  if (status == Status::done) return EnqueueStatus::duplicate_done;
+  if (status == Status::dead) return EnqueueStatus::duplicate_dead;
+  return EnqueueStatus::duplicate;
+}
+
 void count_duplicate(MessageHistory& history) noexcept {
   if (history.duplicates < std::numeric_limits<int>::max()) ++history.duplicates;
 }

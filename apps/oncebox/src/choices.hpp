@@ -17,7 +17,8 @@ inline constexpr Choice<LogLevel> kLogLevels[] = {{"debug", LogLevel::debug},
 inline constexpr Choice<HashMismatchPolicy> kMismatchPolicies[] = {
     {"warn", HashMismatchPolicy::warn},
     {"reject", HashMismatchPolicy::reject},
-    {"quarantine", HashMismatchPolicy::quarantine}};
+    {"quarantine", HashMismatchPolicy::quarantine},
+    {"keep-first", HashMismatchPolicy::keep_first}};
 
 inline constexpr Choice<Jitter> kJitters[] = {
     {"none", Jitter::none}, {"equal", Jitter::equal}, {"full", Jitter::full}};

@@ -62,6 +62,8 @@ class SendAndLook(ProgramTest):
         self.send("1", data="a")
         refusing = ("--on-hash-mismatch", "reject", "--id", "1", "-t", "x", "-d", "b")
         self.assertIn("rejected", self.out("send", *refusing, code=1))
+        other_topic = ("--on-hash-mismatch", "keep-first", "--id", "1", "-t", "x", "-d", "a")
+        self.assertIn("rejected", self.out("send", *other_topic, code=1))
         answer = self.json("send", "--on-hash-mismatch", "quarantine", *refusing[2:], code=1)
         self.assertEqual(answer["status"], "Quarantined")
         self.assertEqual(self.out("get", "--payload", "1"), "a")

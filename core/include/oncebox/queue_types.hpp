@@ -26,6 +26,9 @@ enum class HashMismatchPolicy {
   warn,        ///< go on as if there were no hashes; the outcome carries the flag
   reject,      ///< change nothing but last_seen; outcome `rejected`
   quarantine,  ///< keep the original; store the newcomer dead under a derived id
+  /// What came first stands. Other content, which is another topic too, is treated as by `reject`,
+  /// also where hashes do not tell; the same content changes nothing but last_seen and duplicates.
+  keep_first,
 };
 
 /// What to do when a dead message is enqueued again.
@@ -47,7 +50,7 @@ enum class EnqueueStatus {
   duplicate_done,  ///< already handled: nothing but last_seen and duplicates changed (R-06)
   duplicate_dead,  ///< dead: content updated, still dead (R-05)
   revived,         ///< dead, and brought back by `DeadPolicy::revive`
-  rejected,        ///< hash mismatch under `reject`
+  rejected,        ///< hash mismatch under `reject`, or other content under `keep_first`
   quarantined,     ///< hash mismatch under `quarantine`: stored dead as `quarantined_as`
 };
 

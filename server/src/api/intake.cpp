@@ -81,7 +81,8 @@ IntakeSettings read_intake_query(std::span<const wire::QueryParameter> query,
   static constexpr std::array kMismatch{
       std::pair{std::string_view("Warn"), HashMismatchPolicy::warn},
       std::pair{std::string_view("Reject"), HashMismatchPolicy::reject},
-      std::pair{std::string_view("Quarantine"), HashMismatchPolicy::quarantine}};
+      std::pair{std::string_view("Quarantine"), HashMismatchPolicy::quarantine},
+      std::pair{std::string_view("KeepFirst"), HashMismatchPolicy::keep_first}};
   static constexpr std::array kDead{std::pair{std::string_view("Keep"), DeadPolicy::keep},
                                     std::pair{std::string_view("Revive"), DeadPolicy::revive}};
   static constexpr std::array kHash{

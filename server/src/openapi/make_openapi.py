@@ -97,8 +97,9 @@ PARAMETERS = {
         "traceparent", "header", {"type": "string"},
         "W3C trace context: becomes a header of the message."),
     "onHashMismatch": query(
-        "onHashMismatch", {"enum": ["Warn", "Reject", "Quarantine"], "type": "string"},
-        "When a known id comes with other content. Left out: as the server is configured."),
+        "onHashMismatch", {"enum": ["Warn", "Reject", "Quarantine", "KeepFirst"], "type": "string"},
+        "When a known id comes with other content. Left out: as the server is configured. "
+        "KeepFirst rejects another topic or payload, and lets nothing of the message change."),
     "onDead": query(
         "onDead", {"enum": ["Keep", "Revive"], "type": "string"},
         "When a dead message comes again. Left out: as the server is configured. Revive, where the "

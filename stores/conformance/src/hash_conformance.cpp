@@ -1,4 +1,5 @@
 // A key that comes again with another content hash: IBX-007, IBX-008 and R-18, under each policy.
+// `keep_first` compares more than hashes, so it has tests of its own at the end.
 
 #include "oncebox/conformance/fixture.hpp"
 
@@ -177,7 +178,8 @@ TEST_P(HashConformance, QuarantinedMessageCanBeRevivedAndHandled) {
 TEST_P(HashConformance, EqualHashIsNeverAMismatch) {
   proves("R-18", "IBX-007");
   for (const HashMismatchPolicy policy :
-       {HashMismatchPolicy::warn, HashMismatchPolicy::reject, HashMismatchPolicy::quarantine}) {
+       {HashMismatchPolicy::warn, HashMismatchPolicy::reject, HashMismatchPolicy::quarantine,
+        HashMismatchPolicy::keep_first}) {
     enqueue(first("a"));
     EXPECT_EQ(queue().enqueue(first("a"), {.on_hash_mismatch = policy}),
               EnqueueOutcome{.status = EnqueueStatus::duplicate});
@@ -265,6 +267,134 @@ TEST_P(HashConformance, QuarantineStoresTheNewcomerAlsoWhereItsIdWasOnlySeen) {
   EXPECT_EQ(stored.status, Status::dead);
   ASSERT_TRUE(stored.message);
   EXPECT_EQ(stored.message->payload.bytes(), "two");
+}
+
+class KeepFirstConformance : public StoreConformance {
+ protected:
+  static Message first(std::string_view id) {
+    return message(id, {.payload = "first", .hash = hash_of("first")});
+  }
+  static EnqueueStatus duplicate_in(Situation situation) {
+    if (situation == Situation::done) return EnqueueStatus::duplicate_done;
+    if (situation == Situation::dead) return EnqueueStatus::duplicate_dead;
+    return EnqueueStatus::duplicate;
+  }
+
+  EnqueueOutcome enqueue_again(const Message& message, DeadPolicy on_dead = DeadPolicy::keep) {
+    return queue().enqueue(
+        message, {.on_hash_mismatch = HashMismatchPolicy::keep_first, .on_dead = on_dead});
+  }
+
+  /// A message in each situation that has content, one after the other.
+  template <class Check>
+  void in_every_situation_with_content(Check check) {
+    for (const Situation situation : kEverySituation) {
+      if (situation == Situation::seen || situation == Situation::marked_processing) continue;
+      const std::string id = to_string(situation);
+      SCOPED_TRACE(id);
+      put(situation, first(id));
+      check(situation, id);
+      queue().mark({.key = key(id), .as = MarkAs::processed});  // out of the next one's way
+    }
+  }
+
+  const ContentHash md5{"md5", "0123456789abcdef"};
+};
+
+INSTANTIATE_TEST_SUITE_P(Stores, KeepFirstConformance, testing::ValuesIn(on_each_queue()),
+                         case_name);
+
+TEST_P(KeepFirstConformance, AnotherTopicOrPayloadChangesNothingButLastSeenInEveryState) {
+  proves("R-18", "R-05", "R-06");
+  in_every_situation_with_content([&](Situation, const std::string& id) {
+    const std::vector<Message> others{
+        message(id, {.topic = "other", .payload = "first", .hash = hash_of("first")}),
+        message(id, {.topic = "other", .payload = "first"}),
+        message(id, {.payload = "second", .hash = hash_of("second")}),
+        message(id, {.payload = "second", .hash = md5}),  // hashes that cannot be compared
+        message(id, {.payload = "second"})};
+    MessageRecord expected = record(id);
+    for (const Message& other : others) {
+      SCOPED_TRACE(testing::PrintToString(other));
+      advance(1ms);
+      const EnqueueOutcome rejected{.status = EnqueueStatus::rejected,
+                                    .hash_mismatch = other.hash == hash_of("second")};
+      EXPECT_EQ(enqueue_again(other), rejected);
+      expected.history.last_seen_at = now();
+      EXPECT_EQ(record(id), expected);
+    }
+  });
+}
+
+TEST_P(KeepFirstConformance, TheSameContentChangesNothingButLastSeenAndDuplicatesInEveryState) {
+  proves("R-18", "R-05", "R-06", "R-07", "R-08", "R-09");
+  in_every_situation_with_content([&](Situation situation, const std::string& id) {
+    MessageRecord expected = record(id);
+    const std::vector<std::optional<ContentHash>> hashes{hash_of("first"), md5, std::nullopt};
+    for (const std::optional<ContentHash>& hash : hashes) {
+      advance(1ms);
+      const Message again = message(id, {.payload = "first",
+                                         .headers = {{"traceparent", "second"}},
+                                         .hash = hash,
+                                         .priority = 7,
+                                         .partition = PartitionKey("p"),
+                                         .due_at = now() + 2h,
+                                         .expires_at = now() + 3h});
+      EXPECT_EQ(enqueue_again(again), EnqueueOutcome{.status = duplicate_in(situation)});
+      expected.history.last_seen_at = now();
+      ++expected.history.duplicates;
+      EXPECT_EQ(record(id), expected);
+    }
+  });
+}
+
+TEST_P(KeepFirstConformance, PayloadsAreComparedWhereNoHashIsStored) {
+  proves("R-18", "R-06");
+  for (const Situation situation : {Situation::done, Situation::dead, Situation::ready}) {
+    const std::string id = to_string(situation);
+    put(situation, message(id, {.payload = "first"}));
+    EXPECT_EQ(enqueue_again(first(id)).status, duplicate_in(situation));
+    EXPECT_EQ(record(id).hash, std::nullopt) << "not even the hash is new";
+    const Message other = message(id, {.payload = "second", .hash = hash_of("second")});
+    EXPECT_EQ(enqueue_again(other).status, EnqueueStatus::rejected);
+    EXPECT_EQ(record(id).message->payload, Payload("first"));
+  }
+}
+
+TEST_P(KeepFirstConformance, HoldsWithinACall) {
+  proves("R-18", "IBX-102");
+  const Message other_topic = message("a", {.topic = "other", .payload = "first"});
+  const std::vector<Message> batch{first("a"), other_topic, first("a"), first("b")};
+  const std::vector<EnqueueOutcome> expected{{.status = EnqueueStatus::accepted},
+                                             {.status = EnqueueStatus::rejected},
+                                             {.status = EnqueueStatus::duplicate},
+                                             {.status = EnqueueStatus::accepted}};
+  EXPECT_EQ(queue().enqueue(batch, {.on_hash_mismatch = HashMismatchPolicy::keep_first}), expected);
+  EXPECT_EQ(record("a").message, first("a"));
+}
+
+TEST_P(KeepFirstConformance, ContentIsTakenWhereNoneIsStored) {
+  proves("R-18", "R-02", "R-03");
+  for (const Situation situation : {Situation::seen, Situation::marked_processing}) {
+    const std::string id = to_string(situation);
+    put(situation, first(id));
+    const Message other = message(id, {.payload = "second", .hash = hash_of("second")});
+    EXPECT_EQ(enqueue_again(other).status, EnqueueStatus::rejected) << "another hash was seen";
+    EXPECT_EQ(enqueue_again(first(id)).status, EnqueueStatus::accepted);
+    EXPECT_EQ(record(id).message, first(id));
+  }
+}
+
+TEST_P(KeepFirstConformance, OnlyTheSameContentBringsTheDeadBackAndWithItsOwnTimes) {
+  proves("R-18", "R-05", "R-28");
+  put(Situation::dead, first("a"));
+  const Message other = message("a", {.topic = "other", .payload = "first"});
+  EXPECT_EQ(enqueue_again(other, DeadPolicy::revive).status, EnqueueStatus::rejected);
+  EXPECT_EQ(record("a").status, Status::dead);
+  Message again = first("a");
+  again.expires_at = now() + 1h;
+  EXPECT_EQ(enqueue_again(again, DeadPolicy::revive).status, EnqueueStatus::revived);
+  EXPECT_EQ(claim_one().message, again);
 }
 
 }  // namespace oncebox::conformance

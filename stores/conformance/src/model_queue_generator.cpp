@@ -77,7 +77,7 @@ Values<QueueOperation> enqueues() {
   return build<EnqueueStep, QueueOperation>(
       {set(&EnqueueStep::messages, one_to_three(messages())),
        set(&EnqueueStep::on_hash_mismatch,
-           one_of<HashMismatchPolicy>({warn, warn, reject, quarantine, quarantine})),
+           one_of<HashMismatchPolicy>({warn, warn, reject, quarantine, quarantine, keep_first})),
        set(&EnqueueStep::on_dead, one_of<DeadPolicy>({DeadPolicy::keep, DeadPolicy::revive}))});
 }
 

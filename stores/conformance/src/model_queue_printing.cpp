@@ -147,8 +147,8 @@ std::string shown_action(ActionKind kind, Duration due) {
 
 struct Printer {
   std::string operator()(const EnqueueStep& step) const {
-    static constexpr std::array<std::string_view, 3> kPolicies{"", " (reject mismatch)",
-                                                               " (quarantine mismatch)"};
+    static constexpr std::array<std::string_view, 4> kPolicies{
+        "", " (reject mismatch)", " (quarantine mismatch)", " (keep first)"};
     return "enqueue" + std::string(kPolicies.at(static_cast<std::size_t>(step.on_hash_mismatch))) +
            (step.on_dead == DeadPolicy::revive ? " (revive dead)" : "") + ": " +
            joined(step.messages, show);

@@ -179,7 +179,11 @@ EnqueueOutcome NaiveQueue::enqueue_one(const Message& message, const EnqueueOpti
 
   EnqueueOutcome outcome;
   outcome.hash_mismatch = hash_differs(record.hash, message.hash);
-  if (outcome.hash_mismatch && options.on_hash_mismatch == HashMismatchPolicy::reject) {
+  const bool keeps_first = options.on_hash_mismatch == HashMismatchPolicy::keep_first;
+  const bool differs =
+      record.message && (record.message->topic != message.topic || !same_content(record, message));
+  const bool rejects = options.on_hash_mismatch == HashMismatchPolicy::reject;
+  if ((outcome.hash_mismatch && (rejects || keeps_first)) || (differs && keeps_first)) {
     outcome.status = EnqueueStatus::rejected;
     return outcome;
   }
@@ -209,20 +213,25 @@ EnqueueOutcome NaiveQueue::enqueue_one(const Message& message, const EnqueueOpti
     return outcome;
   }
   if (record.status == Status::dead) {
+    const bool revives = options.on_dead == DeadPolicy::revive;
     if (record.message) {
-      update_content(record, message);
+      if (revives || !keeps_first) update_content(record, message);
     } else {
       accept(*row, message, now);
       record.status = Status::dead;
     }
     outcome.status = EnqueueStatus::duplicate_dead;
-    if (options.on_dead == DeadPolicy::revive) {
+    if (revives) {
       row->revive({.reason = "enqueued again"}, now);
       outcome.status = EnqueueStatus::revived;
     }
     return outcome;
   }
 
+  if (keeps_first) {
+    outcome.status = EnqueueStatus::duplicate;
+    return outcome;
+  }
   const bool new_content = update_content(record, message);
   replace_ready_time(*row, now);
   if (!new_content) {

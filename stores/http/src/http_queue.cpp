@@ -29,6 +29,9 @@ std::string enqueue_query(const EnqueueOptions& options) {
     case HashMismatchPolicy::quarantine:
       query += "Quarantine";
       break;
+    case HashMismatchPolicy::keep_first:
+      query += "KeepFirst";
+      break;
   }
   return query + (options.on_dead == DeadPolicy::revive ? "&onDead=Revive" : "&onDead=Keep");
 }

@@ -115,6 +115,11 @@ TEST(HttpStoreRequests, EveryCallHasItsRoute) {
          store.outbox().enqueue(message(), {.on_hash_mismatch = HashMismatchPolicy::quarantine,
                                             .on_dead = DeadPolicy::revive});
        }},
+      {"POST "
+       "/v1/messages?missingHash=Leave&missingHeaders=Leave&onHashMismatch=KeepFirst&onDead=Keep",
+       [](Store& store) {
+         store.inbox().enqueue(message(), {.on_hash_mismatch = HashMismatchPolicy::keep_first});
+       }},
       {"POST /v1/messages/observe", [](Store& store) { store.inbox().observe({.key = kKey}); }},
       {"POST /v1/messages/mark", [](Store& store) { store.inbox().mark({.key = kKey}); }},
       {"POST /v1/outbox/messages/claim",

@@ -45,7 +45,10 @@ class MemoryQueue::IntakeBatch {
       return {};
     }
     EnqueueOutcome outcome{.hash_mismatch = hashes_differ(row->state.hash, message.hash)};
-    if (outcome.hash_mismatch && options.on_hash_mismatch != HashMismatchPolicy::warn) {
+    const bool keeps_first = options.on_hash_mismatch == HashMismatchPolicy::keep_first;
+    const bool is_other =
+        outcome.hash_mismatch || (keeps_first && has_other_content(*row, message));
+    if (is_other && options.on_hash_mismatch != HashMismatchPolicy::warn) {
       if (options.on_hash_mismatch == HashMismatchPolicy::quarantine) {
         quarantine(message, outcome);
       } else {
@@ -193,11 +196,17 @@ class MemoryQueue::IntakeBatch {
     });
   }
 
+  static bool has_other_content(const Row& row, const Message& message) noexcept {
+    const Content* const content = row.content.get();
+    return content != nullptr && (content->topic != message.topic ||
+                                  !same_content(row.state.hash, content->payload, message));
+  }
+
   EnqueueStatus enqueue_again(Row& row, const Message& message, const EnqueueOptions& options) {
     const Status status = row.state.status;
-    if (status == Status::done) {
+    if (status == Status::done || (row.content != nullptr && stays_as_first(status, options))) {
       touch(row, 1);
-      return EnqueueStatus::duplicate_done;
+      return duplicate_status(status);
     }
     bool something_new = true;
     if (row.content != nullptr) {

@@ -115,7 +115,7 @@ void load_known(const Arrivals& arrivals, RowBatch& rows, const std::vector<std:
     }
   }
   rows.load(keys, RowBatch::NewRows::possible);
-  rows.read_digests(compared);
+  rows.read_digests(compared, options.on_hash_mismatch);
 }
 
 void enqueue_known(const Arrivals& arrivals, RowBatch& rows, const std::vector<std::size_t>& known,

@@ -133,12 +133,13 @@ void RowBatch::take_rows(const Result& result, const std::unordered_set<std::int
   }
 }
 
-void RowBatch::read_digests(std::span<const Message* const> messages) {
+void RowBatch::read_digests(std::span<const Message* const> messages, HashMismatchPolicy policy) {
+  const bool compares_done = policy == HashMismatchPolicy::keep_first;
   std::unordered_map<std::int64_t, Row*> asked_for;
   for (const Message* const message : messages) {
     Row* const row = find(message->key);
-    const bool is_compared =
-        row != nullptr && row->content && !row->is_done && !same_by_hash(row->state.hash, *message);
+    const bool is_compared = row != nullptr && row->content && (!row->is_done || compares_done) &&
+                             !same_by_hash(row->state.hash, *message);
     if (is_compared) asked_for.emplace(row->id, row);
   }
   if (asked_for.empty()) return;

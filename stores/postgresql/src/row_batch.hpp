@@ -84,8 +84,9 @@ class RowBatch {
   void load_ids(std::span<const std::int64_t> ids);
 
   /// Reads the digests of what these messages have as payload, where their hashes do not tell
-  /// whether they are what is stored; for `has_payload_of`.
-  void read_digests(std::span<const Message* const> messages);
+  /// whether they are what is stored; for `has_payload_of`. What is done is compared under
+  /// `keep_first` alone.
+  void read_digests(std::span<const Message* const> messages, HashMismatchPolicy policy);
 
   [[nodiscard]] TimePoint now() const { return now_.value(); }
   [[nodiscard]] Row* find(const MessageKey& key);

@@ -79,6 +79,13 @@ enum class PartitionPlace { free, blocked };
 [[nodiscard]] bool same_content(const std::optional<ContentHash>& stored_hash,
                                 const Payload& stored_payload, const Message& message) noexcept;
 
+/// Whether the same content again leaves a message as it is: under `keep_first`, unless the message
+/// is dead and comes back.
+[[nodiscard]] bool stays_as_first(Status status, const EnqueueOptions& options) noexcept;
+
+/// What the sender of a message that changes nothing is told.
+[[nodiscard]] EnqueueStatus duplicate_status(Status status) noexcept;
+
 /// +1, unless that would overflow: a sender that never stops must do no harm.
 void count_duplicate(MessageHistory& history) noexcept;
 

@@ -29,7 +29,9 @@ class Intake {
   template <class Row>
   EnqueueOutcome enqueue_again(Row& row, const Message& message, const EnqueueOptions& options) {
     EnqueueOutcome outcome{.hash_mismatch = hashes_differ(row.state.hash, message.hash)};
-    if (outcome.hash_mismatch && options.on_hash_mismatch != HashMismatchPolicy::warn) {
+    const bool keeps_first = options.on_hash_mismatch == HashMismatchPolicy::keep_first;
+    const bool is_other = outcome.hash_mismatch || (keeps_first && has_other_content(row, message));
+    if (is_other && options.on_hash_mismatch != HashMismatchPolicy::warn) {
       if (options.on_hash_mismatch == HashMismatchPolicy::quarantine) {
         quarantine(message, outcome);
       } else {
@@ -67,9 +69,9 @@ class Intake {
   template <class Row>
   EnqueueStatus take_again(Row& row, const Message& message, const EnqueueOptions& options) {
     const Status status = row.state.status;
-    if (status == Status::done) {
+    if (status == Status::done || (row.content && stays_as_first(status, options))) {
       rows_.touch(row, now_, 1);
-      return EnqueueStatus::duplicate_done;
+      return duplicate_status(status);
     }
     row.state.history.last_seen_at = now_;
     bool something_new = true;
@@ -96,6 +98,17 @@ class Intake {
     return leased ? EnqueueStatus::superseding : EnqueueStatus::updated;
   }
 
+  template <class Row>
+  bool has_other_content(const Row& row, const Message& message) {
+    return row.content && (row.content->topic != message.topic || !has_same_payload(row, message));
+  }
+
+  template <class Row>
+  bool has_same_payload(const Row& row, const Message& message) {
+    const std::optional<bool> by_hash = same_by_hash(row.state.hash, message);
+    return by_hash ? *by_hash : rows_.has_payload_of(row, message);
+  }
+
   // Gives content to a row that has none, and makes it claimable unless it is dead.
   template <class Row>
   void accept(Row& row, const Message& message) {
@@ -116,8 +129,7 @@ class Intake {
   bool update(Row& row, const Message& message) {
     MessageState& state = row.state;
     const bool same_topic = row.content->topic == message.topic;
-    const std::optional<bool> by_hash = same_by_hash(state.hash, message);
-    const bool same = by_hash ? *by_hash : rows_.has_payload_of(row, message);
+    const bool same = has_same_payload(row, message);
     const bool first_hash = same && !state.hash && message.hash;
     if (!same || !state.hash) state.hash = message.hash;
     row.content->topic = message.topic;
