@@ -114,18 +114,13 @@ class MemoryQueue final : public QueueStore, public QueueOperator, public Transa
   };
   struct PreparedEdit;
 
-  /// A worker without its leases, which the rows tell.
-  struct WorkerTimes {
-    TimePoint since{};
-    TimePoint last_seen_at{};
-  };
-
-  /// The messages that each worker holds now.
-  [[nodiscard]] std::map<WorkerName, std::size_t> leases_by_worker(TimePoint now)
+  /// The leases of each worker that have ended, though nobody has reaped them yet.
+  [[nodiscard]] std::map<const Worker*, std::size_t> lapsed_leases(TimePoint now)
       ONCEBOX_REQUIRES(mutex_);
-  void note_worker(const WorkerName& name, TimePoint now) ONCEBOX_REQUIRES(mutex_);
+  /// The worker of this name, who claims now.
+  [[nodiscard]] Worker& see_worker(const WorkerName& name, TimePoint now) ONCEBOX_REQUIRES(mutex_);
   /// Forgets those that hold nothing and were not seen after that time.
-  void forget_workers(TimePoint now, TimePoint last_seen_until) ONCEBOX_REQUIRES(mutex_);
+  void forget_workers(TimePoint last_seen_until) ONCEBOX_REQUIRES(mutex_);
   /// There must be a worker.
   [[nodiscard]] TimePoint median_sighting() const ONCEBOX_REQUIRES(mutex_);
 
@@ -145,9 +140,12 @@ class MemoryQueue final : public QueueStore, public QueueOperator, public Transa
   [[nodiscard]] bool claim_step(const ClaimRequest& request, const WorkerName& worker,
                                 ClaimResult& answer);
   [[nodiscard]] std::vector<ClaimedMessage> claim_ready(const ClaimRequest& request,
-                                                        const WorkerName& worker, TimePoint now)
+                                                        Worker& worker, TimePoint now)
       ONCEBOX_REQUIRES(mutex_);
   [[nodiscard]] Row* find_delivery(const Delivery& delivery) noexcept ONCEBOX_REQUIRES(mutex_);
+  /// This attempt of the row, with its worker's name; empty when it is not to be kept.
+  [[nodiscard]] static PreparedAttempt attempt_to_keep(const Row& row,
+                                                       std::optional<Attempt> attempt);
   /// What the end of one delivery, by whomever, needs that may fail for lack of memory.
   struct PreparedEnd {
     Row* row = nullptr;  ///< null: there is none, or the delivery does not hold it
@@ -197,7 +195,7 @@ class MemoryQueue final : public QueueStore, public QueueOperator, public Transa
   const Options options_;
   HandlerThreads& handlers_;
   Rows rows_ ONCEBOX_GUARDED_BY(mutex_){options_};
-  std::map<WorkerName, WorkerTimes> workers_ ONCEBOX_GUARDED_BY(mutex_);
+  std::map<WorkerName, Worker> workers_ ONCEBOX_GUARDED_BY(mutex_);
   WorkListeners listeners_;  ///< told without the lock
 };
 

@@ -77,53 +77,57 @@ QueueStats MemoryQueue::do_stats() {
   return stats;
 }
 
-std::map<WorkerName, std::size_t> MemoryQueue::leases_by_worker(TimePoint now) {
-  std::map<WorkerName, std::size_t> leases;
+std::map<const Worker*, std::size_t> MemoryQueue::lapsed_leases(TimePoint now) {
+  std::map<const Worker*, std::size_t> lapsed;
   for (const Row& row : rows_.index.leased()) {
-    const MessageLease& lease = *row.state.lease;
-    if (lease.worker && lease.live_at(now)) ++leases[*lease.worker];
+    if (row.state.lease->live_at(now)) break;  // and so are those behind it
+    ++lapsed[row.state.worker];
   }
-  return leases;
+  return lapsed;
 }
 
 // Whoever claims under ever new names must not fill the memory.
-void MemoryQueue::note_worker(const WorkerName& name, TimePoint now) {
+Worker& MemoryQueue::see_worker(const WorkerName& name, TimePoint now) {
   constexpr std::size_t kMaxWorkers = 10'000;
-  if (workers_.size() >= kMaxWorkers && !workers_.contains(name)) {
-    forget_workers(now, median_sighting());
+  auto found = workers_.find(name);
+  if (found == workers_.end()) {
+    if (workers_.size() >= kMaxWorkers) forget_workers(median_sighting());
+    found = workers_.try_emplace(name, Worker{.since = now}).first;
+    found->second.name = &found->first;
   }
-  workers_.try_emplace(name, WorkerTimes{.since = now}).first->second.last_seen_at = now;
+  found->second.last_seen_at = now;
+  return found->second;
 }
 
 TimePoint MemoryQueue::median_sighting() const {
   std::vector<TimePoint> sightings;
   sightings.reserve(workers_.size());
-  for (const auto& [name, times] : workers_) sightings.push_back(times.last_seen_at);
+  for (const auto& [name, worker] : workers_) sightings.push_back(worker.last_seen_at);
   const auto middle = sightings.begin() + static_cast<std::ptrdiff_t>(sightings.size() / 2);
   std::ranges::nth_element(sightings, middle);
   return *middle;
 }
 
-void MemoryQueue::forget_workers(TimePoint now, TimePoint last_seen_until) {
-  const std::map<WorkerName, std::size_t> leases = leases_by_worker(now);
-  std::erase_if(workers_, [&](const auto& worker) {
-    return worker.second.last_seen_at <= last_seen_until && !leases.contains(worker.first);
+void MemoryQueue::forget_workers(TimePoint last_seen_until) {
+  std::erase_if(workers_, [&](const auto& entry) {
+    return entry.second.last_seen_at <= last_seen_until && entry.second.leases == 0;
   });
 }
 
 std::vector<WorkerRecord> MemoryQueue::do_workers() {
   const detail::Lock lock(mutex_);
   const TimePoint now = clock_.now();
-  forget_workers(now, now - kWorkerRetention);
-  const std::map<WorkerName, std::size_t> leases = leases_by_worker(now);
+  const std::map<const Worker*, std::size_t> lapsed = lapsed_leases(now);
   std::vector<WorkerRecord> workers;
   workers.reserve(workers_.size());
-  for (const auto& [name, times] : workers_) {
-    const auto held = leases.find(name);
+  for (const auto& [name, worker] : workers_) {
+    const auto ended = lapsed.find(&worker);
+    const std::size_t held = worker.leases - (ended == lapsed.end() ? 0 : ended->second);
+    if (held == 0 && worker.last_seen_at <= now - kWorkerRetention) continue;
     workers.push_back({.name = name,
-                       .leases = held == leases.end() ? 0 : held->second,
-                       .since = times.since,
-                       .last_seen_at = times.last_seen_at});
+                       .leases = held,
+                       .since = worker.since,
+                       .last_seen_at = worker.last_seen_at});
   }
   std::ranges::sort(workers, std::ranges::greater(), [](const WorkerRecord& worker) {
     return std::pair(worker.leases > 0, worker.last_seen_at);
@@ -287,9 +291,8 @@ MemoryQueue::PreparedEnd MemoryQueue::prepare(Row* row, const OperatorAction& ac
                                               const ActOptions& options, TimePoint now) {
   PreparedEnd prepared{.row = row, .error = cancellation_text(options.reason)};
   if (row == nullptr) return prepared;
-  if (auto attempt = cancelled_attempt(row->state, action, prepared.error, now)) {
-    prepared.attempt.push_back(std::move(*attempt));
-  }
+  prepared.attempt =
+      attempt_to_keep(*row, cancelled_attempt(row->state, action, prepared.error, now));
   return prepared;
 }
 
@@ -330,7 +333,7 @@ CleanupResult MemoryQueue::do_cleanup(const CleanupRequest& request) {
     for (auto& [topic, lane] : rows_.index.lanes()) gather(lane.dead, *request.dead_retention);
     result.dead_removed = rows.size() - result.done_removed;
   }
-  forget_workers(now, now - kWorkerRetention);  // before anything is removed: it needs memory
+  forget_workers(now - kWorkerRetention);
   for (Row* row : rows) rows_.remove(*row);
   return result;
 }

@@ -59,6 +59,7 @@ MessageRecord MemoryQueue::to_record(const Row& row, ListPayloads payloads, Time
                        .finished_at = state.finished_at,
                        .revivals = state.revivals,
                        .attempts = {}};
+  if (record.lease) record.lease->worker = *state.worker->name;
   if (row.content == nullptr) return record;
   record.message = to_message(row, payloads);
   const bool unleased = state.status == Status::processing && !state.lease;
@@ -104,10 +105,8 @@ MemoryQueue::PreparedEnd MemoryQueue::prepare(const Mark& mark, TimePoint now) {
   PreparedEnd prepared{.row = rows_.index.find(mark.key), .error = error_text(mark.error)};
   if (prepared.row == nullptr) return prepared;
   const Row& row = *prepared.row;
-  std::optional<Attempt> attempt = marked_attempt(row.state, mark.as, prepared.error, now);
-  const bool is_kept =
-      attempt && (attempt->outcome != AttemptOutcome::succeeded || !row.attempts.empty());
-  if (is_kept) prepared.attempt.push_back(std::move(*attempt));
+  prepared.attempt =
+      attempt_to_keep(row, marked_attempt(row.state, mark.as, prepared.error, now));
   return prepared;
 }
 
@@ -185,10 +184,7 @@ class MemoryQueue::ReapBatch {
 
   template <class Change>
   void change(Row& row, Change apply) {
-    PreparedAttempt attempt;
-    if (std::optional<Attempt> lapsed = lapsed_attempt(row.state)) {
-      attempt.push_back(std::move(*lapsed));
-    }
+    PreparedAttempt attempt = attempt_to_keep(row, lapsed_attempt(row.state));
     undo_.push_back({&row, row.state, row.partition, std::move(attempt)});
     if (row.partition != nullptr) ++row.partition->pins;
     index_.edit(row, now_, [&]() noexcept { apply(row.state); });
@@ -226,21 +222,22 @@ bool MemoryQueue::claim_step(const ClaimRequest& request, const WorkerName& work
   constexpr std::size_t kReapStep = 1'000;
   const detail::Lock lock(mutex_);
   const TimePoint now = read_clock();
-  note_worker(worker, now);
+  // Before the batch, whose steps still need the workers that it takes leases from.
+  Worker& seen = see_worker(worker, now);
   ReapBatch batch(rows_, policies_, now);
   ReapResult reaped = batch.reap(kReapStep);
   const bool is_backlog = reaped.total() == kReapStep;
   ReapResult reaped_so_far = answer.reaped;
   reaped_so_far.add(std::move(reaped));
-  if (!is_backlog) answer.messages = claim_ready(request, worker, now);
+  if (!is_backlog) answer.messages = claim_ready(request, seen, now);
   batch.commit();
   answer.reaped = std::move(reaped_so_far);
   return is_backlog;
 }
 
 // Everything is copied before the first row changes, so that running out of memory changes nothing.
-std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request,
-                                                     const WorkerName& worker, TimePoint now) {
+std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request, Worker& worker,
+                                                     TimePoint now) {
   rows_.index.promote(now);
   ClaimAllowance allowance(policies_, limit_uses(), now);
   const std::optional<TopicSelection> topics = allowance.among(request.topics);
@@ -250,8 +247,6 @@ std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request
   keep_within(rows, request.max_bytes);
   std::vector<ClaimedMessage> claimed;
   claimed.reserve(rows.size());
-  std::vector<MessageLease> leases;
-  leases.reserve(rows.size());
   for (const Row* row : rows) {
     claimed.push_back({.message = to_message(*row, ListPayloads::include),
                        .history = row->state.history,
@@ -261,17 +256,18 @@ std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request
                        .eligible_at = row->state.eligible_at,
                        .revived_at = row->state.revivals.last_at});
     ++claimed.back().history.deliveries;
-    leases.push_back({.owner = request.owner,
-                      .delivery = claimed.back().delivery,
-                      .locked_until = claimed.back().locked_until,
-                      .leased_at = now,
-                      .worker = worker});
   }
   for (const Row* row : rows) (void)allowance.take(*row->state.lane->topic);
   note_spent(allowance.uses());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     RowState& state = rows[i]->state;
-    rows_.index.edit(*rows[i], now, [&]() noexcept { hand_out(state, std::move(leases[i])); });
+    rows_.index.edit(*rows[i], now, [&]() noexcept {
+      hand_out(state, {.owner = claimed[i].owner,
+                       .delivery = claimed[i].delivery,
+                       .locked_until = claimed[i].locked_until,
+                       .leased_at = now});
+      state.worker = &worker;
+    });
   }
   return claimed;
 }
@@ -316,6 +312,17 @@ void MemoryQueue::Rows::keep(Row& row, PreparedAttempt attempt) noexcept {
   row.attempts.pop_front();
 }
 
+// A success is kept only where there are other attempts.
+MemoryQueue::PreparedAttempt MemoryQueue::attempt_to_keep(const Row& row,
+                                                          std::optional<Attempt> attempt) {
+  PreparedAttempt kept;
+  if (!attempt) return kept;
+  if (attempt->outcome == AttemptOutcome::succeeded && row.attempts.empty()) return kept;
+  attempt->worker = *row.state.worker->name;
+  kept.push_back(std::move(*attempt));
+  return kept;
+}
+
 MemoryQueue::PreparedEnd MemoryQueue::prepare(const Settlement& settlement, TimePoint now) {
   PreparedEnd prepared{.row = find_delivery(settlement.delivery)};
   if (prepared.row == nullptr) return prepared;
@@ -324,10 +331,7 @@ MemoryQueue::PreparedEnd MemoryQueue::prepare(const Settlement& settlement, Time
       std::holds_alternative<Ack>(settlement.verdict) && !may_have_attempts(row.state);
   if (succeeds_at_once) return prepared;
   prepared.error = error_text(settlement.verdict);
-  std::optional<Attempt> attempt = ended_attempt(row.state, settlement.verdict, now);
-  const bool is_kept =
-      attempt && (attempt->outcome != AttemptOutcome::succeeded || !row.attempts.empty());
-  if (is_kept) prepared.attempt.push_back(std::move(*attempt));
+  prepared.attempt = attempt_to_keep(row, ended_attempt(row.state, settlement.verdict, now));
   return prepared;
 }
 

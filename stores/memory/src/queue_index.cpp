@@ -94,6 +94,7 @@ void QueueIndex::drop_if_unused(Partition& partition) noexcept {
 void QueueIndex::detach(Row& row) noexcept {
   leave(row);
   --row.state.lane->rows;
+  if (row.state.worker != nullptr) --row.state.worker->leases;
   if (!row.partition_hook.is_linked()) return;
   Partition& partition = *row.partition;
   erase_from(partition.rows, row);
@@ -107,6 +108,11 @@ void QueueIndex::attach(Row& row, TimePoint now) noexcept {
     if (row.state.lease) row.partition->in_flight = &row;
   }
   ++row.state.lane->rows;
+  if (row.state.lease) {
+    ++row.state.worker->leases;
+  } else {
+    row.state.worker = nullptr;
+  }
   enter(row, phase_at(row, now));
 }
 

@@ -45,8 +45,18 @@ struct ReplacedContent {
   std::string reason;
 };
 
+/// Somebody who has claimed. Leases point here, so that a claim does not copy a name for each.
+struct Worker {
+  const WorkerName* name = nullptr;  ///< the key under which the worker is stored
+  TimePoint since{};
+  TimePoint last_seen_at{};
+  std::size_t leases = 0;  ///< with those that have lapsed; none: it may be forgotten
+};
+
+/// The lease itself names no worker.
 struct RowState : MessageState {
   Lane* lane = nullptr;
+  Worker* worker = nullptr;  ///< set while there is a lease
 };
 
 using IndexHook = bi::set_member_hook<bi::link_mode<bi::safe_link>>;

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <new>
 #include <string>
 #include <vector>
 
 #include "failing_allocations.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/testing/fake_clock.hpp"
+#include "oncebox/worker.hpp"
 
 namespace oncebox::memory {
 namespace {
@@ -152,6 +155,68 @@ TEST(MemoryBounds, BytesOfKeysAndResultsAreBounded) {
       error_code_of([&] { store.keys().complete({.key = "b", .result = std::string(200, 'x')}); }),
       ErrorCode::overloaded);
   EXPECT_FALSE(store.keys().find("b"));
+}
+
+/// A store where workers have names that do not fit into a small string.
+class MemoryWorkers : public ::testing::Test {
+ protected:
+  std::vector<ClaimedMessage> claim_as(const WorkerName& worker) {
+    return store_.inbox().claim(
+        {.owner = OwnerToken::generate(), .lease = seconds{1}, .worker = worker});
+  }
+  [[nodiscard]] MessageRecord record() { return store_.inbox().find({"shop", "1"}).value(); }
+
+  const WorkerName holder_ = "the worker that holds a message";
+  testing::FakeClock clock_;
+  MemoryStore store_{clock_};
+};
+
+TEST_F(MemoryWorkers, ALeaseThatNobodyReapedStillNamesTheOneWhoHadIt) {
+  store_.inbox().enqueue(message("1"));
+  ASSERT_EQ(claim_as(holder_).size(), 1U);
+  clock_.advance(2 * kWorkerRetention);
+  store_.inbox_operator().cleanup({});
+  EXPECT_TRUE(store_.inbox_operator().workers().empty()) << "its lease has lapsed";
+  EXPECT_EQ(record().lease->worker, holder_);
+}
+
+TEST_F(MemoryWorkers, TheClaimThatForgetsIdleOnesKeepsTheNameOfAnAttemptThatItEnds) {
+  store_.inbox().enqueue(message("1"));
+  ASSERT_EQ(claim_as(holder_).size(), 1U);
+  for (int i = 1; i < 10'000; ++i) {
+    EXPECT_TRUE(claim_as("a worker that idles, number " + std::to_string(i)).empty());
+  }
+  clock_.advance(seconds{1});
+  ASSERT_EQ(claim_as("one worker more than are remembered").size(), 1U);
+  EXPECT_EQ(record().attempts.at(0).worker, holder_);
+  EXPECT_EQ(store_.inbox_operator().workers().size(), 2U) << "the idle ones are forgotten";
+}
+
+/// How often a claim of fifty messages allocates memory, for a worker that is known already.
+int allocations_of_claim(const WorkerName& worker) {
+  constexpr std::size_t kMessages = 50;
+  const testing::FakeClock clock;
+  MemoryStore store(clock);
+  for (std::size_t i = 0; i < kMessages; ++i) store.inbox().enqueue(message(std::to_string(i)));
+  ClaimRequest request{.owner = OwnerToken::generate(), .limit = kMessages, .worker = worker};
+  request.topics.only = {"none"};
+  EXPECT_TRUE(store.inbox().claim(request).empty());
+  request.topics.only.clear();
+  for (int step = 0;; ++step) {
+    std::vector<ClaimedMessage> claimed;
+    try {
+      const FailingAllocation failure(step);
+      claimed = store.inbox().claim(request).messages;
+    } catch (const std::bad_alloc&) {
+      continue;
+    }
+    EXPECT_EQ(claimed.size(), kMessages);
+    return step;
+  }
+}
+
+TEST_F(MemoryWorkers, ALeaseCostsNoCopyOfTheName) {
+  EXPECT_LE(allocations_of_claim(holder_), allocations_of_claim("w") + 1);
 }
 
 TEST(MemoryStore, RecognisesEveryKeyThatCannotBeAcquiredWithoutAllocating) {
