@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <future>
 
 #include "api_fixture.hpp"
@@ -124,6 +126,66 @@ TEST_P(EnqueueRoute, OtherContentWithAnIdempotencyKeyIsAConflictUnlessSourceAndI
   TestCall replaced = without_key;
   replaced.body = "{" + id + R"("topic":"t","payload":4})";
   EXPECT_EQ(json_of(call(replaced)).at("status"), "Updated");
+}
+
+TEST_P(EnqueueRoute, AnotherTopicUnderAnIdempotencyKeyIsAConflict) {
+  for (const std::string path :
+       {"/v1/messages", "/v1/outbox/messages", "/v1/stores/second/messages?missingHash=Leave"}) {
+    SCOPED_TRACE(path);
+    const auto send = [&](const std::string& topic) {
+      return call(with_key(post(path, R"({"topic":")" + topic + R"(","payload":1})"), "k"));
+    };
+    EXPECT_EQ(json_of(send("charge")).at("status"), "Accepted");
+    const Response refund = send("refund");
+    EXPECT_EQ(refund.status, 409) << refund.body;
+    EXPECT_EQ(problem_code(refund), "conflict");
+    EXPECT_EQ(json_of(send("charge")).at("status"), "Duplicate");
+  }
+}
+
+TEST_P(EnqueueRoute, TheFirstMessageUnderAnIdempotencyKeyStandsHoweverItIsSent) {
+  TestCall as_line = post("/v1/messages", "");
+  as_line.fields.front() = {"Content-Type", "application/x-ndjson"};
+  const auto send_alone = [&](const std::string& message) {
+    return call(with_key(post("/v1/messages", message), "alone"));
+  };
+  const auto send_in_array = [&](const std::string& message) {
+    return call(with_key(post("/v1/messages", "[" + message + "]"), "array"));
+  };
+  const auto send_as_line = [&](const std::string& message) {
+    as_line.body = message;
+    return call(with_key(as_line, "line"));
+  };
+  struct Form {
+    std::string id;
+    std::function<Response(const std::string&)> send;
+    std::string rejected;
+    std::string duplicate;
+  };
+  for (const Form& form :
+       {Form{"alone", send_alone, R"("conflict")", R"("Duplicate")"},
+        Form{"array/0", send_in_array, R"("Rejected")", R"("Duplicate")"},
+        Form{"line/0", send_as_line, R"("rejected":1)", R"("duplicate":1)"}}) {
+    SCOPED_TRACE(form.id);
+    EXPECT_EQ(form.send(R"({"topic":"charge","payload":1})").status, 200);
+    const auto stored = [&] { return store_->inbox().find(MessageKey{"shop", form.id}).value(); };
+    MessageRecord expected = stored();
+    const auto expect_unchanged = [&](const std::string& message, const std::string& outcome) {
+      clock_.advance(std::chrono::seconds{1});
+      const Response response = form.send(message);
+      EXPECT_NE(response.body.find(outcome), std::string::npos) << message << response.body;
+      expected.history.last_seen_at = clock_.now();
+      EXPECT_EQ(stored(), expected) << message;
+    };
+    expect_unchanged(R"({"topic":"refund","payload":1})", form.rejected);
+    expect_unchanged(R"({"topic":"charge","payload":2})", form.rejected);
+    expect_unchanged(R"({"topic":"charge","payload":2,"hash":"md5:01ab"})", form.rejected);
+    expected.history.duplicates = 1;
+    expect_unchanged(R"({"topic":"charge","payload":1,"priority":9,"partitionKey":"p",)"
+                     R"("headers":{"traceparent":"another"},"dueAt":"2030-01-01T00:00:00.000Z",)"
+                     R"("expiresAt":"2031-01-01T00:00:00.000Z"})",
+                     form.duplicate);
+  }
 }
 
 TEST_P(EnqueueRoute, OfManyOtherContentUnderAnIdempotencyKeyIsRejected) {
@@ -387,6 +449,10 @@ TEST_P(EnqueueRoute, FollowsTheQueryOnHashMismatch) {
   EXPECT_EQ(quarantined.at("status"), "Quarantined");
   EXPECT_TRUE(quarantined.at("quarantinedAs").is_string());
   EXPECT_EQ(json_of(call(post("/v1/messages?onHashMismatch=Warn", other))).at("status"), "Updated");
+  const std::string topic = R"({"source":"shop","messageId":"m","topic":"o","payload":2})";
+  const json::value kept = json_of(call(post("/v1/messages?onHashMismatch=KeepFirst", topic)));
+  EXPECT_EQ(kept.at("status"), "Rejected");
+  EXPECT_FALSE(kept.as_object().contains("hashMismatch")) << "the payload is the same";
 }
 
 TEST_P(EnqueueRoute, FollowsTheQueryOnMissingHashes) {

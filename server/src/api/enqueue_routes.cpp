@@ -88,7 +88,7 @@ class Enqueue {
     if (asked.on_dead != usual.on_dead) return nullptr;
     if (settings.missing_hash != MissingHash::sha256_of_payload) return nullptr;
     if (asked.on_hash_mismatch == usual.on_hash_mismatch) return &queue.singles;
-    if (asked.on_hash_mismatch == HashMismatchPolicy::reject) return &queue.strict_singles;
+    if (asked.on_hash_mismatch == HashMismatchPolicy::keep_first) return &queue.strict_singles;
     return nullptr;
   }
 

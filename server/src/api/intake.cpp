@@ -69,10 +69,7 @@ void add_trace(wire::MessageDefaults& defaults, const Request& request) {
 
 IntakeSettings IntakeSettings::held_to_key() const noexcept {
   IntakeSettings settings = *this;
-  if (!says_mismatch) {
-    settings.options.on_hash_mismatch = HashMismatchPolicy::reject;
-    settings.missing_hash = MissingHash::sha256_of_payload;  // what is compared
-  }
+  if (!says_mismatch) settings.options.on_hash_mismatch = HashMismatchPolicy::keep_first;
   return settings;
 }
 

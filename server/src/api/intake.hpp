@@ -31,14 +31,14 @@ struct IntakeSettings {
   /// The caller wants dead messages back, and the server's own setting keeps them dead.
   bool asks_to_revive = false;
 
-  /// The same for messages that are held to the Idempotency-Key: it stands for one content, so
-  /// other content is rejected, unless the caller says otherwise.
+  /// The same for messages that are held to the Idempotency-Key: it stands for one message, so the
+  /// first one stands, unless the caller says otherwise.
   [[nodiscard]] IntakeSettings held_to_key() const noexcept;
 };
 
-/// Reads `onHashMismatch` (Warn, Reject, Quarantine), `onDead` (Keep, Revive), `missingHash`
-/// (Sha256, Leave) and `missingHeaders` (Stamp, Leave). Throws `invalid_argument` for anything
-/// else.
+/// Reads `onHashMismatch` (Warn, Reject, Quarantine, KeepFirst), `onDead` (Keep, Revive),
+/// `missingHash` (Sha256, Leave) and `missingHeaders` (Stamp, Leave). Throws `invalid_argument` for
+/// anything else.
 [[nodiscard]] IntakeSettings read_intake_query(std::span<const wire::QueryParameter> query,
                                                const EnqueueOptions& defaults);
 

@@ -62,7 +62,7 @@ EnqueueOptions usual(const ApiParts& parts) { return parts.options.enqueue; }
 
 EnqueueOptions strict(const ApiParts& parts) {
   EnqueueOptions options = parts.options.enqueue;
-  options.on_hash_mismatch = HashMismatchPolicy::reject;
+  options.on_hash_mismatch = HashMismatchPolicy::keep_first;
   return options;
 }
 

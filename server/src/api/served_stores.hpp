@@ -92,7 +92,7 @@ struct ServedQueue {
   QueueStore& queue;               ///< with log and metrics
   QueueOperator& operations;       ///< the same
   detail::Intake& singles;         ///< lets single messages share commits
-  detail::Intake& strict_singles;  ///< the same, and rejects other content under a known id
+  detail::Intake& strict_singles;  ///< the same, and what came first stands
   std::size_t max_payload_bytes;
   std::unique_ptr<SharedAnswers> shared = std::make_unique<SharedAnswers>();
   std::unique_ptr<WaitingClaims> claims = {};

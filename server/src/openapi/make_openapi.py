@@ -91,8 +91,9 @@ PARAMETERS = {
     "idempotencyKey": parameter(
         "Idempotency-Key", "header", {"type": "string", "minLength": 1, "maxLength": 1024},
         "The message's id when the body has none; of an array, followed by `/` and the place. "
-        "Other content is a conflict (409; of many `Rejected`), unless the message says both its "
-        "source and its id, or `onHashMismatch` says what to do."),
+        "The first message under it stands: another topic or payload is a conflict (409; of many "
+        "`Rejected`), unless the message says both its source and its id, or `onHashMismatch` says "
+        "what to do."),
     "traceparent": parameter(
         "traceparent", "header", {"type": "string"},
         "W3C trace context: becomes a header of the message."),
