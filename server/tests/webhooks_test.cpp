@@ -393,6 +393,13 @@ TEST_F(WebhooksTest, WhatCannotBeAHeaderIsLeftOutAndTheMessageTaken) {
   EXPECT_EQ(only_message().headers, Headers());
 }
 
+TEST_F(WebhooksTest, AKeyThatIsTooLongIsLeftOutAndTheMessageTaken) {
+  configure_unchecked({});
+  const Response response = send({kHello, {{"Idempotency-Key", std::string(2'000, 'k')}}});
+  EXPECT_EQ(response.status, 200) << response.body;
+  EXPECT_EQ(only_message().headers, Headers());
+}
+
 TEST_F(WebhooksTest, TheStoreIsNamedByAHeaderOrByThePath) {
   for (const auto& [store, name, field] :
        std::vector<std::tuple<std::string, std::string, Fields::Entry>>{

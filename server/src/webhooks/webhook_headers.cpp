@@ -55,6 +55,14 @@ std::optional<TimePoint> sent_at(const Request& request) {
   return seconds ? time_of_unix_seconds(*seconds) : std::nullopt;
 }
 
+OptionalText key_of(const Request& request) {
+  try {
+    return idempotency_key(request);
+  } catch (const Error&) {
+    return std::nullopt;  // empty, or too long for a key
+  }
+}
+
 void set_if_possible(Headers& headers, std::string_view name, const OptionalText& value) {
   if (!value || value->empty()) return;
   try {
@@ -77,9 +85,7 @@ Headers webhook_headers(const Request& request) {
   set(header_names::kCausationId,
       decoded_or_plain(request, "Oncebox-Causation-Id", "X-Causation-Id"));
   set(header_names::kPartitionKey, decoded_or_plain(request, "Oncebox-Partition-Key", {}));
-  if (field_of(request, "Idempotency-Key")) {
-    set(header_names::kIdempotencyKey, idempotency_key(request));
-  }
+  set(header_names::kIdempotencyKey, key_of(request));
   if (const auto time = sent_at(request)) headers.set_timestamp(*time);
   if (const auto trace = traceparent(request)) {
     headers.set(header_names::kTraceparent, *trace);
