@@ -253,10 +253,14 @@ void Connection::close_and_wait(Deadline deadline) noexcept {
   const int other_end = connection_ ? fcntl(PQsocket(connection_.get()), F_DUPFD_CLOEXEC, 0) : -1;
   connection_.reset();
   if (other_end < 0) return;
+  const CallOptions& limits = CallScope::current();
+  const StopSignal stop(limits.stop);
+  std::array<pollfd, 2> waiting{pollfd{.fd = other_end, .events = POLLIN, .revents = 0},
+                                pollfd{.fd = stop.descriptor(), .events = POLLIN, .revents = 0}};
   for (;;) {
-    const int left = milliseconds_until(deadline);
-    pollfd readable{.fd = other_end, .events = POLLIN, .revents = 0};
-    if (left == 0 || poll(&readable, 1, left) <= 0) break;
+    const int left = milliseconds_until(limits.deadline_or(deadline));
+    if (left == 0 || poll(waiting.data(), waiting.size(), left) <= 0) break;
+    if (waiting.back().revents != 0) break;
     char farewell[256];
     if (read(other_end, farewell, sizeof farewell) <= 0) break;
   }

@@ -85,8 +85,8 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// Closes it, and returns when the server is rid of it, or at the deadline. Then the connection
-  /// is of no use.
+  /// Closes it, and returns when the server is rid of it, at the deadline, or when the limits of
+  /// the call are over. Then the connection is of no use.
   void close_and_wait(Deadline deadline) noexcept;
 
   Result run(const Statement& statement, const Parameters& parameters, Exchange exchange,

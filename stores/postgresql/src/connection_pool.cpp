@@ -171,7 +171,7 @@ void ConnectionPool::make_room(std::unique_ptr<Connection> connection,
 ConnectionPool::Lease ConnectionPool::acquire(Deadline deadline) {
   const CallOptions& limits = CallScope::current();
   limits.throw_if_over();
-  close_unused();
+  close_unused(deadline);
   const detail::NotifyOnStop wake(limits.stop, state_.mutex, freed_);
   PlaceTurn turn{.pool = share_, .wanted = PlaceTurn::Wanted::connection};
   detail::Lock lock(state_.mutex);
@@ -283,17 +283,17 @@ void ConnectionPool::run(Opening& opening, Deadline deadline) noexcept {
   } else {
     opening.connection = std::move(connection);
     opening.failure = std::move(failure);
-    share_.freed.notify_all();
+    opened_.notify_all();
   }
   opening.has_ended = true;
 }
 
 std::unique_ptr<Connection> ConnectionPool::wait_for(Opening& opening) {
   const CallOptions& limits = CallScope::current();
-  const detail::NotifyOnStop wake(limits.stop, state_.mutex, freed_);
+  const detail::NotifyOnStop wake(limits.stop, state_.mutex, opened_);
   const detail::Lock lock(state_.mutex);
   while (!opening.has_ended && !limits.is_over()) {
-    share_.freed.wait_until(state_.mutex, limits.deadline_or(SteadyTime::max()));
+    opened_.wait_until(state_.mutex, limits.deadline_or(SteadyTime::max()));
   }
   opening.was_left = true;
   if (!opening.has_ended) throw limits.error();
@@ -319,7 +319,7 @@ void ConnectionPool::give_back(std::unique_ptr<Connection> connection) noexcept 
   lose_connection();
 }
 
-void ConnectionPool::close_unused() {
+void ConnectionPool::close_unused(Deadline deadline) {
   if (options_.idle_timeout == 0s) return;
   const SteadyTime now = clock_.steady();
   std::vector<std::unique_ptr<Connection>> unused;
@@ -336,8 +336,9 @@ void ConnectionPool::close_unused() {
       }
     }
   }
+  const Deadline until = std::min(deadline, deadline_in(kClosingTime));
   for (std::unique_ptr<Connection>& connection : unused) {
-    close(std::move(connection));
+    make_room(std::move(connection), until);
     release_place();
   }
 }

@@ -81,8 +81,9 @@ class ConnectionPool {
  private:
   void give_back(std::unique_ptr<Connection> connection) noexcept;
   void release_place() noexcept;
-  /// Closes what no store of the budget has used for long.
-  void close_unused();
+  /// Closes what no store of the budget has used for long. The last of it may still be closing at
+  /// the server when it returns: a call waits for it no longer than for one.
+  void close_unused(Deadline deadline);
   /// Closes a connection whose place is taken by another: the server must be rid of it first.
   void make_room(std::unique_ptr<Connection> connection, Deadline deadline) const noexcept;
   /// Opens a connection in a place that was taken before; null when the server has no room for it,
@@ -108,7 +109,9 @@ class ConnectionPool {
   ConnectionBudget::State& state_;
   bool may_listen_ = false;
   std::atomic<bool> has_failed_to_write_ = false;
-  detail::TimedCondition freed_{SystemClock::shared()};  ///< the deadlines of calls are real
+  // The deadlines of calls are real.
+  detail::TimedCondition freed_{SystemClock::shared()};   ///< a connection or a place is free
+  detail::TimedCondition opened_{SystemClock::shared()};  ///< a thread has opened a connection
   PoolShare share_ ONCEBOX_GUARDED_BY(state_.mutex);
   std::list<Opening> openings_ ONCEBOX_GUARDED_BY(state_.mutex);  ///< also those that have ended
 };

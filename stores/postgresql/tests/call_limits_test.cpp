@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <future>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -228,6 +230,63 @@ TEST_F(PostgresqlLimits, AServerThatIsSlowToConnectIsNotWaitedFor) {
   proxy_.thaw();
   (void)pool.acquire(deadline_in(60s));
   EXPECT_EQ(proxy_.connections(), 1U) << "the one that was being opened, for the next call";
+}
+
+TEST_F(PostgresqlLimits, AConnectionThatIsGivenBackIsForACallThatWaitsForOne) {
+  RecordProperty("requirement", "R-36");
+  Options options = through_proxy();
+  options.max_connections = 2;
+  options.connect_timeout = 60s;
+  options.budget = std::make_shared<ConnectionBudget>(8);
+  ConnectionPool pool(options);
+  std::optional<ConnectionPool::Lease> taken(pool.acquire(deadline_in(60s)));
+  proxy_.freeze();
+  std::stop_source stop;
+  std::jthread opener([&] {
+    const CallOptions call{.stop = stop.get_token()};
+    const CallScope scope(call);
+    EXPECT_EQ(error_of([&] { (void)pool.acquire(deadline_in(60s)); }).code(),
+              ErrorCode::cancelled);
+  });
+  while (options.budget->open() < 2) std::this_thread::yield();
+  std::promise<void> begins;
+  auto waiter = std::async(std::launch::async, [&] {
+    begins.set_value();
+    (void)pool.acquire(deadline_in(60s));
+  });
+  begins.get_future().wait();
+  for (int i = 0; i < 1'000; ++i) std::this_thread::yield();  // so that it waits, most likely
+  taken.reset();
+  EXPECT_EQ(waiter.wait_for(30s), std::future_status::ready)
+      << "the one that waits for the server to connect was woken in its place";
+  stop.request_stop();
+  opener.join();
+  proxy_.thaw();
+}
+
+TEST_F(PostgresqlLimits, AConnectionThatNobodyUsesIsClosedWithinTheLimitsOfTheCall) {
+  RecordProperty("requirement", "R-36");
+  Connection one(through_proxy());
+  Connection another(through_proxy());
+  proxy_.freeze();
+  const auto expect_closed_soon = [](Connection& connection) {
+    const SteadyTime began = SystemClock::shared().steady();
+    connection.close_and_wait(deadline_in(60s));
+    EXPECT_LT(SystemClock::shared().steady() - began, 30s);
+  };
+  {
+    const CallOptions call = CallOptions::within(1s);
+    const CallScope scope(call);
+    expect_closed_soon(one);
+  }
+  std::stop_source stop;
+  {
+    const CallOptions call{.stop = stop.get_token()};
+    const CallScope scope(call);
+    const std::jthread stopper([&] { stop.request_stop(); });
+    expect_closed_soon(another);
+  }
+  proxy_.thaw();
 }
 
 }  // namespace
