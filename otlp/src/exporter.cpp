@@ -26,6 +26,11 @@ void require(bool holds, const char* text) {
   if (!holds) throw Error(ErrorCode::out_of_range, text);
 }
 
+const ExporterOptions& validated(const ExporterOptions& options) {
+  options.validate();
+  return options;
+}
+
 std::vector<std::string> room_for(std::size_t spans) {
   std::vector<std::string> batch;
   batch.reserve(spans);
@@ -98,7 +103,7 @@ class Exporter::Impl {
 };
 
 Exporter::Impl::Impl(const ExporterOptions& options, Logger& logger, const Clock& clock)
-    : options_((options.validate(), options)),
+    : options_(validated(options)),
       sampled_below_(std::ldexp(options.sampled_share, 64)),
       logger_(logger),
       clock_(clock),
