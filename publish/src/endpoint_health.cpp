@@ -122,7 +122,7 @@ void EndpointHealth::write(const Note& note) const noexcept try {
   if (disables && noted && noted->changed) announce(note, noted->status);
 } catch (const std::exception& failure) {
   parts_.logger.log(
-      LogLevel::warning, "what became of an endpoint could not be noted",
+      LogLevel::warning, "the status of an endpoint could not be saved; its next delivery will",
       {{"store", note.store}, {"endpoint", note.endpoint.str()}, {"reason", failure.what()}});
 }
 
@@ -136,7 +136,7 @@ void EndpointHealth::announce(const Note& note, const EndpointStatus& status) co
   try {
     parts_.on_disabled({note.store, note.endpoint, status});
   } catch (const std::exception& failure) {
-    parts_.logger.log(LogLevel::error, "nobody could be told that an endpoint was disabled",
+    parts_.logger.log(LogLevel::error, "no notice of a disabled endpoint was sent",
                       {{"endpoint", note.endpoint.str()}, {"reason", failure.what()}});
   }
 }

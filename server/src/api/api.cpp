@@ -90,7 +90,8 @@ void Api::drain() noexcept {
   try {
     if (publishing_) publishing_->drain();
   } catch (const std::exception& failure) {
-    parts_.logger.log(LogLevel::warning, "deliveries are begun until the server stops",
+    parts_.logger.log(LogLevel::warning,
+                      "publishing cannot be drained; it begins deliveries until the server stops",
                       {{"reason", failure.what()}});
   }
   stores_.drain();

@@ -159,8 +159,8 @@ bool ServedStore::try_to_set_rules() {
     const Duration pause = rules_pause_.take();
     parts_.logger.log(
         LogLevel::error,
-        "the configured rules for topics, or endpoints, could not be set and are tried "
-        "again; until then the store goes by those that it has, and is not published",
+        "the configured rules and endpoints could not be set in a store; the server tries again, "
+        "and until then the store keeps those that it has and is not published",
         {{"store", name()}, {"error", error.what()}});
     rules_.want_at(parts_.clock.steady() + pause);
     return false;

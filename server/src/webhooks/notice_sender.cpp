@@ -56,7 +56,7 @@ void NoticeSender::on_endpoint_disabled(const wire::DisabledEndpoint& notice) no
   try {
     metrics_.on_endpoint_disabled(std::string(notice.store));
   } catch (const std::exception& failure) {
-    logger_.log(LogLevel::warning, "a disabled endpoint was not counted",
+    logger_.log(LogLevel::warning, "a disabled endpoint is missing in the metrics",
                 {{"store", notice.store}, {"reason", failure.what()}});
   }
   send_later(NoticeKind::endpoint, notice.store,

@@ -51,8 +51,8 @@ struct ExporterStats {
 /// span: spans wait in a bounded queue for a thread of the exporter's, and those for which there is
 /// no room are dropped.
 ///
-/// A collector that is away, or says 429, 502, 503 or 504, gets the batch again, as OTLP has it; any
-/// other answer but 2xx refuses it. The first failure in a row, and the end of it, are logged.
+/// A collector that is away, or says 429, 502, 503 or 504, gets the batch again, as OTLP has it.
+/// Any other answer but 2xx refuses it. The first failure in a row, and the end of it, are logged.
 ///
 /// Attributes have the names of OpenTelemetry's conventions for messaging where there are some, and
 /// begin with `oncebox.` otherwise.
