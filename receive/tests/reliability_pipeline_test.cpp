@@ -4,11 +4,8 @@
 
 #include <gmock/gmock.h>
 
-#include <sqlite3.h>
-
 #include "expect_error.hpp"
 #include "oncebox/driver/forwarding_store.hpp"
-#include "oncebox/sqlite/transaction.hpp"
 #include "receiver_fixture.hpp"
 
 namespace oncebox {
@@ -314,29 +311,26 @@ struct StoreOrders {
 
   void handle(const Payload& order, Transaction& transaction, HandlerContext& /*context*/,
               Sender<OutboxPayload>& sender) const {
-    sqlite3* const database = sqlite::database_of(transaction);
-    const std::string sql = "INSERT INTO orders VALUES ('" + order.id + "')";
-    if (sqlite3_exec(database, "CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY)", nullptr,
-                     nullptr, nullptr) != SQLITE_OK ||
-        sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
-      throw PermanentFailure("the row cannot be written");
-    }
+    if (!orders->insert(transaction, order.id)) throw PermanentFailure("there is such a row");
     sender.send({order.id});
     sender.send({"again " + order.id});
     if ((*calls)++ == 0) throw RetryAfter(1ms, "not yet");
   }
 
+  OwnTable* orders;
   int* calls;
 };
 
 class TransactionalPipelineTest : public ReliabilityPipelineTest {};
-INSTANTIATE_TEST_SUITE_P(Stores, TransactionalPipelineTest, ::testing::Values(Backend::sqlite),
-                         [](const auto&) { return std::string("sqlite"); });
+INSTANTIATE_TEST_SUITE_P(Stores, TransactionalPipelineTest,
+                         ::testing::Values(database_under_test()),
+                         [](const auto& backend) { return backend_name(backend.param); });
 
 TEST_P(TransactionalPipelineTest, WritesMessagesAndTheEndOfTheDeliveryAreOne) {
   RecordProperty("requirement", "PKT-10,MSG-04");
   int calls = 0;
-  auto orders = pipeline(StoreOrders{&calls});
+  const std::unique_ptr<OwnTable> rows = make_own_table();
+  auto orders = pipeline(StoreOrders{rows.get(), &calls});
   Handlers handlers;
   handlers.on("order.accept", orders.transactional_handler());
   const Message message{.key = {"web", "1"}, .topic = "order.accept", .payload = "order-1"};
@@ -350,6 +344,8 @@ TEST_P(TransactionalPipelineTest, WritesMessagesAndTheEndOfTheDeliveryAreOne) {
   dispatcher.wake();
   // The row of the first call is gone, or this one could not be written.
   ASSERT_TRUE(eventually([&] { return record().status == Status::done; }));
+  const Message again{.key = {"web", "2"}, .topic = "order.accept", .payload = "order-1"};
+  EXPECT_EQ(dispatch(handlers, again), Status::dead) << "the row of the second call stands";
 
   const std::vector<Message> messages = sent();
   ASSERT_EQ(messages.size(), 2U);

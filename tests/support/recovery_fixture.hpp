@@ -13,6 +13,7 @@
 #include "oncebox/store.hpp"
 #include "oncebox/testing/fake_clock.hpp"
 #include "oncebox/testing/temporary_folder.hpp"
+#include "oncebox/transaction.hpp"
 #include "watched.hpp"
 
 namespace oncebox {
@@ -24,13 +25,32 @@ enum class Backend { memory, sqlite, postgresql, http };
   return kNames.at(static_cast<std::size_t>(backend));
 }
 
-// A program links `oncebox::local_stores` or `oncebox::remote_stores`, which have these two: so the
-// same tests run on stores of their process, and on those of a server.
+// A program links `oncebox::local_stores` or `oncebox::remote_stores`, which have what follows: so
+// the same tests run on stores of their process, and on those of a server.
 
 [[nodiscard]] std::vector<Backend> backends_under_test();
 /// A store with nothing in it. The clock is borrowed; `path` is for a file that it may need.
 [[nodiscard]] std::unique_ptr<Store> make_backend(Backend backend, const Clock& clock,
                                                   const std::string& path);
+
+/// The one of these backends that is a database.
+[[nodiscard]] Backend database_under_test();
+
+/// A table of the test's own in that database, for handlers that write in a transaction.
+class OwnTable {
+ public:
+  OwnTable() = default;
+  virtual ~OwnTable() = default;
+  OwnTable(const OwnTable&) = delete;
+  OwnTable& operator=(const OwnTable&) = delete;
+
+  /// False when the row cannot be written, for example because it is there. Then the handler has to
+  /// fail.
+  [[nodiscard]] virtual bool insert(Transaction& transaction, const std::string& id) = 0;
+};
+
+/// A table with nothing in it, for one store.
+[[nodiscard]] std::unique_ptr<OwnTable> make_own_table();
 
 /// On each kind of store of this program, with a clock that stands still.
 class OnEachStore : public ::testing::TestWithParam<Backend> {

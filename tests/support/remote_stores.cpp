@@ -1,3 +1,5 @@
+#include <libpq-fe.h>
+
 #include <stdexcept>
 
 #include "idle_spaces.hpp"
@@ -5,9 +7,11 @@
 #include "oncebox/http/http_store.hpp"
 #include "oncebox/log.hpp"
 #include "oncebox/memory/memory_store.hpp"
+#include "oncebox/postgresql/transaction.hpp"
 #include "oncebox/server/server.hpp"
 #include "oncebox/sqlite/sqlite_store.hpp"
 #include "recovery_fixture.hpp"
+#include "test_space.hpp"
 
 namespace oncebox {
 namespace {
@@ -47,6 +51,24 @@ class BehindService final : private Service, public ForwardingStore {
             http::Options{.url = "http://127.0.0.1:" + std::to_string(server.port())})) {}
 };
 
+/// In a schema of its own.
+class PostgresqlTable final : public OwnTable {
+ public:
+  PostgresqlTable() {
+    space_.run("CREATE SCHEMA {schema}");
+    space_.run("CREATE TABLE {schema}.own (id text PRIMARY KEY)");
+  }
+  bool insert(Transaction& transaction, const std::string& id) override {
+    const std::string sql = "INSERT INTO " + space_.schema() + ".own VALUES ('" + id + "')";
+    const std::unique_ptr<PGresult, decltype(&PQclear)> result(
+        PQexec(postgresql::connection_of(transaction), sql.c_str()), &PQclear);
+    return PQresultStatus(result.get()) == PGRES_COMMAND_OK;
+  }
+
+ private:
+  postgresql::TestSpace space_;
+};
+
 }  // namespace
 
 std::vector<Backend> backends_under_test() { return {Backend::postgresql, Backend::http}; }
@@ -64,5 +86,9 @@ std::unique_ptr<Store> make_backend(Backend backend, const Clock& clock, const s
   }
   throw std::logic_error("a backend without a store");
 }
+
+Backend database_under_test() { return Backend::postgresql; }
+
+std::unique_ptr<OwnTable> make_own_table() { return std::make_unique<PostgresqlTable>(); }
 
 }  // namespace oncebox
