@@ -122,7 +122,7 @@ void EndpointHealth::write(const Note& note) const noexcept try {
   if (disables && noted && noted->changed) announce(note, noted->status);
 } catch (const std::exception& failure) {
   parts_.logger.log(
-      LogLevel::warning, "the status of an endpoint could not be saved; its next delivery will",
+      LogLevel::warning, "the status of an endpoint could not be saved; its next delivery saves it",
       {{"store", note.store}, {"endpoint", note.endpoint.str()}, {"reason", failure.what()}});
 }
 
