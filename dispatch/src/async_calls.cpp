@@ -17,6 +17,17 @@ std::exception_ptr not_completed() {
       std::runtime_error("the handler had not completed when the dispatcher stopped"));
 }
 
+// What has become of a call when this was told: what it throws takes the place of the failure.
+std::exception_ptr after_telling(const AsyncEnd& on_end,
+                                 const std::exception_ptr& failure) noexcept {
+  try {
+    on_end(failure);
+    return failure;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
 }  // namespace
 
 AsyncCallInFlight::AsyncCallInFlight(std::shared_ptr<AsyncCalls> calls, InFlight& message,
@@ -36,6 +47,10 @@ void AsyncCallInFlight::complete(std::exception_ptr failure) noexcept {
 }
 
 void AsyncCallInFlight::drop() noexcept { calls_->drop(*this); }
+
+bool AsyncCallInFlight::tell_end(AsyncEnd on_end) {
+  return calls_->tell_end(*this, std::move(on_end));
+}
 
 AsyncCalls::CallPtr AsyncCalls::begin(InFlight& message, bool is_last_attempt, SteadyTime now) {
   auto call =
@@ -72,9 +87,23 @@ void AsyncCalls::drop(AsyncCallInFlight& call) noexcept {
   end(call, dropped());
 }
 
+bool AsyncCalls::tell_end(AsyncCallInFlight& call, AsyncEnd on_end) {
+  {
+    const detail::Lock lock(mutex_);
+    if (call.message_ != nullptr) {
+      call.ends_.push_back(std::move(on_end));
+      return true;
+    }
+  }
+  // Only a stop ends a call that no handler has begun.
+  after_telling(on_end, not_completed());
+  return false;
+}
+
 bool AsyncCalls::end(AsyncCallInFlight& call, const std::exception_ptr& failure) noexcept {
   InFlight* message = nullptr;
   CallPtr kept;
+  std::vector<AsyncEnd> ends;
   {
     const detail::Lock lock(mutex_);
     message = std::exchange(call.message_, nullptr);
@@ -82,9 +111,12 @@ bool AsyncCalls::end(AsyncCallInFlight& call, const std::exception_ptr& failure)
     const auto found = calls_.find(message);
     kept = std::move(found->second);
     calls_.erase(found);
+    ends = std::move(call.ends_);
     ++ending_;
   }
-  on_end_(call, *message, failure);
+  std::exception_ptr outcome = failure;
+  for (; !ends.empty(); ends.pop_back()) outcome = after_telling(ends.back(), outcome);
+  on_end_(call, *message, outcome);
   const detail::Lock lock(mutex_);
   --ending_;
   ended_.notify_all();

@@ -9,12 +9,14 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "in_flight.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/condition.hpp"
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/dispatch/async_handler.hpp"
+#include "oncebox/dispatch/handler_hooks.hpp"
 
 namespace oncebox::dispatcher {
 
@@ -35,6 +37,10 @@ class AsyncCallInFlight final : public detail::AsyncCall,
   void complete(std::exception_ptr failure) noexcept override;
   void drop() noexcept override;
 
+  /// Tells `on_end` how this ends, before the ones that it was given earlier. False when this is
+  /// over: then `on_end` was told at once.
+  [[nodiscard]] bool tell_end(AsyncEnd on_end);
+
  private:
   friend class AsyncCalls;
 
@@ -47,7 +53,8 @@ class AsyncCallInFlight final : public detail::AsyncCall,
   const SteadyTime began_at_;
 
   // Guarded by `calls_`.
-  InFlight* message_;        ///< null: it is over
+  InFlight* message_;  ///< null: it is over
+  std::vector<AsyncEnd> ends_;
   bool is_starting_ = true;  ///< the handler has not returned
   bool is_dropped_ = false;
 };
@@ -83,6 +90,7 @@ class AsyncCalls final : public std::enable_shared_from_this<AsyncCalls> {
   /// False when it was over before.
   bool end(AsyncCallInFlight& call, const std::exception_ptr& failure) noexcept;
   void drop(AsyncCallInFlight& call) noexcept;
+  [[nodiscard]] bool tell_end(AsyncCallInFlight& call, AsyncEnd on_end);
 
   const OnEnd on_end_;
   mutable detail::Mutex mutex_;

@@ -132,12 +132,6 @@ void HandlerCalls::call(BatchHandler& handler, std::span<BatchMessage> batch,
   }
 }
 
-void HandlerCalls::start(AsyncHandler& handler, const ClaimedMessage& message,
-                         Completion completion) {
-  log_call(completion.context());
-  handler.start(message, std::move(completion));
-}
-
 HandlerCalls::Answer HandlerCalls::conclude(const HandlerContext& context,
                                             const std::exception_ptr& failure) noexcept {
   return guarded(context, [&]() -> Answer {

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "oncebox/clock.hpp"
-#include "oncebox/dispatch/async_handler.hpp"
 #include "oncebox/dispatch/batch_handler.hpp"
 #include "oncebox/dispatch/no_handler_policy.hpp"
 #include "oncebox/handler.hpp"
@@ -55,8 +54,9 @@ class HandlerCalls {
   /// One answer for each message.
   void call(BatchHandler& handler, std::span<BatchMessage> batch,
             std::span<Answer> answers) noexcept;
-  /// Only begins; what the handler throws is for `conclude`.
-  void start(AsyncHandler& handler, const ClaimedMessage& message, Completion completion);
+  /// Logs the call of a handler that holds no thread, before it begins; `conclude` ends it. The
+  /// calls above log themselves.
+  void log_call(const HandlerContext& context) noexcept;
   /// Of a handler that has said what it would have thrown; null when it is done.
   [[nodiscard]] Answer conclude(const HandlerContext& context,
                                 const std::exception_ptr& failure) noexcept;
@@ -78,7 +78,6 @@ class HandlerCalls {
   /// The verdict on whatever `handle` throws.
   template <class Handle>
   [[nodiscard]] Answer guarded(const HandlerContext& context, Handle handle) noexcept;
-  void log_call(const HandlerContext& context) noexcept;
   [[nodiscard]] Answer call_in_transaction(TransactionalHandler& handler,
                                            TransactionalQueue& transactions,
                                            HandlerContext& context);

@@ -5,6 +5,16 @@
 
 namespace oncebox {
 
+namespace {
+
+template <class AnyMiddleware>
+void add_to(std::vector<AnyMiddleware>& all, AnyMiddleware middleware) {
+  if (!middleware) throw Error(ErrorCode::invalid_argument, "the middleware is empty");
+  all.push_back(std::move(middleware));
+}
+
+}  // namespace
+
 namespace detail {
 
 void throw_undecodable() { throw PermanentFailure("the payload cannot be decoded"); }
@@ -64,8 +74,17 @@ Handlers& Handlers::add(Registration registration) {
 }
 
 Handlers& Handlers::around(Middleware middleware) {
-  if (!middleware) throw Error(ErrorCode::invalid_argument, "the middleware is empty");
-  middleware_.push_back(std::move(middleware));
+  add_to(middleware_, std::move(middleware));
+  return *this;
+}
+
+Handlers& Handlers::around_batch(BatchMiddleware middleware) {
+  add_to(batch_middleware_, std::move(middleware));
+  return *this;
+}
+
+Handlers& Handlers::around_async(AsyncMiddleware middleware) {
+  add_to(async_middleware_, std::move(middleware));
   return *this;
 }
 

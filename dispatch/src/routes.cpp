@@ -40,9 +40,9 @@ bool is_publisher(const Handlers::Registration& registration) {
 
 }  // namespace
 
-Route::Route(const Handlers::Registration& registration, const std::vector<Middleware>& middleware,
-             TimePoint now)
-    : registration_(with_middleware(registration, middleware)),
+Route::Route(const Handlers::Registration& registration, const Handlers& handlers, TimePoint now)
+    : registration_(with_middleware(registration, handlers)),
+      around_async_(handlers.async_middleware()),
       publishes_(is_publisher(registration)),
       limited_(registration.options.max_concurrency || registration.options.rate) {
   const std::optional<RateLimit>& rate = registration.options.rate;
@@ -111,8 +111,7 @@ Routes::Routes(const Handlers& handlers, NoHandlerPolicy no_handler, TimePoint n
   require_in_range("number of handlers of a dispatcher", handlers.registrations().size(), 0,
                    limits::kMaxTopicPatterns - 1);
   for (const Handlers::Registration& registration : handlers.registrations()) {
-    Route& route =
-        *routes_.emplace_back(std::make_unique<Route>(registration, handlers.middleware(), now));
+    Route& route = *routes_.emplace_back(std::make_unique<Route>(registration, handlers, now));
     if (route.pattern().is_exact()) {
       exact_.emplace(route.pattern().stem(), &route);
     } else {

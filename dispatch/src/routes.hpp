@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -34,9 +35,8 @@ class PublishesMessages {
 /// it is claimed, so that whatever is claimed can also be run. Safe from any thread.
 class Route {
  public:
-  /// The middleware is around the handler.
-  Route(const Handlers::Registration& registration, const std::vector<Middleware>& middleware,
-        TimePoint now);
+  /// `registration` is one of `handlers`, whose middleware is around it.
+  Route(const Handlers::Registration& registration, const Handlers& handlers, TimePoint now);
 
   [[nodiscard]] const TopicPattern& pattern() const noexcept { return registration_.pattern; }
   /// All of them but one are null.
@@ -46,6 +46,10 @@ class Route {
   }
   [[nodiscard]] BatchHandler* batch_handler() const noexcept { return registration_.batch.get(); }
   [[nodiscard]] AsyncHandler* async_handler() const noexcept { return registration_.async.get(); }
+  /// To run around the handler that holds no thread.
+  [[nodiscard]] std::span<const AsyncMiddleware> around_async() const noexcept {
+    return around_async_;
+  }
   [[nodiscard]] bool publishes() const noexcept { return publishes_; }
   /// Messages in one call of a handler.
   [[nodiscard]] std::size_t max_batch() const noexcept { return registration_.max_batch; }
@@ -65,6 +69,7 @@ class Route {
 
  private:
   Handlers::Registration registration_;
+  std::vector<AsyncMiddleware> around_async_;
   bool publishes_;
   bool limited_;
   std::atomic<std::size_t> held_ = 0;  // counted for limited routes only

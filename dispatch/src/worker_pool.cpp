@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "middleware.hpp"
 #include "settler.hpp"
 
 namespace oncebox::dispatcher {
@@ -264,7 +265,7 @@ void WorkerPool::run_batch(Worker& worker, const std::vector<InFlight*>& message
 
 void WorkerPool::start_async(Worker& worker, InFlight& message) {
   note_start(worker, message, parts_.clock.now());
-  AsyncHandler& handler = *message.route->async_handler();
+  const Route& route = *message.route;
   // The call has a copy. Said before the call begins, because the message may end with it.
   parts_.room.on_payload_copied(message.bytes);
   message.bytes *= 2;
@@ -282,7 +283,8 @@ void WorkerPool::start_async(Worker& worker, InFlight& message) {
   // From here on the message may be over at any time.
   std::exception_ptr failure;
   try {
-    parts_.calls.start(handler, call->claimed(), Completion(call));
+    parts_.calls.log_call(call->context());
+    start_with(route.around_async(), *route.async_handler(), call);
   } catch (...) {
     failure = std::current_exception();
   }

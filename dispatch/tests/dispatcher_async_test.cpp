@@ -1,8 +1,8 @@
 // Handlers that hold no thread while they work.
 
-#include <deque>
 #include <thread>
 
+#include "completions.hpp"
 #include "dispatcher_fixture.hpp"
 #include "expect_error.hpp"
 #include "oncebox/dispatch/dispatch_pending.hpp"
@@ -13,28 +13,6 @@ namespace {
 
 using std::chrono::hours;
 using std::chrono::seconds;
-
-/// Keeps completions until the test uses them.
-class Completions {
- public:
-  void take(Completion completion) {
-    kept_.change([&](auto& all) { all.push_back(std::move(completion)); });
-  }
-  [[nodiscard]] bool wait_for(std::size_t count) const {
-    return kept_.wait([&](const auto& all) { return all.size() >= count; });
-  }
-  [[nodiscard]] Completion next() {
-    std::optional<Completion> first;
-    kept_.change([&](auto& all) {
-      first.emplace(std::move(all.front()));
-      all.pop_front();
-    });
-    return std::move(*first);
-  }
-
- private:
-  Watched<std::deque<Completion>> kept_;
-};
 
 class DispatcherAsyncTest : public DispatcherTest {
  protected:

@@ -212,10 +212,14 @@ TEST_F(DispatcherHooksTest, WhatMakesNoSenseIsRefused) {
   expect_error(ErrorCode::conflict, [&] { handlers_.on_dead("order.*", nothing); });
   expect_error(ErrorCode::invalid_argument, [&] { handlers_.on_dead("mail.*", {}); });
   expect_error(ErrorCode::invalid_argument, [&] { handlers_.around({}); });
+  expect_error(ErrorCode::invalid_argument, [&] { handlers_.around_batch({}); });
+  expect_error(ErrorCode::invalid_argument, [&] { handlers_.around_async({}); });
   expect_error(ErrorCode::out_of_range,
                [&] { handlers_.on("*", fail, {.retry = RetryPolicy{.max_attempts = 0}}); });
   EXPECT_EQ(handlers_.dead_handlers().size(), 1U);
   EXPECT_TRUE(handlers_.middleware().empty());
+  EXPECT_TRUE(handlers_.batch_middleware().empty());
+  EXPECT_TRUE(handlers_.async_middleware().empty());
   EXPECT_TRUE(handlers_.registrations().empty());
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <exception>
 #include <optional>
 #include <span>
 #include <string>
@@ -213,6 +214,20 @@ TEST_F(DispatcherTracingTest, MiddlewareRunsInTheSpanOfWhatItIsAround) {
   outbox_.enqueue({.topic = "receipt"});
   EXPECT_EQ(dispatch_pending(store_.outbox(), publishers, 10, {}, traced_).handled, 1U);
   EXPECT_EQ(only(SpanOperation::publish).context.traceparent(), seen);
+}
+
+TEST_F(DispatcherTracingTest, WhoHearsTheEndOfAHandlerWithoutAThreadIsInItsSpan) {
+  handlers_.on_async("order",
+                     [](const ClaimedMessage&, Completion completion) { completion.done(); });
+  handlers_.around_async(
+      [&](const ClaimedMessage&, const HandlerContext& context, const NextAsyncHandler& next) {
+        next([&](const std::exception_ptr&) { outbox_.enqueue({.topic = "receipt"}, context); });
+      });
+  inbox_.enqueue({.key = {"shop", "1"}, .topic = "order"});
+  EXPECT_EQ(dispatch_pending(store_.inbox(), handlers_, 10, {}, traced_).handled, 1U);
+  const auto enqueues = spans_.spans_of(SpanOperation::enqueue);
+  ASSERT_EQ(enqueues.size(), 2U);
+  EXPECT_EQ(enqueues[1].parent, only(SpanOperation::handle).context.span_id);
 }
 
 TEST_F(DispatcherTracingTest, AMessageWithoutATraceBeginsOneWhenItIsHandled) {

@@ -194,9 +194,12 @@ class Handlers {
                     options);
   }
 
-  /// Runs around every call of a handler that was registered by `on`, whether it is registered
-  /// before or after. The first one is the outermost. Throws `invalid_argument` when it is empty.
+  /// Runs around every call of a handler that `on` registers, before or after. The first one is the
+  /// outermost. Throws `invalid_argument` when it is empty.
   Handlers& around(Middleware middleware);
+  /// The same for handlers that `on_batch` registers, and for those that `on_async` does.
+  Handlers& around_batch(BatchMiddleware middleware);
+  Handlers& around_async(AsyncMiddleware middleware);
 
   /// Hears of the messages of these topics that become dead, also of topics that nobody handles.
   /// Throws `conflict` when the pattern has one already, `invalid_argument` when it is empty.
@@ -206,6 +209,12 @@ class Handlers {
     return registrations_;
   }
   [[nodiscard]] const std::vector<Middleware>& middleware() const noexcept { return middleware_; }
+  [[nodiscard]] const std::vector<BatchMiddleware>& batch_middleware() const noexcept {
+    return batch_middleware_;
+  }
+  [[nodiscard]] const std::vector<AsyncMiddleware>& async_middleware() const noexcept {
+    return async_middleware_;
+  }
   [[nodiscard]] const std::vector<DeadRegistration>& dead_handlers() const noexcept {
     return dead_handlers_;
   }
@@ -215,6 +224,8 @@ class Handlers {
 
   std::vector<Registration> registrations_;
   std::vector<Middleware> middleware_;
+  std::vector<BatchMiddleware> batch_middleware_;
+  std::vector<AsyncMiddleware> async_middleware_;
   std::vector<DeadRegistration> dead_handlers_;
 };
 

@@ -52,6 +52,10 @@ class Publishers {
     handlers_.around(std::move(middleware));
     return *this;
   }
+  Publishers& around_async(AsyncMiddleware middleware) {
+    handlers_.around_async(std::move(middleware));
+    return *this;
+  }
   Publishers& on_dead(TopicPattern pattern, DeadHandler handler) {
     handlers_.on_dead(std::move(pattern), std::move(handler));
     return *this;
