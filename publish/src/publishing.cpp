@@ -32,8 +32,8 @@ class Publishing::Impl {
         parts_{[this](std::string_view) { return store_; }, options.on_disabled, around.logger,
                around.clock},
         fan_out_(store.outbox(), fan_out(parts_), named(options.fan_out, "outbox"), around),
-        deliveries_(store.deliveries(), to_endpoints(parts_), for_deliveries(options.deliveries),
-                    around) {}
+        deliveries_(store.deliveries(), to_endpoints(parts_, options.around_deliveries),
+                    for_deliveries(options.deliveries), around) {}
 
   void start() {
     deliveries_.start();

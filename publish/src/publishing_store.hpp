@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "endpoint_directory.hpp"
 #include "oncebox/dispatch/dispatcher.hpp"
@@ -45,6 +46,7 @@ struct PublishingParts {
 
 /// What the two dispatchers run: for the outbox, and for the deliveries. `parts` is borrowed.
 [[nodiscard]] Handlers fan_out(const PublishingParts& parts);
-[[nodiscard]] Publishers to_endpoints(const PublishingParts& parts);
+[[nodiscard]] Publishers to_endpoints(const PublishingParts& parts,
+                                      const std::vector<AsyncMiddleware>& around);
 
 }  // namespace oncebox::publish

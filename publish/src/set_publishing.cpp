@@ -75,7 +75,7 @@ class SetPublishing::Impl {
                around.logger, around.clock},
         fan_out_(stores, fan_out(parts_), nullptr, options_for(QueueKind::outbox, options.fan_out),
                  around.of(QueueKind::outbox)),
-        deliveries_(stores, to_endpoints(parts_).handlers(), nullptr,
+        deliveries_(stores, to_endpoints(parts_, options.around_deliveries).handlers(), nullptr,
                     options_for(QueueKind::deliveries, for_deliveries(options.deliveries)),
                     around.of(QueueKind::deliveries)),
         follower_(std::make_shared<SetFollower>(SetFollower::Calls{

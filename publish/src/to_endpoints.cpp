@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "endpoint_health.hpp"
 #include "oncebox/error.hpp"
@@ -114,8 +115,9 @@ class ToEndpoints final : public AsyncPublisher {
 
 }  // namespace
 
-Publishers to_endpoints(const PublishingParts& parts) {
+Publishers to_endpoints(const PublishingParts& parts, const std::vector<AsyncMiddleware>& around) {
   Publishers publishers;
+  for (const AsyncMiddleware& middleware : around) publishers.around_async(middleware);
   publishers.on_async("*", std::make_shared<ToEndpoints>(parts));
   return publishers;
 }

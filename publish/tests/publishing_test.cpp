@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -251,6 +254,29 @@ TEST_P(PublishingTest, APartitionKeepsItsOrderTowardsEachEndpoint) {
   gate.open();
   ASSERT_TRUE(receivers_.wait_for("slow", 10));
   EXPECT_EQ(receivers_.of("slow"), sent);
+}
+
+TEST_P(PublishingTest, MiddlewareIsAroundEachDeliveryAndHearsItsEnd) {
+  const auto ends = std::make_shared<Watched<Lines>>();
+  receivers_.react([](const std::string& endpoint, const ClaimedMessage&) {
+    if (endpoint == "crm") throw std::runtime_error("down");
+  });
+  add("crm");
+  add("all");
+  const auto note_end = [ends](const ClaimedMessage& delivery, const HandlerContext&,
+                               const NextAsyncHandler& next) {
+    const Message sent = original_of(delivery.message);
+    const std::string line = delivery.message.topic.str() + ": " + sent.key.message_id.str();
+    next([ends, line](const std::exception_ptr& failure) {
+      ends->change([&](Lines& all) { all.push_back(line + (failure ? " failed" : " done")); });
+    });
+  };
+  start({.deliveries = {.workers = 8}, .around_deliveries = {note_end}});
+  send("1");
+  ASSERT_TRUE(ends->wait([](const Lines& all) { return all.size() == 2; }));
+  Lines all = ends->get();
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, (Lines{"all: 1 done", "crm: 1 failed"}));
 }
 
 TEST_P(PublishingTest, OneThatIsGoneIsDisabledOnceWithANotice) {

@@ -5,8 +5,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "oncebox/dispatch/dispatcher.hpp"
+#include "oncebox/dispatch/handler_hooks.hpp"
 #include "oncebox/dispatch/running_stats.hpp"
 #include "oncebox/endpoint.hpp"
 #include "oncebox/endpoint_store.hpp"
@@ -43,6 +45,10 @@ struct PublishingOptions {
   /// Called once, by whichever process disabled the endpoint, on a thread of its own. What it
   /// throws is logged.
   std::function<void(const EndpointNotice& notice)> on_disabled = {};
+  /// Around each delivery to an endpoint, whatever publishes it; the first one is the outermost.
+  /// The message is the delivery, whose topic is the name of the endpoint, see `original_of`. None
+  /// may be empty.
+  std::vector<AsyncMiddleware> around_deliveries = {};
 };
 
 struct PublishingStats {
@@ -84,7 +90,7 @@ struct PublishingStats {
 class Publishing {
  public:
   /// Publishers and options are copied; everything else is borrowed and must outlive this object.
-  /// Throws as `DispatcherOptions::validate` does.
+  /// Throws as `DispatcherOptions::validate` and `Handlers::around_async` do.
   Publishing(Store& store, const EndpointPublishers& publishers,
              const PublishingOptions& options = {}, const Surroundings& surroundings = {});
   /// With `standard_publishers`.
