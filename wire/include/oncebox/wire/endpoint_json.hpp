@@ -9,6 +9,7 @@
 
 #include "oncebox/endpoint_store.hpp"
 #include "oncebox/wire/encoding.hpp"
+#include "oncebox/wire/operator_json.hpp"
 
 /// Endpoints as JSON:
 /// `{"name": "crm", "url": "https://…", "topics"?: ["order.*"], "secrets"?: ["env:…"],
