@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "oncebox/driver/call_scope.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 #include "valid_calls.hpp"
@@ -112,10 +113,11 @@ bool AuditFilter::matches(const AuditRecord& record) const {
   return begun.contains(record.begun_at);
 }
 
-AuditId AuditTrail::begin(const AuditEntry& entry) {
+AuditId AuditTrail::begin(const AuditEntry& entry, const CallOptions& call) {
   if (entry.actor.empty()) {
     throw Error(ErrorCode::invalid_argument, "an entry of the audit trail must name who acts");
   }
+  const CallScope scope(call);
   return do_begin({.actor = clip_text(entry.actor, limits::kMaxActorBytes),
                    .action = entry.action,
                    .part = entry.part,
@@ -123,26 +125,29 @@ AuditId AuditTrail::begin(const AuditEntry& entry) {
                    .reason = clip_text(entry.reason, limits::kMaxReasonBytes)});
 }
 
-void AuditTrail::finish(AuditId id, const AuditResult& result) {
+void AuditTrail::finish(AuditId id, const AuditResult& result, const CallOptions& call) {
+  const CallScope scope(call);
   do_finish(id, {.status = result.status,
                  .changed = result.changed,
                  .detail = clip_text(result.detail, limits::kMaxErrorBytes)});
 }
 
-AuditPage AuditTrail::list(const AuditListRequest& request) {
+AuditPage AuditTrail::list(const AuditListRequest& request, const CallOptions& call) {
   require_in_range("list limit", request.limit, 1, limits::kMaxListItems);
   if (request.filter.actor) {
     require_in_range("length of the actor", request.filter.actor->size(), 1,
                      limits::kMaxActorBytes);
   }
   require_cursor(request.after);
+  const CallScope scope(call);
   return do_list(request);
 }
 
-std::size_t AuditTrail::cleanup(const AuditCleanupRequest& request) {
+std::size_t AuditTrail::cleanup(const AuditCleanupRequest& request, const CallOptions& call) {
   require_in_range("retention of the audit trail", request.retention, Duration{0},
                    limits::kMaxRetention);
   require_in_range("cleanup limit", request.limit, 1, limits::kMaxBatchItems);
+  const CallScope scope(call);
   return do_cleanup(request);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "oncebox/driver/call_scope.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 
@@ -38,27 +39,36 @@ const EndpointRecord* EndpointList::find(std::string_view name) const noexcept {
   return found != endpoints.end() && found->endpoint.name.str() == name ? &*found : nullptr;
 }
 
-EndpointList EndpointStore::list(EndpointSecrets secrets) {
+EndpointList EndpointStore::list(EndpointSecrets secrets, const CallOptions& call) {
+  const CallScope scope(call);
   return do_list(std::nullopt, secrets).value();
 }
 
 std::optional<EndpointList> EndpointStore::list_unless(std::int64_t known_version,
-                                                       EndpointSecrets secrets) {
+                                                       EndpointSecrets secrets,
+                                                       const CallOptions& call) {
+  const CallScope scope(call);
   return do_list(known_version, secrets);
 }
 
-EndpointSaved EndpointStore::save(const Endpoint& endpoint, const EndpointOptions& options) {
+EndpointSaved EndpointStore::save(const Endpoint& endpoint, const EndpointOptions& options,
+                                  const CallOptions& call) {
   endpoint.validate();
+  const CallScope scope(call);
   return do_save(endpoint, options);
 }
 
-bool EndpointStore::remove(const EndpointName& name, const EndpointOptions& options) {
+bool EndpointStore::remove(const EndpointName& name, const EndpointOptions& options,
+                           const CallOptions& call) {
+  const CallScope scope(call);
   return do_remove(name, options);
 }
 
 std::optional<EndpointNoted> EndpointStore::note(const EndpointName& name,
-                                                 const EndpointEvent& event) {
+                                                 const EndpointEvent& event,
+                                                 const CallOptions& call) {
   require_in_range("time of an event", event.at);
+  const CallScope scope(call);
   return do_note(name, event);
 }
 

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "oncebox/driver/call_scope.hpp"
 #include "oncebox/error.hpp"
 #include "oncebox/limits.hpp"
 
@@ -212,18 +213,22 @@ bool is_paused(std::span<const TopicPattern> paused, std::string_view topic) noe
                              [&](const TopicPattern& pattern) { return pattern.matches(topic); });
 }
 
-TopicPolicies PolicyStore::policies(QueueKind queue) {
+TopicPolicies PolicyStore::policies(QueueKind queue, const CallOptions& call) {
+  const CallScope scope(call);
   return TopicPolicies(queue, do_rules(queue));
 }
 
 TopicPolicy PolicyStore::update(QueueKind queue, const TopicPattern& pattern,
-                                const TopicPolicyChange& change, const PolicyOptions& options) {
+                                const TopicPolicyChange& change, const PolicyOptions& options,
+                                const CallOptions& call) {
   change.validate();
+  const CallScope scope(call);
   return do_update(queue, pattern, change, options);
 }
 
 bool PolicyStore::remove(QueueKind queue, const TopicPattern& pattern,
-                         const PolicyOptions& options) {
+                         const PolicyOptions& options, const CallOptions& call) {
+  const CallScope scope(call);
   return do_remove(queue, pattern, options);
 }
 

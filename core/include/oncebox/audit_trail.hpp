@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "oncebox/call_options.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/defaults.hpp"
 #include "oncebox/queue_operator.hpp"
@@ -134,7 +135,7 @@ struct AuditCleanupRequest {
 };
 
 /// The trail of one store. Two steps, so that nothing is done without a trace: `begin` before the
-/// change, `finish` after it. Threads, atomicity, time and bad input as for `QueueStore`.
+/// change, `finish` after it. Threads, atomicity, time, bad input and limits as for `QueueStore`.
 ///
 /// A server writes the trail of what is done through it by itself, with the name of the caller's
 /// token. So with a store behind a server `begin` and `finish` write nothing: whoever works on any
@@ -146,18 +147,18 @@ class AuditTrail {
   AuditTrail& operator=(const AuditTrail&) = delete;
 
   /// Durable when it returns. Throws `invalid_argument` when nobody is named.
-  AuditId begin(const AuditEntry& entry);
+  AuditId begin(const AuditEntry& entry, const CallOptions& call = {});
 
   /// An entry that has a result, or is not there any more, stays as it is.
-  void finish(AuditId id, const AuditResult& result);
+  void finish(AuditId id, const AuditResult& result, const CallOptions& call = {});
 
   /// One page, as `QueueOperator::list`.
-  [[nodiscard]] AuditPage list(const AuditListRequest& request = {});
+  [[nodiscard]] AuditPage list(const AuditListRequest& request = {}, const CallOptions& call = {});
 
   /// Removes entries past their retention and tells how many. Call again while it is the limit. An
   /// entry without a result stays, however old: so a clean-up never removes its own trace, nor that
   /// of a change of which nobody lived to tell.
-  std::size_t cleanup(const AuditCleanupRequest& request = {});
+  std::size_t cleanup(const AuditCleanupRequest& request = {}, const CallOptions& call = {});
 
  protected:
   AuditTrail() = default;

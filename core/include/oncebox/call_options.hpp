@@ -11,9 +11,10 @@
 
 namespace oncebox {
 
-/// How long a call may take, and what ends it before. Every call of `QueueStore`, `QueueOperator`
-/// and `IdempotencyStore`, and every one of `Inbox` and `Outbox` that waits, takes one as its last
-/// argument. Without one a call has the time-outs of its store, which always hold.
+/// How long a call may take, and what ends it before. Every call of `QueueStore`, `QueueOperator`,
+/// `IdempotencyStore`, `PolicyStore`, `EndpointStore` and `AuditTrail`, and every one of `Inbox`
+/// and `Outbox` that waits, takes one as its last argument. Without one a call has the time-outs of
+/// its store, which always hold.
 ///
 ///     inbox.enqueue(message, CallOptions::within(200ms));
 ///     store->inbox().claim(request, {.stop = stopping.get_token()});

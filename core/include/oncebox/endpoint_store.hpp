@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "oncebox/call_options.hpp"
 #include "oncebox/endpoint.hpp"
 
 namespace oncebox {
@@ -45,7 +46,7 @@ struct EndpointOptions {
 };
 
 /// The endpoints that a store keeps. Whoever lists them after a call has returned, in any process,
-/// sees what it changed. Threads, atomicity and bad input as for `QueueStore`.
+/// sees what it changed. Threads, atomicity, bad input and limits as for `QueueStore`.
 class EndpointStore {
  public:
   static constexpr std::size_t kMaxEndpoints = 1'000;
@@ -54,21 +55,26 @@ class EndpointStore {
   EndpointStore(const EndpointStore&) = delete;
   EndpointStore& operator=(const EndpointStore&) = delete;
 
-  [[nodiscard]] EndpointList list(EndpointSecrets secrets = EndpointSecrets::leave_out);
+  [[nodiscard]] EndpointList list(EndpointSecrets secrets = EndpointSecrets::leave_out,
+                                  const CallOptions& call = {});
   /// The same, or nothing when the version is still the known one.
   [[nodiscard]] std::optional<EndpointList> list_unless(
-      std::int64_t known_version, EndpointSecrets secrets = EndpointSecrets::leave_out);
+      std::int64_t known_version, EndpointSecrets secrets = EndpointSecrets::leave_out,
+      const CallOptions& call = {});
 
   /// Adds an endpoint, or replaces what the one of this name is set to; its status stays. Throws as
   /// `Endpoint::validate` does, `overloaded` when there are too many, and `invalid_argument` when
   /// the caller may not set what it asks for.
-  EndpointSaved save(const Endpoint& endpoint, const EndpointOptions& options = {});
+  EndpointSaved save(const Endpoint& endpoint, const EndpointOptions& options = {},
+                     const CallOptions& call = {});
 
   /// False when there is none of this name. What is under way to it fails for good.
-  bool remove(const EndpointName& name, const EndpointOptions& options = {});
+  bool remove(const EndpointName& name, const EndpointOptions& options = {},
+              const CallOptions& call = {});
 
   /// Notes what happened to an endpoint; nothing when there is none of this name.
-  std::optional<EndpointNoted> note(const EndpointName& name, const EndpointEvent& event);
+  std::optional<EndpointNoted> note(const EndpointName& name, const EndpointEvent& event,
+                                    const CallOptions& call = {});
 
  protected:
   EndpointStore() = default;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "oncebox/call_options.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/retry_policy.hpp"
 #include "oncebox/topic_limits.hpp"
@@ -126,8 +127,8 @@ struct PolicyOptions {
 };
 
 /// The rules for topics that a store keeps, for each of its queues. Whoever claims, settles or
-/// reaps after a call has returned, in any process, goes by what it changed. Threads, atomicity and
-/// bad input as for `QueueStore`.
+/// reaps after a call has returned, in any process, goes by what it changed. Threads, atomicity,
+/// bad input and limits as for `QueueStore`.
 class PolicyStore {
  public:
   static constexpr std::size_t kMaxRules = 1'000;
@@ -137,15 +138,16 @@ class PolicyStore {
   PolicyStore& operator=(const PolicyStore&) = delete;
 
   /// All rules of a queue, in the order of their patterns.
-  [[nodiscard]] TopicPolicies policies(QueueKind queue);
+  [[nodiscard]] TopicPolicies policies(QueueKind queue, const CallOptions& call = {});
 
   /// Changes the rule of a pattern, or makes it; a rule that says nothing any more is removed.
   /// Answers the policy that the rule has now. Throws `overloaded` when there are too many rules.
   TopicPolicy update(QueueKind queue, const TopicPattern& pattern, const TopicPolicyChange& change,
-                     const PolicyOptions& options = {});
+                     const PolicyOptions& options = {}, const CallOptions& call = {});
 
   /// Removes the rule of this very pattern; false when there is none.
-  bool remove(QueueKind queue, const TopicPattern& pattern, const PolicyOptions& options = {});
+  bool remove(QueueKind queue, const TopicPattern& pattern, const PolicyOptions& options = {},
+              const CallOptions& call = {});
 
  protected:
   PolicyStore() = default;

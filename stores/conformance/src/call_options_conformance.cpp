@@ -87,6 +87,53 @@ class CallOptionsConformance : public StoreConformance {
     };
   }
 
+  [[nodiscard]] std::vector<NamedCall> policy_calls() {
+    const QueueKind queue = GetParam().queue;
+    const TopicPattern topics("order.*");
+    return {
+        {"policies",
+         [=, this](const CallOptions& c) { (void)store().policies().policies(queue, c); }},
+        {"update a rule",
+         [=, this](const CallOptions& c) {
+           store().policies().update(queue, topics, {.max_attempts = 3}, {}, c);
+         }},
+        {"remove a rule",
+         [=, this](const CallOptions& c) { store().policies().remove(queue, topics, {}, c); }},
+    };
+  }
+
+  [[nodiscard]] std::vector<NamedCall> endpoint_calls() {
+    return {
+        {"list endpoints",
+         [&](const CallOptions& c) {
+           (void)store().endpoints().list(EndpointSecrets::leave_out, c);
+         }},
+        {"list endpoints unless known",
+         [&](const CallOptions& c) {
+           (void)store().endpoints().list_unless(0, EndpointSecrets::leave_out, c);
+         }},
+        {"save an endpoint",
+         [&](const CallOptions& c) { store().endpoints().save(endpoint_, {}, c); }},
+        {"note an endpoint",
+         [&](const CallOptions& c) {
+           store().endpoints().note(endpoint_.name, {EndpointEvent::Kind::failed, now()}, c);
+         }},
+        {"remove an endpoint",
+         [&](const CallOptions& c) { store().endpoints().remove(endpoint_.name, {}, c); }},
+    };
+  }
+
+  [[nodiscard]] std::vector<NamedCall> audit_calls() {
+    return {
+        {"begin an entry",
+         [&](const CallOptions& c) { (void)store().audit().begin({.actor = "ann"}, c); }},
+        {"finish an entry",
+         [&](const CallOptions& c) { store().audit().finish(AuditId{1}, {}, c); }},
+        {"list the trail", [&](const CallOptions& c) { (void)store().audit().list({}, c); }},
+        {"clean the trail up", [&](const CallOptions& c) { store().audit().cleanup({}, c); }},
+    };
+  }
+
   void prepare() {
     put_every_situation();
     const LeaseId held = keys().begin({.key = "held"}).lease_id.value();
@@ -98,6 +145,7 @@ class CallOptionsConformance : public StoreConformance {
     }
   }
 
+  const Endpoint endpoint_{.name = "crm", .url = "oncebox+https://crm.example/v1"};
   std::vector<MessageKey> every_key_;
   const std::vector<Message> batch_{message("new"), message("done")};
   const std::vector<Observation> observations_{{.key = key("unseen")}, {.key = key("done")}};
@@ -168,11 +216,27 @@ TEST_P(CallOptionsConformance, NoCallAboutKeysBeginsAfterItsLimit) {
   }
 }
 
+TEST_P(CallOptionsConformance, NoCallAboutRulesEndpointsOrTheTrailBeginsAfterItsLimit) {
+  proves("R-36");
+  for (const OverLimits& over : limits_that_are_over()) {
+    for (const auto& calls : {policy_calls(), endpoint_calls(), audit_calls()}) {
+      for (const NamedCall& call : calls) {
+        SCOPED_TRACE(call.name + " " + over.name);
+        EXPECT_EQ(error_of([&] { call.make(over.call); }), over.code);
+      }
+    }
+  }
+  EXPECT_TRUE(store().policies().policies(GetParam().queue).rules().empty());
+  EXPECT_TRUE(store().endpoints().list().endpoints.empty());
+  EXPECT_TRUE(store().audit().list().records.empty());
+}
+
 TEST_P(CallOptionsConformance, EveryCallCanBeMadeWithALimitThatIsFarAway) {
   proves("R-36");
   prepare();
   const std::stop_source stop;
-  for (const auto& calls : {queue_calls(), operator_calls(), key_calls()}) {
+  for (const auto& calls : {queue_calls(), operator_calls(), key_calls(), policy_calls(),
+                            endpoint_calls(), audit_calls()}) {
     for (const NamedCall& call : calls) {
       SCOPED_TRACE(call.name);
       EXPECT_NO_THROW(call.make(far_limits(stop)));
