@@ -14,10 +14,12 @@ namespace oncebox::postgresql {
 
 namespace {
 
-// At least one row, so that the version is known when there are no rules.
+// Without the rules when their version is $2, by which the caller knows them. At least one row, so
+// that the version is known then, too, and when there are no rules.
 constexpr std::string_view kSelectRules = R"sql(
 SELECT p.pattern, p.is_exact, p.policy, p.spent_until, v.version
-  FROM {policy_version} v LEFT JOIN {topic_policy} p ON p.queue = $1::text)sql";
+  FROM {policy_version} v
+  LEFT JOIN {topic_policy} p ON p.queue = $1::text AND v.version IS DISTINCT FROM $2::bigint)sql";
 
 // At least one row, too.
 const std::string kSelectRulesWithTime = fmt::format(R"sql(
@@ -35,6 +37,11 @@ std::vector<sql::StoredRule> read_stored(const Result& result) {
 
 std::vector<TopicRule> read_rules(const Result& result) {
   return sql::rules_of(read_stored(result));
+}
+
+/// For `kSelectRules`.
+Parameters rules_of(QueueKind queue, std::optional<std::int64_t> known_version = std::nullopt) {
+  return Parameters().add(to_string(queue)).add(known_version);
 }
 
 Parameters key_of(QueueKind queue, const TopicPattern& pattern) {
@@ -63,23 +70,28 @@ KnownPolicies::Snapshot KnownPolicies::last() {
 }
 
 KnownPolicies::Snapshot KnownPolicies::read() {
-  return know(
-      run_alone(pool_, select_, Parameters().add(to_string(queue_)), Exchange::changes_nothing));
+  return read_by([this](const Parameters& values) {
+    return run_alone(pool_, select_, values, Exchange::changes_nothing);
+  });
 }
 
 KnownPolicies::Snapshot KnownPolicies::read(Transaction& transaction) {
-  return know(transaction.run(select_, Parameters().add(to_string(queue_))));
+  return read_by([&](const Parameters& values) { return transaction.run(select_, values); });
 }
 
-KnownPolicies::Snapshot KnownPolicies::know(const Result& result) {
+template <class Run>
+KnownPolicies::Snapshot KnownPolicies::read_by(Run run) {
+  const Snapshot before = known();
+  const auto version_before = before ? std::optional(before->version) : std::nullopt;
+  const Result result = run(rules_of(queue_, version_before));
   const std::int64_t version = result.int64(0, 4);
-  const detail::Lock lock(mutex_);
+  if (before && before->version == version) return before;
   // It may be less than before: another server may have taken over.
-  if (!known_ || known_->version != version) {
-    known_ = std::make_shared<const VersionedPolicies>(
-        VersionedPolicies{version, TopicPolicies(queue_, read_rules(result))});
-  }
-  return known_;
+  const Snapshot now = std::make_shared<const VersionedPolicies>(
+      VersionedPolicies{version, TopicPolicies(queue_, read_rules(result))});
+  const detail::Lock lock(mutex_);
+  known_ = now;
+  return now;
 }
 
 std::optional<TimePoint> KnownPolicies::next_due(const TopicSelection& topics,
@@ -110,8 +122,7 @@ ON CONFLICT (queue, pattern, is_exact) DO UPDATE SET policy = excluded.policy)sq
       advance_{"policy_advance", names.fill("UPDATE {policy_version} SET version = version + 1")} {}
 
 std::vector<TopicRule> PostgresqlPolicies::do_rules(QueueKind queue) {
-  return read_rules(
-      run_alone(pool_, select_, Parameters().add(to_string(queue)), Exchange::changes_nothing));
+  return read_rules(run_alone(pool_, select_, rules_of(queue), Exchange::changes_nothing));
 }
 
 TopicPolicy PostgresqlPolicies::do_update(QueueKind queue, const TopicPattern& pattern,
@@ -119,8 +130,8 @@ TopicPolicy PostgresqlPolicies::do_update(QueueKind queue, const TopicPattern& p
                                           const PolicyOptions& /*options*/) {
   TopicPolicy after = in_transaction(pool_, [&](Transaction& transaction) {
     const Parameters nothing;
-    const Parameters name = Parameters().add(to_string(queue));
-    const std::array before{Command{&lock_, &nothing}, Command{&select_, &name}};
+    const Parameters all = rules_of(queue);
+    const std::array before{Command{&lock_, &nothing}, Command{&select_, &all}};
     const std::vector<TopicRule> rules = read_rules(transaction.run_all(before).back());
     TopicPolicy policy = policy_after(rules, pattern, change);
     const Parameters key = key_of(queue, pattern);

@@ -31,7 +31,7 @@ class KnownPolicies {
   [[nodiscard]] Snapshot known() const;
   /// What was read last, or is read now if nothing was.
   [[nodiscard]] Snapshot last();
-  /// What holds now.
+  /// What holds now. The rules come from the database only when they have changed since.
   [[nodiscard]] Snapshot read();
   /// The same in a transaction.
   [[nodiscard]] Snapshot read(Transaction& transaction);
@@ -42,7 +42,8 @@ class KnownPolicies {
                                                   std::optional<TimePoint> test_time);
 
  private:
-  Snapshot know(const Result& result);
+  template <class Run>
+  [[nodiscard]] Snapshot read_by(Run run);
 
   ConnectionPool& pool_;
   const QueueKind queue_;
