@@ -252,18 +252,16 @@ class PostgresqlQueue::Settling {
     }
     std::sort(rest.begin(), rest.end());
     if (rest.empty()) return;
-    if (std::ranges::any_of(settlements_, &fails)) rules_ = queue_.policies_.read(transaction);
+    // Only a failure needs the newest ones.
+    rules_ = queue_.policies_.known();
+    if (!rules_ || std::ranges::any_of(settlements_, &fails)) {
+      rules_ = queue_.policies_.read(transaction);
+    }
     settle_each(rows, rest);
   }
 
   [[nodiscard]] static bool fails(const Settlement& settlement) noexcept {
     return std::holds_alternative<Abandon>(settlement.verdict);
-  }
-
-  // Only a failure asks for it.
-  [[nodiscard]] const ResolvedPolicy& policy_of(const RowBatch::Row& row) const noexcept {
-    static const ResolvedPolicy unused;
-    return rules_ ? rules_->policies.for_topic(row.content->topic.str()) : unused;
   }
 
   [[nodiscard]] std::vector<SettleOutcome> lost() const {
@@ -332,8 +330,9 @@ class PostgresqlQueue::Settling {
         continue;
       }
       row->ended_attempt = ended_attempt(row->state, settlement.verdict, rows.now());
+      const ResolvedPolicy& policy = rules_->policies.for_topic(row->content->topic.str());
       outcomes_[i] = apply_verdict(row->state, settlement.verdict, error_text(settlement.verdict),
-                                   policy_of(*row), rows.now());
+                                   policy, rows.now());
       RowBatch::save(*row);
       may_be_claimable_ = true;
     }
