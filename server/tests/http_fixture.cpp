@@ -27,6 +27,7 @@ void CountingObserver::on_request(const Answered& answered) noexcept {
 }
 
 void CountingObserver::on_connections(std::ptrdiff_t change) noexcept {
+  if (change < 0) when_one_closes();
   const std::lock_guard lock(mutex_);
   connections_ += change;
   changed_.notify_all();

@@ -85,6 +85,8 @@ class CountingObserver final : public HttpObserver {
   void wait_for_connections(std::ptrdiff_t count);
   [[nodiscard]] std::ptrdiff_t connections() const;
 
+  /// Called by the loop's thread once a socket is closed, before anything else happens.
+  std::function<void()> when_one_closes = [] {};
   Arrivals<Seen> requests;
   Arrivals<int> refused;
   Arrivals<std::string> ended;  ///< by what others wanted

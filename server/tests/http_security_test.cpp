@@ -1,6 +1,11 @@
 #include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <memory>
+#include <vector>
 
 #include "http/answers.hpp"
 #include "http_fixture.hpp"
@@ -434,6 +439,62 @@ TEST_F(HttpSecurity, IdleConnectionsWithTlsCostLittle) {
   RecordProperty("bytes", std::to_string(each));
   // The clients of the test are in it, too, each with a context of its own.
   EXPECT_TRUE(kIsSanitized || each < std::size_t{110} << 10) << each;
+}
+
+/// Sockets that have the lowest free descriptor numbers, each with a byte to read.
+class TakenNumbers {
+ public:
+  TakenNumbers() = default;
+  ~TakenNumbers() {
+    for (const int socket : sockets_) ::close(socket);
+  }
+  TakenNumbers(const TakenNumbers&) = delete;
+  TakenNumbers& operator=(const TakenNumbers&) = delete;
+
+  /// Takes them, the first time.
+  void take() {
+    constexpr int kPairs = 32;
+    if (!sockets_.empty()) return;
+    for (int i = 0; i < kPairs; ++i) {
+      int ends[2] = {};
+      if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) return;
+      for (const int end : ends) {
+        sockets_.push_back(end);
+        EXPECT_EQ(::send(end, "x", 1, MSG_NOSIGNAL), 1);
+      }
+    }
+  }
+
+  [[nodiscard]] std::size_t with_their_byte() const {
+    char byte = 0;
+    return static_cast<std::size_t>(std::ranges::count_if(
+        sockets_, [&](int socket) { return recv(socket, &byte, 1, MSG_PEEK) == 1; }));
+  }
+  [[nodiscard]] std::size_t size() const { return sockets_.size(); }
+
+ private:
+  std::vector<int> sockets_;
+};
+
+TEST_F(HttpSecurity, AResetConnectionTakesNoBytesFromTheNextOneWithItsNumber) {
+  options.io_threads = 1;
+  use_tls("first");
+  const auto numbers = std::make_shared<TakenNumbers>();
+  observer.when_one_closes = [numbers] { numbers->take(); };
+  start();
+  RawClient client = connect_tls();
+  client.set_receive_buffer(4'096);
+  client.send(get_text("/large/50000000"));
+  observer.requests.wait();
+  RawClient other = connect_tls();
+  // Once that is answered the connection waits to write, and to read the next request.
+  EXPECT_EQ(other.ask(get_text("/hello")).status, 200);
+  // Both waits end at once. The first to call back closes the socket.
+  client.reset();
+  observer.wait_for_connections(1);
+  EXPECT_EQ(other.ask(get_text("/hello")).status, 200) << "by now the second has called back, too";
+  EXPECT_GT(numbers->size(), 0U);
+  EXPECT_EQ(numbers->with_their_byte(), numbers->size());
 }
 
 TEST_F(HttpSecurity, WhoSpeaksPlainToTlsIsClosed) {

@@ -175,8 +175,9 @@ void HttpServer::Impl::accept_clients() {
   while (acceptor_->is_open()) {
     sockaddr_storage address{};
     socklen_t size = sizeof address;
-    const int descriptor = accept4(acceptor_->native_handle(),
-                                   reinterpret_cast<sockaddr*>(&address), &size, SOCK_CLOEXEC);
+    const int descriptor =
+        accept4(acceptor_->native_handle(), reinterpret_cast<sockaddr*>(&address), &size,
+                SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (descriptor < 0) {
       if (errno == EAGAIN) return wait_for_clients();
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {

@@ -27,8 +27,8 @@ Socket adopt(EventLoop& loop, AcceptedSocket& accepted) {
   socket.assign(accepted.is_ipv6() ? asio::ip::tcp::v6() : asio::ip::tcp::v4(),
                 accepted.descriptor());
   accepted.taken();
+  socket.non_blocking(true);  // it is already: tells Asio, whose `write_some` would wait otherwise
   SystemError ignored;
-  socket.non_blocking(true, ignored);
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   return socket;
 }
@@ -115,8 +115,11 @@ class TlsConnection final : public Connection {
                        });
   }
 
+  /// Takes no step once the socket is closed: another connection may have its number by then. A
+  /// wait that had ended before the socket was closed still calls back without an error.
   template <class Take, class End>
   void take_now(Take take, End end) {
+    if (!socket_.is_open()) return end(IoResult::failed);
     const Step step = take();
     if (step == Step::wait_to_read || step == Step::wait_to_write) {
       return take_after(step, std::move(take), std::move(end));
@@ -138,10 +141,8 @@ class TlsConnection final : public Connection {
     const auto take = [this, data, size] { return session_.read(data, size, bytes_read_); };
     const auto end = [this](IoResult result) { on_read(result, bytes_read_); };
     if (!session_.has_pending()) return take_after(Step::wait_to_read, take, end);
-    asio::post(socket_.get_executor(), [this, self = shared_from_this(), take, end] {
-      if (!socket_.is_open()) return end(IoResult::failed);
-      take_now(take, end);
-    });
+    asio::post(socket_.get_executor(),
+               [this, self = shared_from_this(), take, end] { take_now(take, end); });
   }
 
   void start_write(const char* data, std::size_t size) override {
