@@ -71,7 +71,7 @@ void Connection::guard(void (Connection::*step)()) noexcept {
 void Connection::start(ConnectionPlace place) noexcept {
   place_ = std::move(place);
   place_bytes_ = place_.memory().size();
-  position_ = loop_->add(*this);
+  loop_->add(unlisted_);
   if (place_.kind() == ConnectionPlace::Kind::refused) return guard(&Connection::answer_too_many);
   wait_for(Awaited::rest_of_request);
   guard(&Connection::start_handshake);
@@ -152,13 +152,17 @@ void Connection::on_body_wanted(HttpExchange& exchange) noexcept {
     note_progress();
     stream_deadline_ = progress_at_ + service_.limits().stream_timeout;
     if (!hold_request(kSinkBytes)) return guard(&Connection::end_for_memory);
-    if (std::exchange(expects_continue_, false) && input_.empty()) output_.text += kContinue;
   } else {
     // While the sink was busy the client could not go on.
     progress_at_ += now() - sink_busy_since_;
   }
   sink_wants_more_ = true;
-  guard(&Connection::advance);
+  guard(&Connection::continue_body);
+}
+
+void Connection::continue_body() {
+  if (std::exchange(expects_continue_, false) && input_.empty()) output_.text += kContinue;
+  advance();
 }
 
 void Connection::drain() noexcept {

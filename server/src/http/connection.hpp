@@ -114,6 +114,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void answer_too_many();
   void on_end_of_input();
   void on_too_slow();
+  void continue_body();
   Flow read_head();
   Flow read_body();
   [[nodiscard]] bool make_room_in_body();
@@ -162,7 +163,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   HttpService& service_;
   const std::string peer_;
   std::optional<std::string> certificate_name_;
-  EventLoop::Connections::iterator position_;
+  /// The entry of this connection, until `start` moves it to the loop: `start` cannot fail.
+  EventLoop::Connections unlisted_{this};
+  const EventLoop::Connections::iterator position_ = unlisted_.begin();
 
   ConnectionPlace place_;
   std::size_t place_bytes_ = 0;  ///< of memory, with the smallest buffers

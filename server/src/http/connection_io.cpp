@@ -32,6 +32,8 @@ void Connection::on_tick() noexcept {
   if (now >= write_deadline_) return close();
   if (now >= read_deadline_) return guard(&Connection::on_too_slow);
   if (is_stalled(now)) loop_->note_stalled(*this, went_on_at());
+  // Without memory for a message to the loop, nobody has told it of the stream's pieces.
+  if (state_ == State::streaming) guard(&Connection::continue_stream);
 }
 
 void Connection::on_too_slow() {

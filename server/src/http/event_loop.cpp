@@ -22,6 +22,15 @@ namespace {
 
 thread_local const EventLoop* current_loop = nullptr;
 
+/// A task that throws, for lack of memory, does not keep the others from running.
+void run(const std::function<void()>& task) noexcept {
+  try {
+    task();
+  } catch (const std::exception&) {
+    // Whatever it was about ends with its client, or at its deadline.
+  }
+}
+
 /// False when a callback threw, for lack of memory: the others go on.
 bool runs_to_its_end(asio::io_context& context) noexcept {
   try {
@@ -57,12 +66,12 @@ void EventLoop::start() {
     while (!runs_to_its_end(impl_->context)) continue;
     current_loop = nullptr;
   });
-  post([this] { look_at_deadlines(); });
+  asio::post(impl_->context, [this] { on_tick(); });
 }
 
 void EventLoop::stop() noexcept {
   if (thread_.joinable()) {
-    post([this] { close_all(); });
+    end();
     thread_.join();
   }
   // Declared before the lock, so destroyed after it: they may own the last reference to a
@@ -98,47 +107,55 @@ void EventLoop::post_answer(std::shared_ptr<HttpExchange> exchange) {
   wake();
 }
 
-void EventLoop::wake() {
-  if (std::exchange(is_woken_, true)) return;
-  asio::post(impl_->context, [this] { run_posted(); });
+void EventLoop::end() noexcept {
+  const detail::Lock lock(mutex_);
+  is_ending_ = true;
+  wake();
+}
+
+void EventLoop::wake() noexcept {
+  if (is_woken_) return;
+  try {
+    asio::post(impl_->context, [this] { run_posted(); });
+    is_woken_ = true;
+  } catch (const std::exception&) {
+    // Without memory for a message to the loop, its next tick finds what was posted.
+  }
 }
 
 void EventLoop::run_posted() {
   std::vector<std::shared_ptr<HttpExchange>> answers;
   std::vector<std::function<void()>> tasks;
+  bool is_ending = false;
   {
     const detail::Lock lock(mutex_);
     answers.swap(answers_);
     tasks.swap(tasks_);
     is_woken_ = false;
+    is_ending = std::exchange(is_ending_, false);
   }
-  for (const auto& exchange : answers) {
-    try {
-      exchange->connection().on_answer(*exchange);
-    } catch (const std::exception&) {
-      // No memory to write it: the connection ends with its client, or its deadline.
-    }
-  }
-  for (const auto& task : tasks) task();
+  for (const auto& exchange : answers) exchange->connection().on_answer(*exchange);
+  for (const auto& task : tasks) run(task);
+  if (is_ending) close_all();
 }
 
-EventLoop::Connections::iterator EventLoop::add(Connection& connection) {
-  return connections_.insert(connections_.end(), &connection);
-}
+void EventLoop::add(Connections& one) noexcept { connections_.splice(connections_.end(), one); }
 
-void EventLoop::remove(Connections::iterator position) { connections_.erase(position); }
+void EventLoop::remove(Connections::iterator position) noexcept { connections_.erase(position); }
 
 void EventLoop::for_each(const std::function<void(Connection&)>& call) {
   for (auto next = connections_.begin(); next != connections_.end();) call(**next++);
 }
 
-void EventLoop::look_at_deadlines() {
-  for_each([](Connection& connection) { connection.on_tick(); });
-  if (!stalled_.empty()) end_slowest();
+void EventLoop::on_tick() {
+  // First, because it can have the memory of the wait that has just ended.
   impl_->ticker.expires_after(tick_);
   impl_->ticker.async_wait([this](const boost::system::error_code& error) {
-    if (!error && !has_ended_) look_at_deadlines();
+    if (!error && !has_ended_) on_tick();
   });
+  run_posted();
+  for_each([](Connection& connection) { connection.on_tick(); });
+  if (!stalled_.empty()) end_slowest();
 }
 
 void EventLoop::note_stalled(Connection& connection, SteadyTime since) noexcept {

@@ -40,7 +40,8 @@ class EventLoop {
   /// Whether the caller runs in the loop's thread.
   [[nodiscard]] bool is_here() const noexcept;
 
-  /// Runs a task in the loop's thread. Safe from any thread.
+  /// Runs a task in the loop's thread. Safe from any thread. Posts nothing when it throws, for lack
+  /// of memory.
   void post(std::function<void()> task);
   /// Has the loop send an answer that the exchange holds. Safe from any thread, and cheap: answers
   /// that come together wake the loop once.
@@ -49,8 +50,10 @@ class EventLoop {
   // The rest is for the loop's own thread.
 
   using Connections = std::list<Connection*>;
-  Connections::iterator add(Connection& connection);
-  void remove(Connections::iterator position);
+  /// Adds the connection that is the only entry of this list. The entry is moved, so its iterator
+  /// stays valid and nothing can fail.
+  void add(Connections& one) noexcept;
+  void remove(Connections::iterator position) noexcept;
   /// Calls it for every connection; each may be removed in its own call.
   void for_each(const std::function<void(Connection&)>& call);
 
@@ -66,9 +69,10 @@ class EventLoop {
  private:
   class Impl;
 
-  void wake() ONCEBOX_REQUIRES(mutex_);
+  void end() noexcept;
+  void wake() noexcept ONCEBOX_REQUIRES(mutex_);
   void run_posted();
-  void look_at_deadlines();
+  void on_tick();
   void end_slowest();
   void close_all();
 
@@ -88,6 +92,7 @@ class EventLoop {
   std::vector<std::shared_ptr<HttpExchange>> answers_ ONCEBOX_GUARDED_BY(mutex_);
   std::vector<std::function<void()>> tasks_ ONCEBOX_GUARDED_BY(mutex_);
   bool is_woken_ ONCEBOX_GUARDED_BY(mutex_) = false;
+  bool is_ending_ ONCEBOX_GUARDED_BY(mutex_) = false;
   bool is_stopped_ ONCEBOX_GUARDED_BY(mutex_) = false;
 
   std::jthread thread_;

@@ -1,5 +1,6 @@
 #include "http/http_exchange.hpp"
 
+#include <exception>
 #include <utility>
 
 #include "http/answers.hpp"
@@ -145,9 +146,9 @@ ExchangePtr HttpExchange::share() {
 
 void HttpExchange::abandon() noexcept {
   if (is_answered_) return;
-  send(failure_response(
-      std::make_exception_ptr(Error(ErrorCode::internal, "the request was not answered")),
-      request_));
+  answer(*this, []() -> Response {
+    throw Error(ErrorCode::internal, "the request was not answered");
+  });
 }
 
 HttpResponseStream::~HttpResponseStream() { exchange_->end_stream(); }
@@ -161,32 +162,50 @@ void HttpResponseStream::end() noexcept { exchange_->end_stream(); }
 bool HttpExchange::write_piece(std::string piece) noexcept {
   const detail::Lock lock(mutex_);
   if (is_stream_closed_ || has_stream_ended_) return false;
-  if (!pieces_hold_.account()) pieces_hold_ = new_hold();
-  // A single piece may be larger: it is no backlog.
-  const std::size_t bytes = pieces_.size() + piece.size();
-  if ((!pieces_.empty() && bytes > HttpResponseStream::kMaxBacklogBytes) ||
-      !pieces_hold_.resize(bytes)) {
+  if (!keep_piece(std::move(piece))) {
     is_stream_closed_ = true;
     has_overflown_ = true;
     is_posted_ = false;  // told at once: the write under way may never end
-  } else if (pieces_.empty()) {
-    pieces_ = std::move(piece);
-  } else {
-    pieces_ += piece;
   }
-  if (!std::exchange(is_posted_, true)) {
+  post_pieces();
+  return !is_stream_closed_;
+}
+
+/// False when the client does not keep up, or there is no memory.
+bool HttpExchange::keep_piece(std::string piece) noexcept {
+  if (!pieces_hold_.account()) pieces_hold_ = new_hold();
+  // A single piece may be larger: it is no backlog.
+  const std::size_t bytes = pieces_.size() + piece.size();
+  if (!pieces_.empty() && bytes > HttpResponseStream::kMaxBacklogBytes) return false;
+  if (!pieces_hold_.resize(bytes)) return false;
+  if (pieces_.empty()) {
+    pieces_ = std::move(piece);
+    return true;
+  }
+  try {
+    pieces_ += piece;
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+/// Tells the connection that there are pieces, or that the stream has ended.
+void HttpExchange::post_pieces() noexcept {
+  if (is_posted_) return;
+  try {
     connection_->loop().post(
         [self = shared_from_this()] { self->connection_->on_stream_pieces(*self); });
+    is_posted_ = true;
+  } catch (const std::exception&) {
+    // Without memory for a message to the loop, the connection looks at its next tick.
   }
-  return !is_stream_closed_;
 }
 
 void HttpExchange::end_stream() noexcept {
   const detail::Lock lock(mutex_);
   if (is_stream_closed_ || std::exchange(has_stream_ended_, true)) return;
-  if (std::exchange(is_posted_, true)) return;
-  connection_->loop().post(
-      [self = shared_from_this()] { self->connection_->on_stream_pieces(*self); });
+  post_pieces();
 }
 
 bool HttpExchange::has_overflown() {

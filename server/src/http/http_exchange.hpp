@@ -99,6 +99,8 @@ class HttpExchange final : public Exchange, public std::enable_shared_from_this<
   void deliver();
   void abandon() noexcept;
   bool write_piece(std::string piece) noexcept;
+  [[nodiscard]] bool keep_piece(std::string piece) noexcept ONCEBOX_REQUIRES(mutex_);
+  void post_pieces() noexcept ONCEBOX_REQUIRES(mutex_);
   void end_stream() noexcept;
 
   const std::shared_ptr<Connection> connection_;
