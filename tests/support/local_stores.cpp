@@ -12,9 +12,8 @@ namespace {
 class SqliteTable final : public OwnTable {
  public:
   bool insert(Transaction& transaction, const std::string& id) override {
-    const std::string sql = "CREATE TABLE IF NOT EXISTS own (id TEXT PRIMARY KEY); "
-                            "INSERT INTO own VALUES ('" +
-                            id + "')";
+    const std::string create = "CREATE TABLE IF NOT EXISTS own (id TEXT PRIMARY KEY);";
+    const std::string sql = create + "INSERT INTO own VALUES ('" + id + "')";
     sqlite3* const database = sqlite::database_of(transaction);
     return sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK;
   }

@@ -139,9 +139,8 @@ class MemoryQueue final : public QueueStore, public QueueOperator, public Transa
   /// Reaps, and claims unless there is more to reap first: then it says true.
   [[nodiscard]] bool claim_step(const ClaimRequest& request, const WorkerName& worker,
                                 ClaimResult& answer);
-  [[nodiscard]] std::vector<ClaimedMessage> claim_ready(const ClaimRequest& request,
-                                                        Worker& worker, TimePoint now)
-      ONCEBOX_REQUIRES(mutex_);
+  [[nodiscard]] std::vector<ClaimedMessage> claim_ready(const ClaimRequest& request, Worker& worker,
+                                                        TimePoint now) ONCEBOX_REQUIRES(mutex_);
   [[nodiscard]] Row* find_delivery(const Delivery& delivery) noexcept ONCEBOX_REQUIRES(mutex_);
   /// This attempt of the row, with its worker's name; empty when it is not to be kept.
   [[nodiscard]] static PreparedAttempt attempt_to_keep(const Row& row,

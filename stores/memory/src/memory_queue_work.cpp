@@ -105,8 +105,7 @@ MemoryQueue::PreparedEnd MemoryQueue::prepare(const Mark& mark, TimePoint now) {
   PreparedEnd prepared{.row = rows_.index.find(mark.key), .error = error_text(mark.error)};
   if (prepared.row == nullptr) return prepared;
   const Row& row = *prepared.row;
-  prepared.attempt =
-      attempt_to_keep(row, marked_attempt(row.state, mark.as, prepared.error, now));
+  prepared.attempt = attempt_to_keep(row, marked_attempt(row.state, mark.as, prepared.error, now));
   return prepared;
 }
 
