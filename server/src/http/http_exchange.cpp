@@ -146,9 +146,8 @@ ExchangePtr HttpExchange::share() {
 
 void HttpExchange::abandon() noexcept {
   if (is_answered_) return;
-  answer(*this, []() -> Response {
-    throw Error(ErrorCode::internal, "the request was not answered");
-  });
+  answer(*this,
+         []() -> Response { throw Error(ErrorCode::internal, "the request was not answered"); });
 }
 
 HttpResponseStream::~HttpResponseStream() { exchange_->end_stream(); }
