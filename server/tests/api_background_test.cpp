@@ -244,9 +244,31 @@ TEST_P(FewEvents, AStreamThatBrokeMakesRoomForAnother) {
   const Response refused = call(get("/v1/events"));
   EXPECT_EQ(refused.status, 503);
   EXPECT_EQ(problem_code(refused), "overloaded");
+  EXPECT_TRUE(contains(problem_detail(refused), "limits.max_event_streams"))
+      << problem_detail(refused);
   stream->break_off();
   EXPECT_TRUE(
       eventually([&] { return under_test_.begin(get("/v1/events"))->wait().status == 200; }));
+}
+
+TEST(EventPlaces, OneTokenDoesNotTakeThePlacesOfTheOthers) {
+  RecordProperty("requirement", "R-38");
+  const testing::FakeClock clock;
+  memory::MemoryStore store(clock);
+  ServerOptions options = quiet_options();
+  options.limits.max_event_streams = 4;
+  ApiUnderTest under_test(options, {{"main", store}}, clock);
+  const auto status_of = [&](const std::string& token) {
+    TestCall call = get("/v1/events");
+    call.principal = token;
+    return under_test.begin(call)->wait().status;
+  };
+  EXPECT_EQ(status_of("greedy"), 200);
+  EXPECT_EQ(status_of("greedy"), 200);
+  EXPECT_EQ(status_of("greedy"), 503);
+  EXPECT_EQ(status_of("modest"), 200);
+  EXPECT_EQ(status_of("modest"), 503) << "one is left for others";
+  EXPECT_EQ(status_of("another"), 200);
 }
 
 TEST_P(Events, TheMetricsKnowTheDepthAndTheHealth) {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -23,10 +24,19 @@ namespace oncebox::server {
 
 namespace {
 
+/// A request of one caller, who has a share of the places.
+const Request kRequest{.path = "/", .peer = "192.0.2.1"};
+
+Request request_with(const std::string& token) {
+  Request request = kRequest;
+  request.principal.name = token;
+  return request;
+}
+
 TEST(CallPoolTest, RunsCallsInTheirOrder) {
   std::vector<int> order;
-  CallPool pool(1, 100);
-  for (int i = 0; i < 50; ++i) pool.submit([&order, i] { order.push_back(i); });
+  CallPool pool(1, 200);
+  for (int i = 0; i < 50; ++i) pool.submit(kRequest, [&order, i] { order.push_back(i); });
   pool.stop();
   ASSERT_EQ(order.size(), 50U);
   for (int i = 0; i < 50; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
@@ -35,20 +45,21 @@ TEST(CallPoolTest, RunsCallsInTheirOrder) {
 TEST(CallPoolTest, RefusesMoreThanItsBoundButNotTheServersOwnWork) {
   std::promise<void> open;
   std::promise<void> running;
-  CallPool pool(1, 2);
-  pool.submit([&, gate = open.get_future().share()] {
+  CallPool pool(1, 4);  // of which two are kept for stores where no call waits
+  pool.submit(kRequest, [&, gate = open.get_future().share()] {
     running.set_value();
     gate.wait();
   });
   running.get_future().wait();
   std::atomic<int> ran = 0;
-  pool.submit([&] { ++ran; });
-  pool.submit([&] { ++ran; });
+  pool.submit(request_with("a"), [&] { ++ran; });
+  pool.submit(request_with("b"), [&] { ++ran; });
   try {
-    pool.submit([&] { ++ran; });
+    pool.submit(request_with("c"), [&] { ++ran; });
     ADD_FAILURE() << "the third waiting call was taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::overloaded);
+    EXPECT_NE(std::string_view(error.what()).find("server.max_queued_calls"), std::string::npos);
   }
   pool.submit_own([&] { ++ran; });
   open.set_value();
@@ -58,12 +69,12 @@ TEST(CallPoolTest, RefusesMoreThanItsBoundButNotTheServersOwnWork) {
 
 TEST(CallPoolTest, RunsWhatWaitsWhenItStopsAndTakesNothingAfter) {
   std::atomic<int> ran = 0;
-  CallPool pool(2, 1'000);
-  for (int i = 0; i < 500; ++i) pool.submit([&] { ++ran; });
+  CallPool pool(2, 2'000);
+  for (int i = 0; i < 500; ++i) pool.submit(kRequest, [&] { ++ran; });
   pool.stop();
   pool.stop();
   EXPECT_EQ(ran, 500);
-  EXPECT_THROW(pool.submit([&] { ++ran; }), Error);
+  EXPECT_THROW(pool.submit(kRequest, [&] { ++ran; }), Error);
   pool.submit_own([&] { ++ran; });
   EXPECT_EQ(ran, 500);
 }
@@ -73,7 +84,7 @@ TEST(CallPoolTest, DropsWhatWaitsWhenItIsToldTo) {
   std::promise<void> running;
   std::promise<void> ended;
   CallPool pool(1, 100);
-  pool.submit([&, gate = open.get_future().share()] {
+  pool.submit(kRequest, [&, gate = open.get_future().share()] {
     running.set_value();
     gate.wait();
     ended.set_value();
@@ -88,7 +99,7 @@ TEST(CallPoolTest, DropsWhatWaitsWhenItIsToldTo) {
   pool.discard();
   EXPECT_EQ(owned.use_count(), 1) << "whoever waits for a dropped call is told by its end";
   try {
-    pool.submit([&] { ++ran; });
+    pool.submit(kRequest, [&] { ++ran; });
     ADD_FAILURE() << "a call was taken after the end";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unavailable);
@@ -123,6 +134,16 @@ class Holdup {
       changed_.wait(lock, [this] { return open_; });
     };
   }
+  /// Has this caller make calls that wait until one is refused; how many were taken.
+  int submit_until_refused(CallLane& lane, const std::string& token) {
+    int taken = 0;
+    try {
+      for (;; ++taken) lane.submit(request_with(token), call());
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::overloaded);
+    }
+    return taken;
+  }
   void wait_for(int running) {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return running_ >= running; }));
@@ -148,18 +169,18 @@ TEST(CallLaneTest, AStoreThatHangsLeavesThreadsForOthersOfItsServerAndThoseForOt
   Holdup holdup;
   CallPool pool(16, 1'000);
   CallLane hanging(pool, "db://one");
-  for (int i = 0; i < 40; ++i) hanging.submit(holdup.call());
+  for (int i = 0; i < 40; ++i) hanging.submit(kRequest, holdup.call());
   holdup.wait_for(14);
   // Others of the same server hang, too.
   CallLane second(pool, "db://one");
   CallLane third(pool, "db://one");
   CallLane fourth(pool, "db://one");
-  for (CallLane* lane : {&second, &third, &fourth}) lane->submit(holdup.call());
+  for (CallLane* lane : {&second, &third, &fourth}) lane->submit(kRequest, holdup.call());
   holdup.wait_for(16);
   // And another server has to have its turn.
   std::promise<void> answered;
   CallLane good(pool, "db://two");
-  good.submit([&] { answered.set_value(); });
+  good.submit(kRequest, [&] { answered.set_value(); });
   EXPECT_EQ(answered.get_future().wait_for(kPatience), std::future_status::ready);
   EXPECT_EQ(holdup.running(), 16);
   holdup.open();
@@ -174,15 +195,15 @@ TEST(CallLaneTest, DatabaseServersThatHangTakeNothingFromTheOthers) {
   std::vector<CallLane> hanging;
   for (int i = 0; i < 20; ++i) {
     CallLane& lane = hanging.emplace_back(pool, "db://" + std::to_string(i));
-    for (int call = 0; call < 10; ++call) lane.submit(holdup.call());
+    for (int call = 0; call < 10; ++call) lane.submit(kRequest, holdup.call());
   }
   holdup.wait_for(20 * 3);
   // Of another all that it may have run at the same time.
   CallLane good(pool, "db://good");
   CallLane second(pool, "db://good");
-  for (int call = 0; call < 3; ++call) good.submit(parallel.call());
+  for (int call = 0; call < 3; ++call) good.submit(kRequest, parallel.call());
   parallel.wait_for(3);
-  second.submit(parallel.call());
+  second.submit(kRequest, parallel.call());
   parallel.wait_for(4);
   EXPECT_EQ(holdup.running(), 20 * 3);
   parallel.open();
@@ -198,12 +219,12 @@ TEST(CallLaneTest, TheLastThreadsAreForServersThatHaveNoCallUnderWay) {
   std::vector<CallLane> hanging;
   for (int i = 0; i < 40; ++i) {
     CallLane& lane = hanging.emplace_back(pool, "db://" + std::to_string(i));
-    for (int call = 0; call < 10; ++call) lane.submit(holdup.call());
+    for (int call = 0; call < 10; ++call) lane.submit(kRequest, holdup.call());
   }
   holdup.wait_for(192);
   std::promise<void> answered;
   CallLane good(pool, "db://good");
-  good.submit([&] { answered.set_value(); });
+  good.submit(kRequest, [&] { answered.set_value(); });
   EXPECT_EQ(answered.get_future().wait_for(kPatience), std::future_status::ready);
   EXPECT_LE(holdup.running(), 192 + 40);
   EXPECT_LE(pool.threads(), pool.threads_at_most());
@@ -219,7 +240,9 @@ TEST(CallPoolTest, ThreadsStartWhenTheyAreNeededAndEndWhenTheyHaveRested) {
   for (int round = 0; round < 3; ++round) {
     Holdup& holdup = holdups.emplace_back();
     std::vector<CallLane> lanes;
-    for (int i = 0; i < 8; ++i) lanes.emplace_back(pool, "db://one").submit(holdup.call());
+    for (int i = 0; i < 8; ++i) {
+      lanes.emplace_back(pool, "db://one").submit(kRequest, holdup.call());
+    }
     holdup.wait_for(8);
     EXPECT_GE(pool.threads(), 8U);
     holdup.open();
@@ -235,7 +258,7 @@ TEST(CallPoolTest, CallsThatComeWhileThreadsStartAndEndAreAllRun) {
       CallLane lane(pool, "db://" + std::to_string(caller % 2));
       std::atomic<int> ran = 0;
       for (int i = 1; i <= 2'000; ++i) {
-        lane.submit([&] { ++ran; });
+        lane.submit(kRequest, [&] { ++ran; });
         // Now and then the threads have nothing to do.
         EXPECT_TRUE(i % 100 != 0 || eventually([&] { return ran == i; }));
       }
@@ -243,39 +266,50 @@ TEST(CallPoolTest, CallsThatComeWhileThreadsStartAndEndAreAllRun) {
   }
 }
 
+TEST(CallLaneTest, OneCallerLeavesPlacesForOthersOfItsStore) {
+  RecordProperty("requirement", "R-38");
+  Holdup holdup;
+  CallPool pool(2, 9);
+  CallLane hanging(pool, "db://one");
+  hanging.submit(kRequest, holdup.call());
+  holdup.wait_for(1);
+  EXPECT_EQ(holdup.submit_until_refused(hanging, "greedy"), 3);
+  EXPECT_NO_THROW(hanging.submit(request_with("modest"), holdup.call()));
+  EXPECT_NO_THROW(hanging.submit(request_with("another"), holdup.call()));
+  holdup.open();
+}
+
 TEST(CallLaneTest, WhatWaitsForAStoreThatHangsLeavesPlacesForOthers) {
   Holdup holdup;
-  CallPool pool(2, 8);
+  CallPool pool(2, 9);
   CallLane hanging(pool, "db://one");
-  hanging.submit(holdup.call());
+  hanging.submit(kRequest, holdup.call());
   holdup.wait_for(1);
   int taken = 0;
-  try {
-    for (;; ++taken) hanging.submit(holdup.call());
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::overloaded);
+  for (const char* token : {"greedy", "second", "third", "fourth"}) {
+    taken += holdup.submit_until_refused(hanging, token);
   }
-  EXPECT_EQ(taken, 6);
+  EXPECT_EQ(taken, 5);
   std::promise<void> answered;
   CallLane good(pool, "db://two");
-  good.submit([&] { answered.set_value(); });
+  good.submit(request_with("greedy"), [&] { answered.set_value(); });
   EXPECT_EQ(answered.get_future().wait_for(kPatience), std::future_status::ready);
   holdup.open();
 }
 
 TEST(CallLaneTest, WorkOfTheServersOwnTakesNoPlaceFromClients) {
   Holdup holdup;
-  CallPool pool(2, 8);
+  CallPool pool(2, 9);
   CallLane hanging(pool, "db://one");
   CallLane second(pool, "db://one");
-  hanging.submit(holdup.call());
-  second.submit(holdup.call());
+  hanging.submit(kRequest, holdup.call());
+  second.submit(kRequest, holdup.call());
   holdup.wait_for(2);
-  for (int i = 0; i < 6; ++i) hanging.submit(holdup.call());
+  for (const char* token : {"a", "b", "c"}) holdup.submit_until_refused(hanging, token);
   CallLane good(pool, "db://one");
   good.submit_own([] {});
   std::promise<void> answered;
-  EXPECT_NO_THROW(good.submit([&] { answered.set_value(); }));
+  EXPECT_NO_THROW(good.submit(kRequest, [&] { answered.set_value(); }));
   holdup.open();
   EXPECT_EQ(answered.get_future().wait_for(kPatience), std::future_status::ready);
 }
@@ -286,15 +320,15 @@ TEST(CallLaneTest, LanesTakeTurns) {
   std::string order;
   CallPool pool(1, 100);
   CallLane first(pool, "db://one");
-  first.submit([&, gate = open.get_future().share()] {
+  first.submit(kRequest, [&, gate = open.get_future().share()] {
     running.set_value();
     gate.wait();
   });
   running.get_future().wait();
   CallLane a(pool, "db://one");
   CallLane b(pool, "db://one");
-  for (int i = 0; i < 3; ++i) a.submit([&] { order += 'a'; });
-  for (int i = 0; i < 2; ++i) b.submit([&] { order += 'b'; });
+  for (int i = 0; i < 3; ++i) a.submit(kRequest, [&] { order += 'a'; });
+  for (int i = 0; i < 2; ++i) b.submit(kRequest, [&] { order += 'b'; });
   open.set_value();
   pool.stop();
   EXPECT_EQ(order, "ababa");
@@ -319,6 +353,8 @@ TEST(CallPoolOfTheApi, ATenantThatHangsIsRefusedAndTheOthersAreAnswered) {
     }
   }
   EXPECT_EQ(problem_code(refused), "overloaded");
+  EXPECT_NE(problem_detail(refused).find("server.max_queued_calls"), std::string::npos)
+      << problem_detail(refused);
   EXPECT_TRUE(refused.fields.get("Retry-After"));
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(under_test.call(get("/v1/messages/s/m")).status, 404) << i;
@@ -326,6 +362,31 @@ TEST(CallPoolOfTheApi, ATenantThatHangsIsRefusedAndTheOthersAreAnswered) {
   EXPECT_EQ(under_test.call(post("/v1/messages/claim", "{}")).status, 200);
   stuck.let_go();
   for (const auto& exchange : hanging) EXPECT_EQ(exchange->wait().status, 404);
+}
+
+TEST(CallPoolOfTheApi, OneTokenDoesNotTakeThePlacesOfTheOthers) {
+  RecordProperty("requirement", "R-38");
+  const SystemClock clock;
+  StuckStore stuck(clock);
+  ServerOptions options = quiet_options();
+  options.call_threads = 1;
+  options.max_queued_calls = 9;
+  ApiUnderTest under_test(options, {{"main", stuck.store()}}, clock);
+  const auto look = [&](const std::string& token) {
+    TestCall call = get("/v1/messages/s/m");
+    call.principal = token;
+    return under_test.begin(call);
+  };
+  const auto running = look("greedy");
+  stuck.wait_for_first_look();
+  std::vector<std::shared_ptr<TestExchange>> waiting;
+  for (int i = 0; i < 3; ++i) waiting.push_back(look("greedy"));
+  EXPECT_EQ(look("greedy")->wait().status, 503);
+  for (const char* token : {"modest", "another"}) waiting.push_back(look(token));
+  for (const auto& exchange : waiting) EXPECT_FALSE(exchange->answered());
+  stuck.let_go();
+  EXPECT_EQ(running->wait().status, 404);
+  for (const auto& exchange : waiting) EXPECT_EQ(exchange->wait().status, 404);
 }
 
 TEST(CallPoolOfTheApi, ThreeDatabaseServersThatHangHoldUpNoOther) {

@@ -14,8 +14,10 @@ constexpr std::size_t kThreadsAtMost = 256;
 constexpr std::size_t kKeptForServers = 4;
 /// One part in so many of a server's threads is kept for other stores of it.
 constexpr std::size_t kKeptForStores = 8;
-/// One part in so many of the places is kept for lanes in which no call waits.
-constexpr std::size_t kKeptPlaces = 4;
+/// One part in so many of the places, and one more, is kept for lanes in which no call waits. That
+/// is more than one caller gets of the others, so what waits for one store keeps no caller from
+/// other stores.
+constexpr std::size_t kKeptPlaces = 3;
 /// Where calls about no store in particular are made: no database server is called so.
 constexpr const char* kNoServer = "no server";
 
@@ -24,7 +26,8 @@ constexpr const char* kNoServer = "no server";
 // Every call counts until it ends, also one that hangs: there are as many threads as calls.
 CallPool::CallPool(std::size_t threads, std::size_t max_queued, Duration rest, const Clock& clock)
     : threads_at_most_(std::max(kThreadsAtMost, 2 * threads)),
-      max_queued_(max_queued),
+      kept_places_(max_queued / kKeptPlaces + 1),
+      places_(max_queued),
       calls_({.limits = {.per_server = threads,
                          .kept_for_idle_stores = std::max<std::size_t>(threads / kKeptForStores, 1),
                          .in_all = threads_at_most_,
@@ -48,28 +51,22 @@ engine::StoreCalls::Lane CallPool::make_task(const std::string& server, std::fun
                      }});
 }
 
-// Work of the server's own is not what keeps a client from the last places.
-CallPool::Place CallPool::take_place(const Lane& lane) {
-  const std::size_t kept = lane.queued->load() > 0 ? max_queued_ / kKeptPlaces : 0;
-  std::size_t queued = queued_.load();
-  do {
-    if (queued >= max_queued_ - kept) {
-      throw Error(ErrorCode::overloaded, "too many calls wait for the store");
-    }
-  } while (!queued_.compare_exchange_weak(queued, queued + 1));
-  lane.queued->fetch_add(1);
-  return {*this, lane.queued};
+CallPool::Place CallPool::take_place(const Lane& lane, const Request& request) {
+  FairPlaces::Place place = places_.take(request, *lane.queued > 0 ? kept_places_ : 0);
+  if (!place.is_taken()) {
+    throw Error(ErrorCode::overloaded,
+                "too many calls wait for the store, or too many of this token or address; the "
+                "server's server.max_queued_calls says how many may");
+  }
+  return {std::move(place), lane.queued};
 }
 
 void CallPool::Place::leave() noexcept {
-  if (pool_ == nullptr) return;
-  std::exchange(pool_, nullptr)->queued_.fetch_sub(1);
-  in_lane_->fetch_sub(1);
-  in_lane_.reset();
+  place_.leave();
+  if (const auto in_lane = std::exchange(in_lane_, nullptr)) --*in_lane;
 }
 
-void CallPool::post(const Lane& lane, std::unique_ptr<engine::StoreCalls::Call> call, Bound bound) {
-  if (lane.calls.post(std::move(call)) || bound == Bound::none) return;
+void CallPool::refuse_after_stop() {
   throw Error(ErrorCode::unavailable, "the server is stopping");
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "api/fair_places.hpp"
 #include "http/answers.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/engine/store_calls.hpp"
@@ -21,8 +22,11 @@ namespace oncebox::server {
 /// **Lanes.** Calls about one store stand in its `CallLane`, and begin in the order in which they
 /// came; lanes take turns. Each database server has a budget of its own of calls that run at the
 /// same time, so one that hangs holds up itself. A part of the budget is kept for stores of that
-/// server which have no call under way. Likewise a quarter of the places of those that wait is kept
-/// for lanes where nobody does.
+/// server which have no call under way.
+///
+/// **Places.** Only so many calls of clients may wait, in all lanes together. Each caller has a
+/// share of these places (`FairPlaces`), and a third of them is kept for lanes in which no call
+/// waits. So one caller gets a third of the places for one store.
 ///
 /// **Threads.** They start when they are needed and end when they have rested, but for one. All
 /// servers together have at most `threads_at_most`, the last quarter of which is kept for servers
@@ -41,12 +45,12 @@ class CallPool {
   // Calls about no store in particular, in a lane of their own. See `CallLane`.
 
   template <std::invocable Call>
-  void submit(Call call) {
-    push(own_lane_, std::move(call), Bound::max_queued);
+  void submit(const Request& request, Call call) {
+    push(own_lane_, std::move(call), take_place(own_lane_, request));
   }
   template <std::invocable Call>
   void submit_own(Call call) {
-    push(own_lane_, std::move(call), Bound::none);
+    push(own_lane_, std::move(call), {});
   }
   template <std::invocable<const Request&> Make>
   void answer(const ExchangePtr& exchange, Make make) {
@@ -66,7 +70,6 @@ class CallPool {
  private:
   friend class CallLane;
 
-  enum class Bound { max_queued, none };
   static constexpr std::size_t kAnyWidth = std::numeric_limits<std::size_t>::max();
   using Count = std::atomic<std::size_t>;
 
@@ -75,21 +78,24 @@ class CallPool {
     std::shared_ptr<Count> queued;  ///< calls of clients that have not begun
   };
 
-  /// A client's call that waits: it counts until it begins, or is dropped.
+  /// A client's call that waits: it counts until it begins, or is dropped. Or a call of the
+  /// server's own, which counts nowhere.
   class Place {
    public:
     Place() = default;
-    Place(CallPool& pool, std::shared_ptr<Count> in_lane) noexcept
-        : pool_(&pool), in_lane_(std::move(in_lane)) {}
+    Place(FairPlaces::Place place, std::shared_ptr<Count> in_lane) noexcept
+        : place_(std::move(place)), in_lane_(std::move(in_lane)) {
+      ++*in_lane_;
+    }
     ~Place() { leave(); }
-    Place(Place&& other) noexcept
-        : pool_(std::exchange(other.pool_, nullptr)), in_lane_(std::move(other.in_lane_)) {}
+    Place(Place&& other) noexcept = default;
     Place& operator=(Place&&) = delete;
 
+    [[nodiscard]] bool is_of_client() const noexcept { return place_.is_taken(); }
     void leave() noexcept;
 
    private:
-    CallPool* pool_ = nullptr;
+    FairPlaces::Place place_;
     std::shared_ptr<Count> in_lane_;
   };
 
@@ -111,26 +117,27 @@ class CallPool {
   [[nodiscard]] engine::StoreCalls::Lane make_task(const std::string& server,
                                                    std::function<void()> run);
   /// Throws `overloaded`.
-  [[nodiscard]] Place take_place(const Lane& lane);
-  /// Throws `unavailable` after a stop.
-  static void post(const Lane& lane, std::unique_ptr<engine::StoreCalls::Call> call, Bound bound);
+  [[nodiscard]] Place take_place(const Lane& lane, const Request& request);
+  /// Throws `unavailable`.
+  [[noreturn]] static void refuse_after_stop();
 
   template <class Call>
-  void push(const Lane& lane, Call call, Bound bound) {
-    Place place = bound == Bound::max_queued ? take_place(lane) : Place();
-    post(lane, std::make_unique<Queued<Call>>(std::move(call), std::move(place)), bound);
+  void push(const Lane& lane, Call call, Place place) {
+    const bool is_of_client = place.is_of_client();
+    auto queued = std::make_unique<Queued<Call>>(std::move(call), std::move(place));
+    if (!lane.calls.post(std::move(queued)) && is_of_client) refuse_after_stop();
   }
   template <class Make>
   void answer(const Lane& lane, const ExchangePtr& exchange, Make make) {
     auto call = [exchange, make = std::move(make)]() mutable {
       server::answer(*exchange, [&] { return make(exchange->request()); });
     };
-    push(lane, std::move(call), Bound::max_queued);
+    push(lane, std::move(call), take_place(lane, exchange->request()));
   }
 
   const std::size_t threads_at_most_;
-  const std::size_t max_queued_;
-  Count queued_ = 0;  // calls of clients, in all lanes
+  const std::size_t kept_places_;
+  FairPlaces places_;  // of calls of clients, in all lanes
   engine::StoreCalls calls_;
   const Lane own_lane_;
 };
@@ -143,18 +150,18 @@ class CallLane {
   CallLane(CallPool& pool, std::string server, std::size_t width = CallPool::kAnyWidth)
       : pool_(pool), server_(std::move(server)), lane_(pool.make_lane(server_, width)) {}
 
-  /// Runs `call()`, which must not throw. Throws `overloaded` when too many wait already, and
-  /// `unavailable` after the pool has stopped.
+  /// Runs `call()`, which must not throw, for a client with this request. Throws `overloaded` when
+  /// too many wait already, and `unavailable` after the pool has stopped.
   template <std::invocable Call>
-  void submit(Call call) {
-    pool_.push(lane_, std::move(call), CallPool::Bound::max_queued);
+  void submit(const Request& request, Call call) {
+    pool_.push(lane_, std::move(call), pool_.take_place(lane_, request));
   }
 
   /// The same for work of the server's own, of which there is never more than a little: it is not
   /// refused when clients ask for too much. Dropped after the pool has stopped.
   template <std::invocable Call>
   void submit_own(Call call) {
-    pool_.push(lane_, std::move(call), CallPool::Bound::none);
+    pool_.push(lane_, std::move(call), {});
   }
 
   /// Work of the server's own that comes again and again, one at a time, when `want` or `want_at`

@@ -161,12 +161,15 @@ void EventStreams::add(const ExchangePtr& exchange) {
   {
     const detail::Lock lock(mutex_);
     if (draining_) throw Error(ErrorCode::unavailable, "the server is stopping");
-    if (streams_.size() >= parts_.options.limits.max_event_streams) {
-      throw Error(ErrorCode::overloaded, "too many clients listen to events already");
+    FairPlaces::Place place = places_.take(exchange->request());
+    if (!place.is_taken()) {
+      throw Error(ErrorCode::overloaded,
+                  "too many clients listen to events already, or too many of this token or "
+                  "address; the server's limits.max_event_streams says how many may");
     }
     stream = exchange->send_stream(std::move(head));
     stream->write(kReconnect);  // before any event
-    streams_.push_back({exchange, stream});
+    streams_.push_back({exchange, stream, std::move(place)});
     listeners_ = streams_.size();
     sample = last_sample_;
   }
@@ -192,16 +195,16 @@ void EventStreams::check_tokens() {
 }
 
 void EventStreams::broadcast(const std::string& text) {
-  std::vector<Listener> listeners;
+  std::vector<StreamPtr> streams;
   {
     const detail::Lock lock(mutex_);
-    listeners = streams_;
+    std::ranges::transform(streams_, std::back_inserter(streams), &Listener::stream);
   }
-  std::erase_if(listeners, [&](const Listener& one) { return one.stream->write(text); });
-  if (listeners.empty()) return;
+  std::erase_if(streams, [&](const StreamPtr& one) { return one->write(text); });
+  if (streams.empty()) return;
   const detail::Lock lock(mutex_);
   std::erase_if(streams_, [&](const Listener& one) {
-    return std::ranges::find(listeners, one.stream, &Listener::stream) != listeners.end();
+    return std::ranges::find(streams, one.stream) != streams.end();
   });
   listeners_ = streams_.size();
 }

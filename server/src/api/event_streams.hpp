@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "api/api_json.hpp"
+#include "api/fair_places.hpp"
 #include "api/served_stores.hpp"
 #include "oncebox/detail/condition.hpp"
 #include "oncebox/detail/mutex.hpp"
@@ -41,7 +42,8 @@ class EventStreams {
   /// A store has come: while a client listens, the store is watched for work.
   void on_opened(const ServedStorePtr& store);
 
-  /// Begins a stream. Throws `overloaded` when there are too many, `unavailable` when draining.
+  /// Begins a stream. Throws `overloaded` when there are too many, or the caller has its share, and
+  /// `unavailable` when draining.
   void add(const ExchangePtr& exchange);
 
   /// Ends the streams of callers whose token is not what it was.
@@ -58,6 +60,7 @@ class EventStreams {
   struct Listener {
     ExchangePtr exchange;
     StreamPtr stream;
+    FairPlaces::Place place;
   };
 
   void broadcast(const std::string& text);
@@ -101,6 +104,7 @@ class EventStreams {
 
   ServedStores& stores_;
   const ApiParts& parts_;
+  FairPlaces places_{parts_.options.limits.max_event_streams};
 
   detail::Mutex mutex_;
   detail::TimedCondition somebody_listens_{parts_.clock};

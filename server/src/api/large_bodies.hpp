@@ -20,7 +20,7 @@ inline constexpr std::size_t kSmallBodyBytes = std::size_t{64} << 10;
 template <class Calls, std::invocable Call>
 void call_with_body(Calls& calls, const ExchangePtr& exchange, Call call) {
   if (exchange->request().body.size() <= kSmallBodyBytes) return call();
-  calls.submit([exchange, call = std::move(call)]() mutable noexcept {
+  calls.submit(exchange->request(), [exchange, call = std::move(call)]() mutable noexcept {
     try {
       call();
     } catch (...) {

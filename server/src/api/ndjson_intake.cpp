@@ -61,13 +61,14 @@ void NdjsonIntake::on_end() {
 
 void NdjsonIntake::run(std::function<void()> step) {
   try {
-    queue_->calls.submit([self = shared_from_this(), step = std::move(step)]() noexcept {
+    auto call = [self = shared_from_this(), step = std::move(step)]() noexcept {
       try {
         step();
       } catch (...) {
         self->fail(std::current_exception());
       }
-    });
+    };
+    queue_->calls.submit(exchange_->request(), std::move(call));
   } catch (...) {
     fail(std::current_exception());
   }

@@ -26,7 +26,7 @@ constexpr std::size_t kLooksAtOnce = 4;
 constexpr std::string_view kConfigurationActor = "configuration";
 
 void let_claims_wait(const ServedStorePtr& store, ServedQueue& queue, const ApiParts& parts,
-                     WaitingPlaces& places) {
+                     FairPlaces& places) {
   const bool notifies = queue.store.store().capabilities().notifies;
   queue.claims = std::make_unique<WaitingClaims>(
       WaitingClaims::Parts{store, queue.queue, queue.calls, parts.timers, places,

@@ -237,7 +237,7 @@ class ServedStores {
   StoreSet& set_;
   const ApiParts& parts_;
   const std::string default_name_;
-  WaitingPlaces places_;
+  FairPlaces places_;  ///< of claims that wait
   Followers followers_;
   engine::Closing closer_{parts_.clock};
 

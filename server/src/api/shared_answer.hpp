@@ -27,7 +27,8 @@ class SharedAnswer {
       return;
     }
     const auto round = std::make_shared<Round>(1, exchange);
-    calls.submit([this, round, look = std::move(look)]() noexcept { answer_all(*round, look); });
+    calls.submit(exchange->request(),
+                 [this, round, look = std::move(look)]() noexcept { answer_all(*round, look); });
     next_ = round;
   }
 

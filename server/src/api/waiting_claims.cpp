@@ -77,25 +77,6 @@ std::vector<Settlement> releases_of(const std::vector<ClaimedMessage>& messages)
 
 }  // namespace
 
-bool WaitingPlaces::take(const std::string& caller) {
-  const detail::Lock lock(mutex_);
-  std::size_t& held = held_[caller];
-  if (held < free_) {
-    ++held;
-    --free_;
-    return true;
-  }
-  if (held == 0) held_.erase(caller);
-  return false;
-}
-
-void WaitingPlaces::give_back(const std::string& caller) noexcept {
-  const detail::Lock lock(mutex_);
-  const auto held = held_.find(caller);
-  ++free_;
-  if (--held->second == 0) held_.erase(held);
-}
-
 struct WaitingClaims::Claim {
   enum class State {
     trying,   ///< a thread is claiming for it
@@ -111,13 +92,13 @@ struct WaitingClaims::Claim {
   MemoryHold hold;         ///< of its patterns, and of what it tells of
   ReapResult reaped = {};  ///< while it was tried
   State state = State::trying;
-  std::string caller = {};  ///< who has its place to wait
-  bool gone = false;        ///< its client went away
-  bool expired = false;     ///< its time passed while a thread was claiming for it
-  bool changed = false;     ///< so was its token
+  bool gone = false;     ///< its client went away
+  bool expired = false;  ///< its time passed while a thread was claiming for it
+  bool changed = false;  ///< so was its token
   bool listed = false;
-  std::list<ClaimPtr>::iterator place = {};
-  Timers::Timer timer = {};  ///< ends it at the deadline
+  std::list<ClaimPtr>::iterator position = {};
+  FairPlaces::Place place = {};  ///< while it is listed
+  Timers::Timer timer = {};      ///< ends it at the deadline
 };
 
 /// What a walk over the waiting claims has found out. Claims for the same topics stand for each
@@ -178,7 +159,7 @@ void WaitingClaims::claim(const ExchangePtr& exchange, wire::ClaimCall call) {
     const auto gone = weak.lock();
     if (desk && gone) desk->withdraw(gone);
   });
-  parts_.calls.submit([self = self(), claim = std::move(claim)]() noexcept {
+  parts_.calls.submit(exchange->request(), [self = self(), claim = std::move(claim)]() noexcept {
     try {
       self->try_first(claim);
     } catch (...) {
@@ -308,19 +289,19 @@ void WaitingClaims::park(const ClaimPtr& claim, const Tried& tried) {
         const auto late = weak.lock();
         if (desk && late) desk->expire(late);
       });
-  std::list<ClaimPtr> place{claim};
+  std::list<ClaimPtr> entry{claim};
   bool is_parked = false;
   {
     const detail::Lock lock(mutex_);
     if (!claim->gone && !draining_ && parts_.clock.steady() < claim->deadline) {
-      claim->caller = caller_of(claim->exchange->request());
-      if (!parts_.places.take(claim->caller)) {
+      claim->place = parts_.places.take(claim->exchange->request());
+      if (!claim->place.is_taken()) {
         throw Error(ErrorCode::overloaded,
                     "too many claims of this token or address wait already; the server's "
                     "limits.max_waiting_claims says how many may");
       }
-      claim->place = place.begin();
-      waiting_.splice(waiting_.end(), place);
+      claim->position = entry.begin();
+      waiting_.splice(waiting_.end(), entry);
       claim->listed = true;
       claim->state = Claim::State::waiting;
       ++waiting_count_;
@@ -400,9 +381,9 @@ void WaitingClaims::leave(Claim& claim, std::list<ClaimPtr>& to) noexcept {
   claim.state = Claim::State::ended;
   if (!std::exchange(claim.listed, false)) return;
   claim.timer.unwant();
-  to.splice(to.end(), waiting_, claim.place);
+  to.splice(to.end(), waiting_, claim.position);
   --waiting_count_;
-  parts_.places.give_back(claim.caller);
+  claim.place.leave();
   parts_.metrics.on_waiting_claims(-1);
 }
 

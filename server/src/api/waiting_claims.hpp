@@ -10,11 +10,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "api/answer_hold.hpp"
 #include "api/call_pool.hpp"
+#include "api/fair_places.hpp"
 #include "api/timers.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
@@ -29,22 +29,6 @@ namespace oncebox::server {
 
 class StoreMetrics;
 
-/// How many claims may wait, over all queues. A caller gets a place while more are free than it
-/// holds. So one caller alone gets half of them, the next one half of the others, and there are
-/// places left for those that hold few. Safe from any thread.
-class WaitingPlaces {
- public:
-  explicit WaitingPlaces(std::size_t places) : free_(places) {}
-
-  [[nodiscard]] bool take(const std::string& caller);
-  void give_back(const std::string& caller) noexcept;
-
- private:
-  detail::Mutex mutex_;
-  std::size_t free_ ONCEBOX_GUARDED_BY(mutex_);
-  std::unordered_map<std::string, std::size_t> held_ ONCEBOX_GUARDED_BY(mutex_);
-};
-
 /// The claims of one queue: answers them, and lets those wait that find nothing and may. No thread
 /// is held while a claim waits. They are tried again when the queue says that there is work, when
 /// the next message is due, and now and then without either. The oldest is served first.
@@ -57,7 +41,7 @@ class WaitingClaims final : public WorkListener {
     QueueStore& queue;
     CallLane& calls;
     Timers& timers;
-    WaitingPlaces& places;
+    FairPlaces& places;  ///< of claims that wait, over all queues
     StoreMetrics& metrics;
     Logger& logger;
     const Clock& clock;

@@ -52,8 +52,4 @@ std::string network_of(const std::string& peer) {
   return {reinterpret_cast<const char*>(address.s6_addr), kNetworkBytes};
 }
 
-std::string caller_of(const Request& request) {
-  return request.principal.is_anonymous() ? network_of(request.peer) : request.principal.name;
-}
-
 }  // namespace oncebox::server

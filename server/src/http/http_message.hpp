@@ -78,8 +78,6 @@ struct Request {
 
 /// What all addresses of one client have in common: of IPv6 the network of 64 bits.
 [[nodiscard]] std::string network_of(const std::string& peer);
-/// Who has a share of its own: a token by its name, or a network where there is none.
-[[nodiscard]] std::string caller_of(const Request& request);
 
 struct Response {
   int status = 200;
