@@ -27,13 +27,17 @@ class Tally:
         self.attack = attack
         self.attackers = max(1, round(attack.many * strength))
         self.outcomes = collections.Counter()
+        self.begun = set()  # the numbers of those that have begun
         self.heard = set()  # the numbers of those that got anything
         self.unexpected = {}  # an answer for each status that shows that the attack is amiss
 
+    def is_proven(self):
+        """The server has done or refused what an attacker wanted, so the attack is no mistake."""
+        return any(self.outcomes[outcome] for outcome in (SENT, 503, *self.attack.answers))
+
     def under_way(self):
-        """Every attacker has had its turn, and the server has done or refused what they wanted."""
-        return (len(self.heard) == self.attackers
-                and any(self.outcomes[outcome] for outcome in (SENT, 503, *self.attack.answers)))
+        """Every attacker has begun: the server may let few of them through."""
+        return len(self.begun) == self.attackers and self.is_proven()
 
     def is_expected(self, status):
         return status in (503, *self.attack.answers, *self.attack.ends)
@@ -106,6 +110,7 @@ class Attacker:
                         await asyncio.sleep(PAUSE_SECONDS)
 
     async def go_on(self):
+        self.tally.begun.add(self.number)
         while True:
             try:
                 await self.tally.attack.run(self)
@@ -150,8 +155,13 @@ async def attack_until_stopped(target, strength, waiting_for, report):
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     report.problems += await accepted_bad_requests(target, ADDRESS)
     await store_large_content(target, ADDRESS, strength)
-    tasks = [asyncio.create_task(Attacker(target, tally, number, strength).go_on())
-             for tally in report.tallies.values() for number in range(tally.attackers)]
+    tallies = report.tallies.values()
+    tasks = [asyncio.create_task(Attacker(target, tally, 0, strength).go_on()) for tally in tallies]
+    # Once there are too many connections, the server may end some kinds as soon as they come.
+    while not stopped.is_set() and not all(tally.is_proven() for tally in tallies):
+        await asyncio.sleep(0.1)
+    tasks += [asyncio.create_task(Attacker(target, tally, number, strength).go_on())
+              for tally in tallies for number in range(1, tally.attackers)]
     tasks += [asyncio.create_task(send_bad_request(target, name, data, report))
               for name, data in BAD_REQUESTS.items()]
     ended = asyncio.gather(*tasks)  # only by a mistake of an attack
