@@ -40,10 +40,10 @@ class AcceptedSocket {
   std::string peer_;
 };
 
-/// What a connection takes in memory at most while it does nothing, with a small request and its
-/// answer; by measurement, see docs/configuration.md.
+/// What a connection takes in memory at most while it shakes hands or does nothing, with a small
+/// request and its answer; by measurement, see docs/configuration.md.
 inline constexpr std::size_t kPlainConnectionBytes = std::size_t{16} << 10;
-inline constexpr std::size_t kTlsConnectionBytes = std::size_t{32} << 10;
+inline constexpr std::size_t kTlsConnectionBytes = std::size_t{48} << 10;
 
 /// Makes the connection of an accepted socket, which it takes; with TLS when there is a context. To
 /// be called in the loop's thread.
