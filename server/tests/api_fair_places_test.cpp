@@ -12,7 +12,7 @@ namespace oncebox::server {
 namespace {
 
 Request request_by(const std::string& principal, const std::string& peer = "192.0.2.1") {
-  Request request{.peer = peer};
+  Request request{.path = "/", .peer = peer};
   request.principal.name = principal;
   return request;
 }
