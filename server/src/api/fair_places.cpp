@@ -7,7 +7,7 @@ namespace oncebox::server {
 namespace {
 
 /// Callers that hold no place are forgotten when there are about so many more than callers that do.
-constexpr std::size_t kMaxForgotten = 64;
+constexpr std::size_t kMaxIdleCallers = 64;
 
 }  // namespace
 
@@ -27,7 +27,7 @@ FairPlaces::Place FairPlaces::take(const Request& request, std::size_t kept) {
   const std::size_t held = is_known ? caller->second : 0;
   if (held + kept >= places_ - taken_) return {};
   if (!is_known) {
-    if (callers_.size() > 2 * taken_ + kMaxForgotten) {
+    if (callers_.size() > 2 * taken_ + kMaxIdleCallers) {
       std::erase_if(callers_, [](const auto& entry) { return entry.second == 0; });
     }
     caller = callers_.emplace(name, 0).first;
