@@ -237,6 +237,20 @@ void hand_out(MessageState& state, MessageLease lease) noexcept {
   ++state.history.deliveries;
 }
 
+// Finding the policy of a topic takes as long as there are rules, and most messages of a claim have
+// the topic of the one before.
+void tell_attempt_limits(std::span<ClaimedMessage> claimed,
+                         const TopicPolicies& policies) noexcept {
+  const ClaimedMessage* before = nullptr;
+  for (ClaimedMessage& one : claimed) {
+    const Topic& topic = one.message.topic;
+    one.attempt_limit = before != nullptr && before->message.topic == topic
+                            ? before->attempt_limit
+                            : policies.for_topic(topic.str()).retry.limit();
+    before = &one;
+  }
+}
+
 SettleOutcome apply_verdict(MessageState& state, const Verdict& verdict, std::string error,
                             const ResolvedPolicy& policy, TimePoint now) noexcept {
   const DeliveryNumber delivery = state.lease->delivery;

@@ -210,7 +210,8 @@ Abandon HandlerCalls::retry(const ClaimedMessage& message, std::string error, st
 }
 
 bool HandlerCalls::is_last_attempt(const ClaimedMessage& message) const noexcept {
-  const std::optional<AttemptLimit> limit = retries_.limit_of(message.message.topic);
+  std::optional<AttemptLimit> limit = retries_.limit_of(message.message.topic);
+  if (!limit) limit = message.attempt_limit;
   if (!limit) return false;
   const TimePoint begun_at = message.revived_at.value_or(message.history.first_seen_at);
   const TimePoint since = std::max(begun_at, message.message.due_at.value_or(begun_at));

@@ -61,7 +61,8 @@ class HandlerCalls {
   [[nodiscard]] Answer conclude(const HandlerContext& context,
                                 const std::exception_ptr& failure) noexcept;
 
-  /// Whether a failure would be the last one, by the dispatcher's own rules.
+  /// Whether a failure would be the last one, by the dispatcher's own rules; what they leave open,
+  /// by what the store said with the claim.
   [[nodiscard]] bool is_last_attempt(const ClaimedMessage& message) const noexcept;
 
   /// For a message that nobody handles.

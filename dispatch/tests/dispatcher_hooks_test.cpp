@@ -6,6 +6,7 @@
 #include "dispatcher_fixture.hpp"
 #include "expect_error.hpp"
 #include "oncebox/dispatch/dispatch_pending.hpp"
+#include "oncebox/driver/forwarding_queue_store.hpp"
 #include "set_dispatcher_fixture.hpp"
 
 namespace oncebox {
@@ -82,11 +83,70 @@ TEST_F(DispatcherHooksTest, WithAnAgeTheLastAttemptIsTheFirstOneThatIsOldEnough)
   EXPECT_EQ(record("m").status, Status::dead);
 }
 
-TEST_F(DispatcherHooksTest, WhereTheStoreDecidesNoAttemptIsKnownToBeTheLast) {
+TEST_F(DispatcherHooksTest, TheLastAttemptOfTheQueuesOwnPolicyIsKnown) {
+  RecordProperty("requirement", "R-31");
+  handlers_.on("*", fail);
+  enqueue(message("m"));
+  for (int attempt = 1; attempt < defaults::kMaxAttempts; ++attempt) {
+    dispatch_and_advance(seconds{60});
+    EXPECT_EQ(record("m").history.last_error, "not the last");
+  }
+  dispatch();
+  EXPECT_EQ(record("m").history.last_error, "the last");
+  EXPECT_EQ(record("m").status, Status::dead);
+}
+
+TEST_F(DispatcherHooksTest, TheLastAttemptByARuleOfTheStoreIsKnown) {
+  RecordProperty("requirement", "R-31");
+  store_.policies().update(QueueKind::inbox, "order.*",
+                           {.max_attempts = 1, .give_up_after = hours{1}});
+  handlers_.on("*", fail);
+  enqueue(message("m"));
+  dispatch_and_advance(hours{1});
+  EXPECT_EQ(record("m").history.last_error, "not the last");
+  dispatch();
+  EXPECT_EQ(record("m").history.last_error, "the last");
+  EXPECT_EQ(record("m").status, Status::dead);
+}
+
+TEST_F(DispatcherHooksTest, OfStoreAndDispatcherTheOneThatSaysTheEndIsBelieved) {
+  RecordProperty("requirement", "R-31");
+  store_.policies().update(QueueKind::inbox, "*", {.max_attempts = 2});
+  handlers_.on("*", fail);
+  enqueue(message("o"));
+  enqueue(message("m", "mail.send"));
+  DispatcherOptions options;
+  options.retries.set_limit("order.*", AttemptLimit{1})
+      .set_delays("*", {.backoff = FixedDelay{seconds{1}}});
+  dispatch(options);
+  EXPECT_EQ(record("o").history.last_error, "the last");
+  EXPECT_EQ(record("o").status, Status::dead);
+  EXPECT_EQ(record("m").history.last_error, "not the last");
+  clock_.advance(seconds{1});
+  dispatch(options);
+  EXPECT_EQ(record("m").history.last_error, "the last");
+  EXPECT_EQ(record("m").status, Status::dead);
+}
+
+/// A server of before: its claims do not tell where attempts end.
+class OldServer final : public ForwardingQueueStore {
+ public:
+  using ForwardingQueueStore::ForwardingQueueStore;
+
+ private:
+  ClaimResult do_claim(const ClaimRequest& request) override {
+    ClaimResult claimed = below().claim(request);
+    for (ClaimedMessage& one : claimed.messages) one.attempt_limit.reset();
+    return claimed;
+  }
+};
+
+TEST_F(DispatcherHooksTest, WhereTheStoreDoesNotTellTheEndNoAttemptIsKnownToBeTheLast) {
   store_.policies().update(QueueKind::inbox, "*", {.max_attempts = 1});
   handlers_.on("*", fail);
   enqueue(message("m"));
-  dispatch();
+  OldServer old(queue());
+  dispatch_pending(old, handlers_, 1, {}, {logger_, *observer_, clock_});
   EXPECT_EQ(record("m").history.last_error, "not the last");
   EXPECT_EQ(record("m").status, Status::dead);
 }

@@ -94,7 +94,9 @@ ClaimedMessage original_of(const ClaimedMessage& delivery) {
           .owner = delivery.owner,
           .delivery = delivery.delivery,
           .locked_until = delivery.locked_until,
-          .eligible_at = delivery.eligible_at};
+          .eligible_at = delivery.eligible_at,
+          .revived_at = delivery.revived_at,
+          .attempt_limit = delivery.attempt_limit};
 }
 
 }  // namespace oncebox::publish

@@ -53,6 +53,20 @@ TEST(Delivery, GivesLongNamesBackToo) {
   EXPECT_NE(delivery.key, delivery_of(whole(longest.substr(1)), std::string(64, 'e')).key);
 }
 
+TEST(Delivery, ThatIsClaimedGivesTheMessageBackWithAllThatTheClaimTells) {
+  const ClaimedMessage delivery{.message = delivery_of(whole(), "crm"),
+                                .history = {.attempt = 2, .deliveries = 3},
+                                .owner = OwnerToken::generate(),
+                                .delivery = DeliveryNumber{7},
+                                .locked_until = TimePoint{2h},
+                                .eligible_at = TimePoint{1h},
+                                .revived_at = TimePoint{30min},
+                                .attempt_limit = AttemptLimit{4, 72h}};
+  ClaimedMessage expected = delivery;
+  expected.message = without_our_headers(whole());
+  EXPECT_EQ(original_of(delivery), expected);
+}
+
 TEST(Delivery, IsDueAtOnce) {
   Message message = whole();
   message.due_at = TimePoint{1h};

@@ -126,6 +126,22 @@ TEST_P(WorkRoutes, AttemptsEndByTheQueuesPolicy) {
   EXPECT_EQ(record("m").history.attempt, defaults::kMaxAttempts);
 }
 
+TEST_P(WorkRoutes, AClaimTellsWhereAttemptsEnd) {
+  RecordProperty("requirement", "R-31");
+  enqueue("by the queue");
+  const json::value of_queue = claim().at("messages").at(0);
+  EXPECT_EQ(of_queue.at("maxAttempts"), defaults::kMaxAttempts);
+  EXPECT_FALSE(of_queue.as_object().contains("giveUpAfterSeconds"));
+  ASSERT_EQ(call(post("/v1/topics/policies",
+                      R"({"topic":"*","maxAttempts":5,"giveUpAfterSeconds":3600})"))
+                .status,
+            200);
+  enqueue("by a rule");
+  const json::value of_rule = claim().at("messages").at(0);
+  EXPECT_EQ(of_rule.at("maxAttempts"), 5);
+  EXPECT_EQ(of_rule.at("giveUpAfterSeconds"), 3600);
+}
+
 TEST_P(WorkRoutes, TheLimitOfAWorkerIsItsOwn) {
   RecordProperty("requirement", "R-31");
   enqueue("m");

@@ -23,7 +23,8 @@ constexpr std::array<std::string_view, 7> kClaimFields = {
 constexpr std::array<std::string_view, 3> kClaimedFields = {"owner", "messages", "reaped"};
 constexpr auto kClaimedMessageFields =
     joined(kMessageFields, kHistoryFields,
-           std::array<std::string_view, 4>{"delivery", "lockedUntil", "eligibleAt", "revivedAt"});
+           std::array<std::string_view, 6>{"delivery", "lockedUntil", "eligibleAt", "revivedAt",
+                                           "maxAttempts", "giveUpAfterSeconds"});
 constexpr std::array<std::string_view, 2> kOwnedItemsFields = {"owner", "items"};
 constexpr std::array<std::string_view, 2> kDeliveryFields = {"owner", "delivery"};
 constexpr auto kSettlementFields = joined(
@@ -99,6 +100,12 @@ void write_error_kind(JsonWriter& writer, const std::string& kind) {
   if (!kind.empty()) writer.field("errorKind", clip_text(kind, limits::kMaxErrorKindBytes));
 }
 
+void write_limit(JsonWriter& writer, const std::optional<AttemptLimit>& limit) {
+  if (!limit) return;
+  writer.field("maxAttempts", limit->max_attempts)
+      .field("giveUpAfterSeconds", limit->give_up_after);
+}
+
 void write_verdict(JsonWriter& writer, const Verdict& verdict) {
   writer.field("verdict", word_of(static_cast<VerdictKind>(verdict.index())));
   if (const Abandon* const abandon = std::get_if<Abandon>(&verdict)) {
@@ -106,10 +113,7 @@ void write_verdict(JsonWriter& writer, const Verdict& verdict) {
     write_error_kind(writer, abandon->error_kind);
     writer.field("delaySeconds", abandon->delay);
     if (abandon->delay_is_least) writer.field("delayIsLeast", true);
-    if (abandon->limit) {
-      writer.field("maxAttempts", abandon->limit->max_attempts)
-          .field("giveUpAfterSeconds", abandon->limit->give_up_after);
-    }
+    write_limit(writer, abandon->limit);
   } else if (const Fail* const fail = std::get_if<Fail>(&verdict)) {
     writer.field("error", kept_error(fail->error));
     write_error_kind(writer, fail->error_kind);
@@ -119,7 +123,6 @@ void write_verdict(JsonWriter& writer, const Verdict& verdict) {
   }
 }
 
-// The worker's own limit of attempts.
 std::optional<AttemptLimit> read_limit(const ObjectReader& fields) {
   const std::optional<int> max_attempts = fields.get<int>("maxAttempts");
   const std::optional<Duration> give_up_after = fields.get<Duration>("giveUpAfterSeconds");
@@ -193,7 +196,8 @@ ClaimedMessage read_claimed_message(const JsonValue& value, const OwnerToken& ow
           .delivery = DeliveryNumber{fields.require_as<std::uint64_t>("delivery")},
           .locked_until = fields.require_as<TimePoint>("lockedUntil"),
           .eligible_at = fields.require_as<TimePoint>("eligibleAt"),
-          .revived_at = fields.get<TimePoint>("revivedAt")};
+          .revived_at = fields.get<TimePoint>("revivedAt"),
+          .attempt_limit = read_limit(fields)};
 }
 
 void write_reaped(JsonWriter& writer, const ReapResult& result) {
@@ -409,7 +413,7 @@ std::string write_claim(const ClaimCall& call) {
 }
 
 std::size_t json_size(const ClaimResult& result) noexcept {
-  constexpr std::size_t kMessageBytes = 560;
+  constexpr std::size_t kMessageBytes = 624;
   std::size_t bytes = kMessageBytes;
   for (const ClaimedMessage& claimed : result) {
     bytes += kMessageBytes + json_size(claimed.message, ListPayloads::include) +
@@ -428,8 +432,9 @@ std::string write_claimed(const OwnerToken& owner, const ClaimResult& result) {
     writer.field("delivery", static_cast<std::uint64_t>(claimed.delivery))
         .field("lockedUntil", claimed.locked_until)
         .field("eligibleAt", claimed.eligible_at)
-        .field("revivedAt", claimed.revived_at)
-        .end_object();
+        .field("revivedAt", claimed.revived_at);
+    write_limit(writer, claimed.attempt_limit);
+    writer.end_object();
   }
   writer.end_array();
   if (result.reaped.total() > 0) write_reaped(writer.key("reaped"), result.reaped);

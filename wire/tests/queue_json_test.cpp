@@ -196,6 +196,18 @@ TEST(ClaimJson, ClaimedMessagesShareTheirOwner) {
   EXPECT_TRUE(read_claimed(write_claimed(kOwner, {})).empty());
 }
 
+TEST(ClaimJson, AClaimedMessageTellsWhereItsAttemptsEnd) {
+  ClaimedMessage claimed{
+      .message = {.key = kA, .topic = "t"}, .owner = kOwner, .attempt_limit = AttemptLimit{20}};
+  const std::string by_number = write_claimed(kOwner, {{claimed}});
+  EXPECT_THAT(by_number, testing::HasSubstr(R"(,"maxAttempts":20}])"));
+  EXPECT_EQ(read_claimed(by_number).at(0), claimed);
+  claimed.attempt_limit->give_up_after = 72h;
+  const std::string by_age = write_claimed(kOwner, {{claimed}});
+  EXPECT_THAT(by_age, testing::HasSubstr(R"(,"maxAttempts":20,"giveUpAfterSeconds":259200}])"));
+  EXPECT_EQ(read_claimed(by_age).at(0), claimed);
+}
+
 TEST(SettleJson, EveryVerdictIsWrittenAndRead) {
   const std::vector<Settlement> items = {
       {{kA, kOwner, DeliveryNumber{7}}, Ack{}},

@@ -7,6 +7,8 @@
 
 #include "json_text.hpp"
 #include "oncebox/error.hpp"
+#include "oncebox/limits.hpp"
+#include "oncebox/retry_policy.hpp"
 #include "oncebox/wire/encoding.hpp"
 #include "oncebox/wire/message_json.hpp"
 #include "oncebox/wire/queue_json.hpp"
@@ -74,6 +76,17 @@ rc::Gen<Headers> headers() {
 rc::Gen<TimePoint> times() {
   return gen::map(gen::inRange<Duration::rep>(0, kMaxTime.time_since_epoch().count() + 1),
                   [](Duration::rep ms) { return TimePoint(Duration(ms)); });
+}
+
+rc::Gen<AttemptLimit> attempt_limits() {
+  return gen::apply(
+      [](int max_attempts, Duration::rep ms, bool has_age) {
+        AttemptLimit limit{max_attempts};
+        if (has_age) limit.give_up_after = Duration(ms);
+        return limit;
+      },
+      gen::inRange(1, std::numeric_limits<int>::max()),
+      gen::inRange<Duration::rep>(1, limits::kMaxDelay.count() + 1), gen::arbitrary<bool>());
 }
 
 template <class Type>
@@ -175,7 +188,8 @@ TEST(RoundTrip, OfAnyClaimedMessages) {
                          .delivery = DeliveryNumber{*gen::arbitrary<std::uint64_t>()},
                          .locked_until = *times(),
                          .eligible_at = *times(),
-                         .revived_at = sometimes(times())});
+                         .revived_at = sometimes(times()),
+                         .attempt_limit = sometimes(attempt_limits())});
     }
     RC_ASSERT(read_claimed(write_claimed(owner, {claimed})).messages == claimed);
   });

@@ -92,10 +92,10 @@ class HandlerContext {
     return call_.lease_lost != nullptr && call_.lease_lost->load(std::memory_order_relaxed);
   }
 
-  /// Whether a failure of this call leaves the message dead, as far as this dispatcher knows: by
-  /// the rules for retries that it has itself, those of the handler or of
-  /// `DispatcherOptions::retries`. False where they leave the end to the rules of the store, which
-  /// may end it nevertheless. A `NotNow`, or an interruption, is no failure.
+  /// Whether a failure of this call leaves the message dead: by the limit of the handler or of
+  /// `DispatcherOptions::retries`, otherwise by the store's limit at the time of the claim. A
+  /// change of the store's rules meanwhile is not seen. False when a server that is older than
+  /// this library does not tell its limit. A `NotNow`, or an interruption, is no failure.
   [[nodiscard]] bool is_last_attempt() const noexcept { return call_.is_last_attempt; }
 
  private:

@@ -15,6 +15,7 @@
 #include "oncebox/headers.hpp"
 #include "oncebox/names.hpp"
 #include "oncebox/payload.hpp"
+#include "oncebox/retry_policy.hpp"
 #include "oncebox/uuid.hpp"
 
 namespace oncebox {
@@ -135,6 +136,9 @@ struct ClaimedMessage {
   TimePoint eligible_at{};
   /// When it came back from the dead the last time: its attempts and its age count from here.
   std::optional<TimePoint> revived_at = {};
+  /// Where its attempts end by the store's policy of its topic, as of this claim. Nothing: the
+  /// store did not say.
+  std::optional<AttemptLimit> attempt_limit = {};
 
   friend bool operator==(const ClaimedMessage&, const ClaimedMessage&) = default;
 };

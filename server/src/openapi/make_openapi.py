@@ -331,7 +331,7 @@ def message_calls():
         "Claimed",
         {"owner": OWNER,
          "messages": [{**ORDER, **CONTENT, **HISTORY, "delivery": 1, "lockedUntil": TIME,
-                       "eligibleAt": TIME}]},
+                       "eligibleAt": TIME, "maxAttempts": 10}]},
         "The messages; none when there was none in time.")
     yield post(
         "/v1/messages/settle", "settleMessages", "Messages", "consume", "Settle deliveries",

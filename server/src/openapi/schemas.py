@@ -361,7 +361,12 @@ QUEUE_SCHEMAS = {
         delivery=count("Settle with it: it tells this claim from a later one."),
         lockedUntil=time("Yours until then."),
         eligibleAt=time("Since when it could be claimed."),
-        revivedAt=time("When it came back from the dead the last time, if it ever did.")),
+        revivedAt=time("When it came back from the dead the last time, if it ever did."),
+        maxAttempts=integer(
+            "Failed attempts after which it is dead, by the policy of its topic when it was "
+            "claimed.", minimum=1),
+        giveUpAfterSeconds=seconds(
+            "With maxAttempts: dead only when it is as old as this, too.", exclusiveMinimum=0)),
     "Claimed": answer(
         ["owner", "messages"], owner=uuid(), messages=array(ref("ClaimedMessage")),
         reaped=ref("Reaped")),

@@ -394,7 +394,8 @@ std::vector<ClaimedMessage> NaiveQueue::claim(const ClaimRequest& request, TimeP
                        .delivery = {},
                        .locked_until = record.lease->locked_until,
                        .eligible_at = row->ready_at,
-                       .revived_at = record.revivals.last_at});
+                       .revived_at = record.revivals.last_at,
+                       .attempt_limit = policy_.limit()});
   }
   return claimed;
 }

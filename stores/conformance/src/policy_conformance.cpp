@@ -19,6 +19,16 @@ class PolicyConformance : public StoreConformance {
     if (outcome.again_at) advance(*outcome.again_at - now());
     return outcome;
   }
+
+  using Limits = std::vector<std::optional<AttemptLimit>>;
+  /// What a claim of everything says of each message, in order.
+  [[nodiscard]] Limits claimed_limits(Store& store) const {
+    Limits limits;
+    for (const ClaimedMessage& one : queue_of(store).claim({.owner = alice})) {
+      limits.push_back(one.attempt_limit);
+    }
+    return limits;
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Stores, PolicyConformance, testing::ValuesIn(on_each_queue()), case_name);
@@ -114,6 +124,53 @@ TEST_P(PolicyConformance, TheTopicsPolicyEndsAttemptsWhoeverSettles) {
   EXPECT_EQ(fail_once({.error = "boom"}),
             (SettleOutcome{.death = SettledDeath::attempts, .policy = PolicyOrigin::topic}));
   EXPECT_EQ(record("a").history.attempt, 3);
+}
+
+TEST_P(PolicyConformance, AClaimTellsWhereTheAttemptsOfEachTopicEnd) {
+  proves("R-31", "R-11");
+  set_policy("order.*", {.max_attempts = 4});
+  set_policy("order.paid.*", {.delays = {1s}, .give_up_after = 2h});
+  const std::vector<std::string> topics{"order.created", "order.created", "order.paid.late", "mail",
+                                        "order.created"};
+  for (std::size_t i = 0; i < topics.size(); ++i) {
+    enqueue(message(std::to_string(i), {.topic = topics[i]}));
+  }
+  const AttemptLimit of_order{4};
+  const AttemptLimit of_paid{4, 2h};
+  const AttemptLimit of_queue = TopicPolicies(GetParam().queue).for_topic("mail").retry.limit();
+  EXPECT_EQ(claimed_limits(store()), (Limits{of_order, of_order, of_paid, of_queue, of_order}));
+}
+
+TEST_P(PolicyConformance, AClaimTellsTheLimitOfNowThroughEveryHandle) {
+  proves("R-31", "R-11");
+  const std::shared_ptr<Store> another = open();
+  const auto expect_told = [&](const AttemptLimit& limit) {
+    enqueue_ids({"a", "b"});
+    EXPECT_EQ(queue_of(*another).claim({.owner = bob, .limit = 1}).at(0).attempt_limit, limit);
+    EXPECT_EQ(claimed_limits(store()), Limits{limit});
+    const std::vector<MessageKey> keys{key("a"), key("b")};
+    for (const MessageKey& each : keys) queue().mark({.key = each, .as = MarkAs::dead});
+    queue_operator().purge(keys);
+  };
+  expect_told(TopicPolicies(GetParam().queue).for_topic("order.created").retry.limit());
+  set_policy("*", {.max_attempts = 2, .give_up_after = 1h});
+  expect_told({2, 1h});
+  set_policy("order.*", {.give_up_after = 0s});
+  expect_told({2});
+}
+
+TEST_P(PolicyConformance, AttemptsEndWhereTheClaimSaid) {
+  proves("R-31", "R-11");
+  set_policy("*",
+             {.max_attempts = 2, .delays = {40s}, .jitter = Jitter::none, .give_up_after = 1min});
+  enqueue(message("a"));
+  for (const bool is_last : {false, false, true}) {
+    const ClaimedMessage claimed = claim_one();
+    const Duration age = now() - claimed.history.first_seen_at;
+    EXPECT_EQ(claimed.attempt_limit.value().is_last(claimed.history.attempt + 1, age), is_last);
+    EXPECT_EQ(settle(claimed, Abandon{}).death.has_value(), is_last);
+    advance(40s);
+  }
 }
 
 TEST_P(PolicyConformance, ARuleForDelaysAloneDoesNotSayHowManyAttemptsThereAre) {

@@ -169,6 +169,11 @@ void PrintTo(const Attempt& attempt, std::ostream* out) {
        << ", error " << shown(attempt.error_kind) << ' ' << shown(attempt.error) << '}';
 }
 
+void PrintTo(const AttemptLimit& limit, std::ostream* out) {
+  *out << limit.max_attempts << " attempts";
+  if (limit.give_up_after) *out << " and " << limit.give_up_after->count() << " ms";
+}
+
 void PrintTo(const MessageRecord& record, std::ostream* out) {
   *out << "\n  {" << record.key << ' ' << to_string(record.status) << ", state "
        << to_string(record.state);
@@ -199,6 +204,7 @@ void PrintTo(const ClaimedMessage& claimed, std::ostream* out) {
   PrintTo(claimed.delivery, out);
   *out << " until " << format_rfc3339(claimed.locked_until);
   if (claimed.revived_at) *out << ", revived at " << format_rfc3339(*claimed.revived_at);
+  *out << ", limit " << printed(claimed.attempt_limit);
   *out << '}';
 }
 

@@ -256,6 +256,7 @@ std::vector<ClaimedMessage> MemoryQueue::claim_ready(const ClaimRequest& request
                        .revived_at = row->state.revivals.last_at});
     ++claimed.back().history.deliveries;
   }
+  tell_attempt_limits(claimed, policies_);
   for (const Row* row : rows) (void)allowance.take(*row->state.lane->topic);
   note_spent(allowance.uses());
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -192,9 +192,11 @@ class PostgresqlQueue final : public QueueStore, public QueueOperator, public Tr
   /// (see `mend_times`), and answers whether it has.
   bool mend_after_claim(TimePoint claimed_at);
 
-  /// Moves leased messages out to the caller, and remembers that the caller has them.
+  /// Moves messages that were leased under these policies out to the caller, and remembers that the
+  /// caller has them.
   [[nodiscard]] std::vector<ClaimedMessage> hand_out(std::span<StoredMessage> messages,
-                                                     std::span<const HeldRun> runs);
+                                                     std::span<const HeldRun> runs,
+                                                     const TopicPolicies& policies);
   /// Adds to the records at these places the attempts that were kept, and cuts off the records that
   /// are too many then.
   void add_attempts(std::vector<std::optional<MessageRecord>>& records,

@@ -41,7 +41,7 @@ class PostgresqlQueue::Enqueueing {
   bool store_new() {
     if (TakenOffer offer = queue_.offers_.take_for(messages_)) {
       const KnownPolicies::Snapshot rules = queue_.policies_.last();
-      if (!is_restricted(rules->policies)) return hand_over(std::move(offer), rules->version);
+      if (!is_restricted(rules->policies)) return hand_over(std::move(offer), *rules);
     }
     return messages_.size() == 1 ? enqueue_alone() : arrive();
   }
@@ -156,14 +156,14 @@ class PostgresqlQueue::Enqueueing {
   // Stores the messages as a claim by the dispatcher that made the offer would have left them, and
   // gives them to it. Other processes need not hear of it. If the outcome is not known, the
   // dispatcher gets nothing, and the stored messages are claimable when their leases have lapsed.
-  bool hand_over(TakenOffer offer, std::int64_t policy_version) {
+  bool hand_over(TakenOffer offer, const VersionedPolicies& rules) {
     const ClaimRequest& request = offer.request();
     const bool is_single = messages_.size() == 1;
     Parameters values = is_single ? single_values() : leased_arrays();
     values.add(queue_.test_time()).add(request.owner.uuid().bytes());
     const WorkerName worker_name = worker_of(request);
     const std::int32_t worker = queue_.worker_number(worker_name);
-    values.add(std::int64_t{request.lease.count()}).add(worker).add(policy_version);
+    values.add(std::int64_t{request.lease.count()}).add(worker).add(rules.version);
     std::vector<StoredMessage> stored = stored_messages();  // before it cannot be undone any more
     std::vector<HeldRun> runs;
     try {
@@ -184,7 +184,7 @@ class PostgresqlQueue::Enqueueing {
              std::tuple(-b.state.priority.value(), b.id);
     });
     queue_.workers_.was_given_work(worker_name);
-    offer.answer(queue_.hand_out(stored, runs));
+    offer.answer(queue_.hand_out(stored, runs, rules.policies));
     is_handed_over_ = true;
     return true;
   }

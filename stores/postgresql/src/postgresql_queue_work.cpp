@@ -286,7 +286,7 @@ std::vector<ClaimedMessage> PostgresqlQueue::claim_by_current_rules(const ClaimR
       if (answer.messages.empty()) throw;  // else what was claimed belongs to the caller
     }
     if (!answer.messages.empty()) workers_.was_given_work(worker_name);
-    return hand_out(answer.messages, answer.runs);
+    return hand_out(answer.messages, answer.runs, rules->policies);
   }
 }
 
@@ -334,11 +334,13 @@ Health PostgresqlQueue::clock_health() {
 }
 
 std::vector<ClaimedMessage> PostgresqlQueue::hand_out(std::span<StoredMessage> messages,
-                                                      std::span<const HeldRun> runs) {
+                                                      std::span<const HeldRun> runs,
+                                                      const TopicPolicies& policies) {
   handouts_.remember(messages, runs);
   std::vector<ClaimedMessage> claimed;
   claimed.reserve(messages.size());
   for (StoredMessage& message : messages) claimed.push_back(sql::take_claimed(message));
+  tell_attempt_limits(claimed, policies);
   return claimed;
 }
 

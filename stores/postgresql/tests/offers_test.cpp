@@ -126,6 +126,7 @@ class OffersAgainstClaimsTest : public OffersTest {
     for (std::size_t i = 0; i < here_.size(); ++i) {
       ClaimedMessage expected = there_[i];
       expected.delivery = here_[i].delivery;
+      expected.attempt_limit = RetryPolicy().limit();  // the outbox has its own
       EXPECT_EQ(here_[i], expected);
     }
   }
@@ -286,6 +287,21 @@ TEST_F(OffersTest, WhatARuleRestrictsIsLeftToClaims) {
   queue().enqueue(message("e"));
   EXPECT_FALSE(late->is_answered()) << "it does not know yet, but the database does";
   EXPECT_EQ(find("e").waiting_for, WaitingFor::pause);
+}
+
+TEST_F(OffersTest, WhatIsHandedOverTellsWhereItsAttemptsEnd) {
+  RecordProperty("requirement", "R-31");
+  PostgresqlStore elsewhere(space_.options(), clock_);
+  const auto before = offer();
+  queue().enqueue(message("a"));
+  EXPECT_EQ(before->handed_over.at(0).attempt_limit, RetryPolicy().limit());
+  elsewhere.policies().update(QueueKind::inbox, "order.*", {.max_attempts = 3});
+  const auto after = offer();
+  queue().enqueue(message("b"));
+  EXPECT_FALSE(after->is_answered()) << "it does not know the rule yet, but the database does";
+  EXPECT_EQ(queue().claim(request()).at(0).attempt_limit, AttemptLimit{3});
+  queue().enqueue(message("c"));
+  EXPECT_EQ(after->handed_over.at(0).attempt_limit, AttemptLimit{3});
 }
 
 TEST_F(OffersTest, WithdrawnOfferGetsNothing) {

@@ -114,7 +114,7 @@ class SqliteQueue final : public QueueStore, public QueueOperator, public Transa
   /// Reaps, and claims unless there is more to reap first: then it says true.
   [[nodiscard]] bool claim_step(const ClaimRequest& request, ClaimResult& answer);
   [[nodiscard]] std::vector<ClaimedMessage> claim_ready(const ClaimRequest& request, TimePoint now);
-  [[nodiscard]] ClaimAllowance allowance_at(TimePoint now);
+  [[nodiscard]] ClaimAllowance allowance_at(TimePoint now, const TopicPolicies& policies);
   void on_nothing_to_do();
   ReapResult reap_some(std::size_t limit, TimePoint now);
   [[nodiscard]] const ResolvedPolicy& policy_of(const QueueRow& row);

@@ -93,7 +93,8 @@ bool SqliteQueue::claim_step(const ClaimRequest& request, ClaimResult& answer) {
 }
 
 std::vector<ClaimedMessage> SqliteQueue::claim_ready(const ClaimRequest& request, TimePoint now) {
-  ClaimAllowance allowance = allowance_at(now);
+  const TopicPolicies& policies = parts_.policies.current(kind_);
+  ClaimAllowance allowance = allowance_at(now, policies);
   std::optional<TopicSelection> topics = allowance.among(request.topics);
   if (!topics) {
     table_.note_idle(worker_of(request), now);
@@ -111,12 +112,12 @@ std::vector<ClaimedMessage> SqliteQueue::claim_ready(const ClaimRequest& request
   std::vector<ClaimedMessage> claimed;
   claimed.reserve(rows.size());
   for (QueueRow& row : rows) claimed.push_back(sql::take_claimed(row));
+  tell_attempt_limits(claimed, policies);
   if (claimed.empty()) on_nothing_to_do();
   return claimed;
 }
 
-ClaimAllowance SqliteQueue::allowance_at(TimePoint now) {
-  const TopicPolicies& policies = parts_.policies.current(kind_);
+ClaimAllowance SqliteQueue::allowance_at(TimePoint now, const TopicPolicies& policies) {
   std::vector<LimitUse> uses = parts_.policies.spent(kind_);
   if (policies.limits_concurrency()) table_.count_leased(uses, policies);
   return {policies, std::move(uses), now};

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -143,6 +144,9 @@ bool mend_times(MessageState& state, TimePoint now) noexcept;
 
 /// Gives the message to an owner.
 void hand_out(MessageState& state, MessageLease lease) noexcept;
+
+/// Tells claimed messages where their attempts end by these policies.
+void tell_attempt_limits(std::span<ClaimedMessage> claimed, const TopicPolicies& policies) noexcept;
 
 /// Ends the delivery that holds the message. `error` is the verdict's `error_text`; `policy` is the
 /// one of the message's topic, and decides where the verdict does not.

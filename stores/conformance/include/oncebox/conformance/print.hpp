@@ -30,6 +30,7 @@ void PrintTo(const PastContent& past, std::ostream* out);
 void PrintTo(const AuditResult& result, std::ostream* out);
 void PrintTo(const AuditRecord& record, std::ostream* out);
 void PrintTo(const Attempt& attempt, std::ostream* out);
+void PrintTo(const AttemptLimit& limit, std::ostream* out);
 void PrintTo(const MessageRecord& record, std::ostream* out);
 void PrintTo(const ClaimedMessage& claimed, std::ostream* out);
 void PrintTo(const EnqueueOutcome& outcome, std::ostream* out);
