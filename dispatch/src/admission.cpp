@@ -16,9 +16,12 @@ void Admission::take_in(InFlightTable& table, Origin& origin, std::vector<Claime
   for (InFlight* message : admitted) {
     if (message == nullptr) continue;
     message->origin = &origin;
-    parts_.room.on_admitted(message->bytes);
     const Message& content = message->claimed->message;
     message->route = parts_.routes.find(content.topic.str());
+    // The call of such a handler has a copy.
+    const bool has_copy = message->route != nullptr && message->route->async_handler() != nullptr;
+    if (has_copy) message->bytes *= 2;
+    parts_.room.on_admitted(origin, message->bytes);
     if (message->route == nullptr) {
       WorkerPool::finish(*message, parts_.calls.refuse(*message->claimed, origin.store));
     } else if (parts_.routes.is_paused(content.topic.str())) {

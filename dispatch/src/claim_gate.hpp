@@ -79,12 +79,13 @@ class ClaimGate final : public RoomHints, public WorkHints {
   /// How many messages were admitted so far.
   [[nodiscard]] std::uint64_t admitted() const noexcept { return admitted_.load(); }
 
-  void on_admitted(std::size_t bytes) noexcept override {
+  void on_admitted(Origin& /*origin*/, std::size_t bytes) noexcept override {
     admitted_.fetch_add(1);
     bytes_held_.fetch_add(bytes);
   }
-  void on_payload_copied(std::size_t bytes) noexcept override { bytes_held_.fetch_add(bytes); }
-  void on_payload_freed(std::size_t bytes) noexcept override { bytes_held_.fetch_sub(bytes); }
+  void on_payload_freed(Origin& /*origin*/, std::size_t bytes) noexcept override {
+    bytes_held_.fetch_sub(bytes);
+  }
   void on_room() noexcept override;
   void on_idle() noexcept override;
   void on_limit_eased() noexcept override { signal().raise(ClaimReasons::kRoom); }

@@ -8,15 +8,15 @@
 /// return at once.
 namespace oncebox::dispatcher {
 
+struct Origin;
+
 /// About the buffer and the limits.
 class RoomHints {
  public:
   virtual ~RoomHints() = default;
 
-  virtual void on_admitted(std::size_t bytes) noexcept = 0;
-  /// So much more is held for a message that was admitted before.
-  virtual void on_payload_copied(std::size_t bytes) noexcept = 0;
-  virtual void on_payload_freed(std::size_t bytes) noexcept = 0;
+  virtual void on_admitted(Origin& origin, std::size_t bytes) noexcept = 0;
+  virtual void on_payload_freed(Origin& origin, std::size_t bytes) noexcept = 0;
   /// A message has left the buffer, or was settled.
   virtual void on_room() noexcept = 0;
   /// A worker begins to wait for a message.

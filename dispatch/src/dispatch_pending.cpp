@@ -32,9 +32,8 @@ namespace {
 /// Nobody waits for room or work: the thread that makes it uses it.
 class NoHints final : public dispatcher::RoomHints, public dispatcher::WorkHints {
  public:
-  void on_admitted(std::size_t) noexcept override {}
-  void on_payload_copied(std::size_t) noexcept override {}
-  void on_payload_freed(std::size_t) noexcept override {}
+  void on_admitted(dispatcher::Origin&, std::size_t) noexcept override {}
+  void on_payload_freed(dispatcher::Origin&, std::size_t) noexcept override {}
   void on_room() noexcept override {}
   void on_idle() noexcept override {}
   void on_limit_eased() noexcept override {}

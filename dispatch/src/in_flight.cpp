@@ -1,14 +1,13 @@
 #include "in_flight.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
 namespace oncebox::dispatcher {
 
 InFlightTable::InFlightTable(std::size_t capacity, const Clock& clock)
-    : capacity_(capacity), quiet_(clock), buckets_(std::bit_ceil(2 * capacity)) {
-  unused_.reserve(capacity);
-}
+    : capacity_(capacity), quiet_(clock) {}
 
 InFlight* InFlightTable::find(const MessageKey& key, std::size_t hash) const noexcept {
   InFlight* message = buckets_[hash & (buckets_.size() - 1)];
@@ -29,8 +28,20 @@ void InFlightTable::erase(InFlight& message) noexcept {
   *link = message.next_in_bucket_;
 }
 
+// Takes all the memory that is needed until these are let go.
 void InFlightTable::make_unused(std::size_t count) {
+  const std::size_t all = std::max(all_.size(), size_ + count);
+  if (all > unused_.capacity()) unused_.reserve(std::bit_ceil(all));
+  if (2 * all > buckets_.size()) grow_buckets(std::bit_ceil(2 * all));
   while (unused_.size() < count) unused_.push_back(&all_.emplace_back());
+}
+
+void InFlightTable::grow_buckets(std::size_t count) {
+  std::vector<InFlight*> before(count);
+  before.swap(buckets_);
+  for (InFlight* message : before) {
+    while (message != nullptr) insert(*std::exchange(message, message->next_in_bucket_));
+  }
 }
 
 std::vector<InFlight*> InFlightTable::admit(std::vector<ClaimedMessage>&& claimed,

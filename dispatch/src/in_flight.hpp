@@ -35,6 +35,7 @@ struct Origin {
   /// which may end the object; empty: it outlives the workers.
   std::weak_ptr<void> whole = {};
   std::atomic<std::size_t> waiting = 0;  ///< for a worker; counted by a `FairReadyQueue`
+  std::atomic<std::size_t> bytes = 0;    ///< of its payloads; counted by a `SetScheduler`
 };
 
 /// A message from its claim until its verdict is recorded. It is handed over from the thread that
@@ -47,7 +48,7 @@ struct InFlight {
   Origin* origin = nullptr;
   Route* route = nullptr;  ///< null: nobody handles it
   double place = 0;        ///< in a `FairReadyQueue`: lower goes first
-  std::size_t bytes = 0;   ///< of its payload and headers, while they are in memory
+  std::size_t bytes = 0;   ///< of its payload, headers and their copy, while they are in memory
   Verdict verdict;
   bool is_recorded = false;      ///< the verdict was committed with what the handler did
   bool may_be_recorded = false;  ///< the store has, or may have, taken the verdict
@@ -125,6 +126,7 @@ class InFlightTable {
  private:
   InFlight* find(const MessageKey& key, std::size_t hash) const noexcept ONCEBOX_REQUIRES(mutex_);
   void make_unused(std::size_t count) ONCEBOX_REQUIRES(mutex_);
+  void grow_buckets(std::size_t count) ONCEBOX_REQUIRES(mutex_);
   void insert(InFlight& message) noexcept ONCEBOX_REQUIRES(mutex_);
   void erase(InFlight& message) noexcept ONCEBOX_REQUIRES(mutex_);
   void wake_if_quiet() noexcept ONCEBOX_REQUIRES(mutex_);
@@ -136,10 +138,10 @@ class InFlightTable {
   std::atomic<std::size_t> size_ = 0;  // written under the lock
   mutable detail::Mutex mutex_;
   detail::TimedCondition quiet_;
-  // Grows to the most that were in flight at a time; its elements never move.
-  std::deque<InFlight> all_ ONCEBOX_GUARDED_BY(mutex_);
-  std::vector<InFlight*> unused_ ONCEBOX_GUARDED_BY(mutex_);
-  std::vector<InFlight*> buckets_ ONCEBOX_GUARDED_BY(mutex_);
+  // Grow to the most that were in flight at a time, not before: there may be many tables.
+  std::deque<InFlight> all_ ONCEBOX_GUARDED_BY(mutex_);       // its elements never move
+  std::vector<InFlight*> unused_ ONCEBOX_GUARDED_BY(mutex_);  // has room for all of them
+  std::vector<InFlight*> buckets_ ONCEBOX_GUARDED_BY(mutex_){nullptr};  // a power of two
   unsigned round_ ONCEBOX_GUARDED_BY(mutex_) = 0;
   std::size_t holds_ ONCEBOX_GUARDED_BY(mutex_) = 0;
 };

@@ -95,12 +95,15 @@ class SetScheduler final : public RoomHints,
   /// Whether the thread that asks makes calls to stores.
   [[nodiscard]] bool is_own_thread() const { return calls_.is_own_thread(); }
 
-  void on_admitted(std::size_t bytes) noexcept override {
+  void on_admitted(Origin& origin, std::size_t bytes) noexcept override {
     admitted_.fetch_add(1);
+    origin.bytes.fetch_add(bytes);
     bytes_held_.fetch_add(bytes);
   }
-  void on_payload_copied(std::size_t bytes) noexcept override { bytes_held_.fetch_add(bytes); }
-  void on_payload_freed(std::size_t bytes) noexcept override { bytes_held_.fetch_sub(bytes); }
+  void on_payload_freed(Origin& origin, std::size_t bytes) noexcept override {
+    origin.bytes.fetch_sub(bytes);
+    bytes_held_.fetch_sub(bytes);
+  }
   void on_room() noexcept override;
   void on_idle() noexcept override {}
   void on_limit_eased() noexcept override;
@@ -123,7 +126,12 @@ class SetScheduler final : public RoomHints,
   /// What one claim of a store may bring; if nothing, how many have to leave the buffer before.
   struct LaneRoom {
     std::size_t messages = 0;
+    std::size_t bytes = 0;
     std::size_t shortfall = 0;
+  };
+  struct Candidate {
+    StoreLane* lane;
+    LaneRoom room;
   };
   /// When a lane is to look for work, to be told to its calls.
   struct Plan {
@@ -134,6 +142,7 @@ class SetScheduler final : public RoomHints,
   /// What a claim found.
   struct Found : ClaimCycle::Found {
     std::size_t messages = 0;
+    std::size_t bytes = 0;
     bool has_asked = false;  ///< when something is due
     bool has_failed = false;
     std::string failure = {};  ///< why
@@ -172,13 +181,13 @@ class SetScheduler final : public RoomHints,
   /// The first that may be claimed from; needs no memory.
   StoreLane* first_lane(const StoreCalls::Candidates& candidates) ONCEBOX_REQUIRES(mutex_);
   [[nodiscard]] std::size_t free_places() const;
-  void prepare_claim(StoreLane& lane, std::size_t messages) const ONCEBOX_REQUIRES(mutex_);
+  void prepare_claim(StoreLane& lane, const LaneRoom& room) const ONCEBOX_REQUIRES(mutex_);
   [[nodiscard]] LaneRoom room_for(const StoreLane& lane, std::size_t places) const
       ONCEBOX_REQUIRES(mutex_, selection_mutex_);
   [[nodiscard]] StoreSelection& selection() const ONCEBOX_REQUIRES(selection_mutex_) {
     return parts_.selection;
   }
-  [[nodiscard]] std::size_t bytes_of_claim() const ONCEBOX_REQUIRES(mutex_);
+  [[nodiscard]] std::size_t bytes_for(const StoreLane& lane) const ONCEBOX_REQUIRES(mutex_);
   void make_hungry(std::uint64_t lane) noexcept ONCEBOX_EXCLUDES(mutex_);
   void satisfy(StoreLane& lane) noexcept ONCEBOX_REQUIRES(mutex_);
 
@@ -206,7 +215,7 @@ class SetScheduler final : public RoomHints,
   std::map<std::string, std::size_t> lanes_on_ ONCEBOX_GUARDED_BY(mutex_);  // each server
   HungryLanes hungry_ ONCEBOX_GUARDED_BY(mutex_);
   std::vector<StoreCandidate> candidates_ ONCEBOX_GUARDED_BY(mutex_);  // for `choose`, as the next
-  std::vector<StoreLane*> candidate_lanes_ ONCEBOX_GUARDED_BY(mutex_);
+  std::vector<Candidate> candidate_lanes_ ONCEBOX_GUARDED_BY(mutex_);
   bool any_waits_for_limits_ ONCEBOX_GUARDED_BY(mutex_) = false;
   std::uint64_t eases_ ONCEBOX_GUARDED_BY(mutex_) = 0;  // of limits
   bool is_started_ ONCEBOX_GUARDED_BY(mutex_) = false;  // all stores that were there are known

@@ -19,14 +19,23 @@ SetScheduler::LaneRoom SetScheduler::room_for(const StoreLane& lane, std::size_t
   if (left < needed) return {.shortfall = needed - left};
   const std::size_t wanted = std::min(left, options.batch_size);
   if (places < wanted) return {.shortfall = wanted - places};
-  return {.messages = lane.table().free() < wanted ? 0 : wanted};
+  const std::size_t bytes = bytes_for(lane);
+  return {.messages = bytes == 0 || lane.table().free() < wanted ? 0 : wanted, .bytes = bytes};
 }
 
-// All claims that can be under way at a time fill the other half of the buffer. The lane that asks
-// has a server, so there is at least one.
-std::size_t SetScheduler::bytes_of_claim() const {
-  const std::size_t claims = parts_.options.calls_per_server * lanes_on_.size();
-  return std::max<std::size_t>(parts_.options.dispatcher.buffer_bytes / (2 * claims), 1);
+// Stores share one half of the buffer: each may take more while it holds less than is free of it,
+// so that whatever hangs leaves something to the next. What all claims bring that can be under way
+// by then fits into a quarter, also when a copy doubles it. The last quarter is for stores that
+// hold nothing: these always may, so that none waits for what another one holds.
+std::size_t SetScheduler::bytes_for(const StoreLane& lane) const {
+  const std::size_t buffer = parts_.options.dispatcher.buffer_bytes;
+  const std::size_t shared = buffer / 2;
+  const std::size_t free = shared - std::min(bytes_held_.load(), shared);
+  const std::size_t own = lane.origin().bytes.load();
+  const std::size_t claims =
+      std::min(parts_.options.calls_per_server * lanes_on_.size(), lanes_.size());
+  if (own < free) return std::max<std::size_t>(buffer / (8 * claims), 1);
+  return own > 0 ? 0 : std::max<std::size_t>(buffer / (8 * lanes_.size()), 1);
 }
 
 void SetScheduler::make_hungry(std::uint64_t lane) noexcept {
@@ -66,17 +75,17 @@ StoreLane* SetScheduler::first_lane(const StoreCalls::Candidates& candidates) {
   const std::size_t places = free_places();
   for (StoreLane* lane : hungry_) {
     if (!candidates.has(*lane->calls)) continue;
-    const std::size_t messages = room_for(*lane, places).messages;
-    if (messages == 0) continue;
-    prepare_claim(*lane, messages);
+    const LaneRoom room = room_for(*lane, places);
+    if (room.messages == 0) continue;
+    prepare_claim(*lane, room);
     return lane;
   }
   return nullptr;
 }
 
-void SetScheduler::prepare_claim(StoreLane& lane, std::size_t messages) const {
-  lane.state.messages = messages;
-  lane.state.bytes = bytes_of_claim();
+void SetScheduler::prepare_claim(StoreLane& lane, const LaneRoom& room) const {
+  lane.state.messages = room.messages;
+  lane.state.bytes = room.bytes;
   lane.state.eases = eases_;
 }
 
@@ -88,7 +97,6 @@ StoreLane* SetScheduler::choose_lane(const StoreCalls::Candidates& candidates) {
   wants_room_ = true;
   const std::size_t places = free_places();
   const std::size_t buffered = *options.max_buffered - places;
-  if (bytes_held_.load() > options.buffer_bytes / 2) return nullptr;
 
   const detail::Lock selecting(selection_mutex_);
   candidates_.clear();
@@ -97,14 +105,15 @@ StoreLane* SetScheduler::choose_lane(const StoreCalls::Candidates& candidates) {
   std::size_t shortfall = buffered;
   for (StoreLane* lane : hungry_) {
     bool is_free = candidates.has(*lane->calls);
+    LaneRoom room;
     if (is_free) {
-      const LaneRoom room = room_for(*lane, places);
+      room = room_for(*lane, places);
       is_free = room.messages > 0;
       if (!is_free) shortfall = std::min(shortfall, room.shortfall);
     }
     any_free |= is_free;
     candidates_.push_back({lane->name(), lane->table().size(), is_free, lane->member()->server()});
-    candidate_lanes_.push_back(lane);
+    candidate_lanes_.push_back({lane, room});
   }
   if (!any_free) {
     wake_at_size_ = std::max(buffered - shortfall, wanted_before);
@@ -112,8 +121,8 @@ StoreLane* SetScheduler::choose_lane(const StoreCalls::Candidates& candidates) {
   }
   const auto chosen = selection().choose(candidates_);
   if (!chosen || *chosen >= candidates_.size() || !candidates_[*chosen].is_free) return nullptr;
-  StoreLane* const lane = candidate_lanes_[*chosen];
-  prepare_claim(*lane, room_for(*lane, places).messages);
+  const auto& [lane, room] = candidate_lanes_[*chosen];
+  prepare_claim(*lane, room);
   return lane;
 }
 
@@ -195,14 +204,14 @@ SetScheduler::Found SetScheduler::claim(StoreLane& lane, ClaimCycle::Do what) {
 void SetScheduler::claim(StoreLane& lane, const ClaimPlan& plan, Found& found) {
   const DispatcherOptions& options = parts_.options.dispatcher;
   const std::size_t limit = std::min(plan.limit, lane.state.messages - found.messages);
-  if (limit == 0) {
+  if (limit == 0 || found.bytes >= lane.state.bytes) {
     found.claimed = ClaimCycle::Claimed::full;
     return;
   }
   const ClaimRequest request{.owner = *options.owner,
                              .lease = options.lease,
                              .limit = limit,
-                             .max_bytes = lane.state.bytes,
+                             .max_bytes = lane.state.bytes - found.bytes,
                              .topics = plan.topics,
                              .worker = options.worker_name};
   const TimePoint lease_until = parts_.clock.now() + options.lease;
@@ -220,6 +229,7 @@ void SetScheduler::claim(StoreLane& lane, const ClaimPlan& plan, Found& found) {
   }
   parts_.counters.claim_batch.record(claimed.size());
   found.messages += claimed.size();
+  for (const ClaimedMessage& message : claimed) found.bytes += bytes_of(message);
   found.claimed = std::max(found.claimed, claimed.size() == limit ? ClaimCycle::Claimed::full
                                                                   : ClaimCycle::Claimed::some);
   admission_->take_in(lane.table(), lane.origin(), std::move(claimed.messages), lease_until,

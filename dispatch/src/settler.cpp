@@ -73,7 +73,7 @@ void Settler::let_go_of_recorded() {
   for (InFlight* message : recorded_) {
     settlements.push_back({delivery_of(*message->claimed), Ack{}});
     count(*message, settlements.back(), {});
-    parts_.room.on_payload_freed(std::exchange(message->bytes, 0));
+    parts_.room.on_payload_freed(*message->origin, std::exchange(message->bytes, 0));
   }
   for (InFlight* message : parts_.table.release(recorded_, settlements)) {
     message->is_recorded = false;
@@ -163,8 +163,8 @@ void Settler::on_death(const ClaimedMessage& claimed, const Verdict& verdict, Se
 }
 
 void Settler::drop_first(std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    parts_.room.on_payload_freed(std::exchange(pending_[i]->bytes, 0));
+  for (InFlight* message : std::span(pending_).first(count)) {
+    parts_.room.on_payload_freed(*message->origin, std::exchange(message->bytes, 0));
   }
   const auto again =
       parts_.table.release({pending_.data(), count}, std::span(settlements_.data(), count));

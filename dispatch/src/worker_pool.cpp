@@ -180,7 +180,7 @@ void WorkerPool::conclude(InFlight& message, HandlerCalls::Answer answer) {
     // Exchanged, because assigning an empty text keeps the memory of the old one.
     std::exchange(message.claimed->message.payload, {});
     std::exchange(message.claimed->message.headers, {});
-    parts_.room.on_payload_freed(std::exchange(message.bytes, 0));
+    parts_.room.on_payload_freed(*message.origin, std::exchange(message.bytes, 0));
   }
   message.verdict = std::move(answer.verdict);
   message.is_recorded = answer.is_recorded;
@@ -266,9 +266,6 @@ void WorkerPool::run_batch(Worker& worker, const std::vector<InFlight*>& message
 void WorkerPool::start_async(Worker& worker, InFlight& message) {
   note_start(worker, message, parts_.clock.now());
   const Route& route = *message.route;
-  // The call has a copy. Said before the call begins, because the message may end with it.
-  parts_.room.on_payload_copied(message.bytes);
-  message.bytes *= 2;
   AsyncCalls::CallPtr call;
   try {
     const bool is_last = parts_.calls.is_last_attempt(*message.claimed);

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <numeric>
 #include <span>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "claim_gate.hpp"
@@ -420,6 +422,27 @@ TEST(DispatcherInFlightTable, LeasesAreExtendedInTheSecondRound) {
   EXPECT_TRUE(table.renewed(due, {&extended, 1}, kStart + seconds{40}).empty());
   EXPECT_EQ(message->lease_until.load(), kStart + seconds{40});
   EXPECT_TRUE(table.due_for_renewal(1, seconds{30}, extensions).empty());
+}
+
+TEST(DispatcherInFlightTable, ItGrowsWithWhatIsInFlight) {
+  // There is not that much memory.
+  InFlightTable table(std::size_t{1} << 48, kClock);
+  constexpr std::uint64_t kCount = 300;
+  std::vector<InFlight*> all;
+  for (std::uint64_t i = 1; i <= kCount; ++i) {
+    all.push_back(table.admit(batch_of(delivery("m" + std::to_string(i), i, 1)), kStart)[0]);
+  }
+  EXPECT_EQ(table.size(), kCount);
+  for (std::uint64_t i = 1; i <= kCount; ++i) {
+    auto again = batch_of(delivery("m" + std::to_string(i), kCount + i, 1));
+    EXPECT_EQ(table.admit(std::move(again), kStart)[0], nullptr) << "it is known";
+  }
+  std::vector<LeaseExtension> extensions;
+  EXPECT_EQ(table.due_for_renewal(2, seconds{30}, extensions).size(), kCount);
+  std::vector<Settlement> settlements;
+  table.address(all, settlements);
+  EXPECT_TRUE(table.release(all, settlements).empty());
+  EXPECT_TRUE(table.is_quiet());
 }
 
 TEST(DispatcherInFlightTable, AFinishedMessageHasNoLeaseToLose) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "completions.hpp"
 #include "set_dispatcher_fixture.hpp"
 
 namespace oncebox {
@@ -128,6 +129,80 @@ TEST_F(SetDispatcherClaimsTest, AStoreWhoseClockIsBehindIsAskedAgainSoon) {
   ASSERT_TRUE(store("a").probe().wait_for_calls("claim", 4));
   clock_.advance(std::chrono::seconds{1});
   EXPECT_TRUE(wait_for_handled(1));
+}
+
+/// Handlers hold what they were given until the test completes it.
+class SetDispatcherBytesTest : public SetDispatcherTest {
+ protected:
+  SetDispatcherBytesTest() {
+    handlers_.on_async("*", [this](const ClaimedMessage&, Completion completion) {
+      note(completion.context().store());
+      completions_.take(std::move(completion));
+    });
+  }
+  void enqueue_large(const std::string& name, int count, std::size_t bytes) {
+    for (int i = 0; i < count; ++i) {
+      store(name).queue().enqueue({.key = {"shop", "m" + std::to_string(i)},
+                                   .topic = "order.created",
+                                   .payload = std::string(bytes, 'x')});
+    }
+  }
+
+  [[nodiscard]] Ending start_with_bytes(std::size_t bytes) {
+    return start({.dispatcher = {
+                      .workers = 2, .batch_size = 10, .max_buffered = 40, .buffer_bytes = bytes}});
+  }
+  /// Completes so many, one after the other; answers how many were held at a time.
+  [[nodiscard]] std::size_t complete(int count) {
+    std::size_t most = 0;
+    for (int i = 0; i < count; ++i) {
+      EXPECT_TRUE(completions_.wait_for(1));
+      most = std::max(most, dispatcher_->stats().running);
+      completions_.next().done();
+    }
+    return most;
+  }
+
+  Completions completions_;
+};
+
+TEST_F(SetDispatcherBytesTest, AStoreThatHoldsTheWholeBufferHoldsUpNoOther) {
+  RecordProperty("requirement", "R-37");
+  list({{"a", "1"}, {"b", "2"}});
+  enqueue_large("a", 2, 50'000);
+  const auto ending = start_with_bytes(20'000);
+  ASSERT_TRUE(completions_.wait_for(1));
+  enqueue_large("b", 1, 50'000);
+  ASSERT_TRUE(completions_.wait_for(2));
+  EXPECT_EQ(handled(), "ab") << "the other one of a waits until a holds less";
+  (void)complete(1);
+  ASSERT_TRUE(wait_for_handled(3));
+  EXPECT_EQ(handled(), "aba");
+  (void)complete(2);
+}
+
+TEST_F(SetDispatcherBytesTest, AStoreLeavesToOthersAsMuchAsItHolds) {
+  RecordProperty("requirement", "R-37");
+  list({{"a", "1"}});
+  enqueue_large("a", 20, 1'000);
+  const auto ending = start_with_bytes(20'000);
+  ASSERT_TRUE(completions_.wait_for(4)) << "each counts twice, because its handler has a copy";
+  EXPECT_EQ(complete(20), 4U) << "two are less than is free of the half, and a claim brings two";
+}
+
+TEST_F(SetDispatcherBytesTest, EveryStoreGetsSomethingAndTheWholeIsBounded) {
+  RecordProperty("requirement", "R-37");
+  const std::vector<std::string> names{"a", "b", "c", "d", "e"};
+  std::vector<StoreLocation> all;
+  for (const std::string& name : names) all.push_back({name, name});
+  list(all);
+  for (const std::string& name : names) enqueue_large(name, 20, 1'000);
+  const auto ending = start_with_bytes(20'000);
+  ASSERT_TRUE(handled_.wait([&](const auto& stores) {
+    return std::ranges::all_of(
+        names, [&](const auto& name) { return std::ranges::count(stores, name) > 0; });
+  }));
+  EXPECT_LE(complete(100), 10U) << "with their copies ten of them fill the buffer";
 }
 
 }  // namespace

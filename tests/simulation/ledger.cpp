@@ -1,5 +1,6 @@
 #include "ledger.hpp"
 
+#include <algorithm>
 #include <variant>
 
 namespace oncebox::simulation {
@@ -121,6 +122,15 @@ std::size_t Ledger::running(const OwnerToken& owner) const {
   if (topics == running_.end()) return 0;
   for (const auto& [topic, count] : topics->second) all += count;
   return all;
+}
+
+bool Ledger::has_any(const std::string& store, const OwnerToken& owner) const {
+  const TimePoint now = world_.clock().now();
+  return std::ranges::any_of(entries_, [&](const auto& known) {
+    const auto& [place, entry] = known;
+    const bool holds = entry.holder && entry.holder->owner == owner && entry.holder->until > now;
+    return place.first == store && (holds || entry.handlers.contains(owner));
+  });
 }
 
 std::vector<MessageKey> Ledger::open_keys(const std::string& store) const {

@@ -37,6 +37,8 @@ class Ledger {
   /// What one dispatcher runs of a topic that is limited.
   [[nodiscard]] std::size_t running(const OwnerToken& owner, const Topic& topic) const;
   [[nodiscard]] std::size_t running(const OwnerToken& owner) const;
+  /// Whether one dispatcher holds or handles something of the store.
+  [[nodiscard]] bool has_any(const std::string& store, const OwnerToken& owner) const;
 
   /// The keys of a store that were not done or dead when they were last looked at.
   [[nodiscard]] std::vector<MessageKey> open_keys(const std::string& store) const;

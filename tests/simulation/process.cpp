@@ -13,6 +13,8 @@ namespace {
 
 constexpr Duration kLease = std::chrono::seconds{3};
 constexpr Duration kNotifiedPoll = std::chrono::minutes{5};
+/// What every other process may hold. A message has one byte.
+constexpr std::size_t kFewBytes = 4;
 /// How long all that belongs to a stop may take once every server answers again.
 constexpr Duration kStopTakes = std::chrono::seconds{60};
 
@@ -49,6 +51,7 @@ SetDispatcherOptions Process::options_of(World& world, std::uint64_t number) {
       .workers = random.between(1, 5),
       .batch_size = batch,
       .max_buffered = random.between(batch, 4 * batch),
+      .buffer_bytes = number % 2 == 0 ? kFewBytes : defaults::kBufferBytes,
       .lease = kLease,
       .poll_interval = Duration{100},
       .max_poll_interval = std::chrono::seconds{2},
@@ -304,6 +307,10 @@ void Process::check() {
                                                                    links_.size();
   if (ready_.size() > most)
     world_.violate("{} has {} messages in its buffer", name_, ready_.size());
+  const std::size_t held = ready_.size() + ledger_.running(*options_.dispatcher.owner);
+  if (held > options_.dispatcher.buffer_bytes + stores_.size()) {
+    world_.violate("{} holds {} messages of one byte", name_, held);
+  }
   for (auto& [name, opened] : stores_) {
     if (!opened.member) continue;
     check_claims(opened);
@@ -335,12 +342,15 @@ bool Process::is_due_to_be_claimed(const MessageRecord& record) const {
 
 // A message that can be claimed is claimed at once if the store tells of it, and otherwise with the
 // next poll, when there is room for it and its server has a call to spare, whatever happens to the
-// other servers. Leases of others that lapse are nothing that a store tells.
+// other servers. Where bytes are few there is room for a store of which nothing is held. Leases of
+// others that lapse are nothing that a store tells.
 void Process::check_claims(Opened& opened) {
   const Backend& backend = *opened.backend;
   const Link& link = link_to(backend.server);
+  const bool has_bytes = options_.dispatcher.buffer_bytes > kFewBytes ||
+                         !ledger_.has_any(backend.name, *options_.dispatcher.owner);
   const bool can_claim = is_well(opened) && !is_paused_ && !drains_first_ && ready_.size() == 0 &&
-                         !link.is_under_way(backend.name, "claim");
+                         has_bytes && !link.is_under_way(backend.name, "claim");
   if (!can_claim) {
     opened.claimable_since.clear();
     return;

@@ -21,6 +21,11 @@ struct SetDispatcherOptions {
   /// As for one store, with these differences: `name` is not used, as every line carries the name
   /// of its store; `max_buffered` and `buffer_bytes` are for all stores together, and the first can
   /// be exceeded by a batch for each call under way. Intervals are those of each store.
+  ///
+  /// No store waits for what another one holds, for however long: a store may claim while it holds
+  /// fewer bytes than are free of the first half of `buffer_bytes`, and one that holds nothing
+  /// always may. The whole stays within `buffer_bytes`, but for one message of each store that is
+  /// larger than an eighth of it, divided by the number of stores.
   DispatcherOptions dispatcher = {.max_buffered = 4 * defaults::kBatchSize};
   /// How soon to look again at an idle store that tells of work by itself; the others are polled.
   Duration notified_poll_interval = defaults::kNotifiedPollInterval;
