@@ -71,7 +71,8 @@ class SignedWebhook final : public AsyncPublisher {
                 .fields = lines_of(target.endpoint.headers),
                 .timeout = target.endpoint.timeout,
                 .allow_private = target.endpoint.allow_private,
-                .lane = target.lane} {}
+                .lane = target.lane,
+                .group = target.group} {}
 
   void start(const ClaimedMessage& message, Completion completion) override {
     sending_->send(webhook::request_for(target_, message, sending_->clock.now()),
@@ -99,7 +100,8 @@ class OtherOncebox final : public AsyncPublisher {
                  .allow_private = target.endpoint.allow_private,
                  .timeout = target.endpoint.timeout,
                  .keep_answer = true,
-                 .lane = target.lane} {
+                 .lane = target.lane,
+                 .group = target.group} {
     webhook::require_webhook_url(request_.url);
     if (!target.secrets.empty()) {
       request_.fields.emplace_back("Authorization", "Bearer " + target.secrets.front());

@@ -1,18 +1,28 @@
 #include "host_lanes.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace oncebox::webhook {
 
-void HostLanes::add(RequestId id, const std::string& lane_name, SteadyTime until) {
+namespace {
+
+/// One part in so many of the places is kept for groups that have none under way.
+constexpr std::size_t kKeptPlaces = 8;
+
+}  // namespace
+
+void HostLanes::add(RequestId id, const LaneName& name, SteadyTime until) {
   // Whatever needs memory comes first.
   std::list<RequestId> place{id};
   Expiries expiry{{until, id}};
-  const auto [lane, is_new] = lanes_.try_emplace(lane_name);
-  if (is_new) lane->second.turn = ++turns_;
-  Queue queued;
+  const Groups::iterator group = group_of(name);
+  const Lanes::iterator lane = lane_of(name, group);
+  Queue<Lane> queued_lane;
+  Queue<Group> queued_group;
   try {
-    if (lane->second.waiting.empty()) queued.insert(place_of(lane->second));
+    if (lane->second.waiting.empty()) queued_lane.insert(place_of(lane->second));
+    if (group->second.lanes.empty()) queued_group.insert(place_of(group->second));
     requests_.emplace(id, Request{.lane = lane, .place = place.begin(), .until = until});
   } catch (...) {
     forget_unused(lane);
@@ -20,27 +30,66 @@ void HostLanes::add(RequestId id, const std::string& lane_name, SteadyTime until
   }
   lane->second.waiting.splice(lane->second.waiting.end(), place);
   expiries_.merge(expiry);
-  queue_.merge(queued);
+  group->second.lanes.merge(queued_lane);
+  queue_.merge(queued_group);
+}
+
+HostLanes::Groups::iterator HostLanes::group_of(const LaneName& name) {
+  const auto [group, is_new] = groups_.try_emplace(name.group);
+  if (is_new) {
+    group->second.turn = ++turns_;
+    group->second.shares = !name.group.empty();
+  }
+  return group;
+}
+
+HostLanes::Lanes::iterator HostLanes::lane_of(const LaneName& name, Groups::iterator group) {
+  try {
+    const auto [lane, is_new] = lanes_.try_emplace(name);
+    if (is_new) {
+      lane->second.turn = ++turns_;
+      lane->second.group = group;
+    }
+    return lane;
+  } catch (...) {
+    forget_unused(group);
+    throw;
+  }
 }
 
 std::optional<HostLanes::RequestId> HostLanes::begin_next() {
-  if (queue_.empty()) return std::nullopt;
-  Lane& lane = *std::get<Lane*>(*queue_.begin());
-  if (!may_begin(lane)) return std::nullopt;  // nor may those behind, which have more under way
-  const RequestId id = lane.waiting.front();
-  stop_waiting(id, requests_.at(id));
-  ++under_way_;
-  requeue(lane, [&] {
-    ++lane.under_way;
-    lane.turn = ++turns_;
-  });
-  return id;
+  if (under_way_ == max_in_all_) return std::nullopt;
+  for (const auto& [under_way, turn, group] : queue_) {
+    // If this one may not begin, those behind it may not, which have more under way.
+    Lane& lane = *std::get<Lane*>(*group->lanes.begin());
+    if (may_begin(*group, lane)) return begin_first_of(lane);
+  }
+  return std::nullopt;
 }
 
-bool HostLanes::may_begin(const Lane& lane) const noexcept {
-  const std::size_t first_half = max_in_all_ - max_in_all_ / 2;
-  return lane.under_way < max_per_lane_ &&
-         under_way_ < (lane.under_way == 0 ? max_in_all_ : first_half);
+bool HostLanes::may_begin(const Group& group, const Lane& lane) const noexcept {
+  if (lane.under_way >= max_per_lane_) return false;
+  if (!group.shares) return lane.under_way == 0 || under_way_ < max_in_all_ - max_in_all_ / 2;
+  if (group.under_way == 0) return true;
+  const std::size_t free = max_in_all_ - under_way_;
+  const std::size_t shared = free - std::min(free, max_in_all_ / kKeptPlaces);
+  // By itself a group would end with half of what it has and what is shared. Lanes that have some
+  // may bring it to half of that.
+  return group.under_way * (lane.under_way == 0 ? 1 : 3) < shared;
+}
+
+HostLanes::RequestId HostLanes::begin_first_of(Lane& lane) noexcept {
+  const RequestId id = lane.waiting.front();
+  stop_waiting(id, requests_.find(id)->second);
+  ++under_way_;
+  Group& group = lane.group->second;
+  const auto begin = [turn = ++turns_](Turn& member) {
+    ++member.under_way;
+    member.turn = turn;
+  };
+  requeue(group.lanes, lane, begin);
+  requeue(queue_, group, begin);
+  return id;
 }
 
 void HostLanes::end(RequestId id) noexcept {
@@ -52,7 +101,10 @@ void HostLanes::end(RequestId id) noexcept {
     stop_waiting(id, request);
   } else {
     --under_way_;
-    requeue(lane->second, [&] { --lane->second.under_way; });
+    Group& group = lane->second.group->second;
+    const auto end = [](Turn& member) { --member.under_way; };
+    requeue(group.lanes, lane->second, end);
+    requeue(queue_, group, end);
   }
   requests_.erase(found);
   forget_unused(lane);
@@ -72,23 +124,31 @@ std::optional<SteadyTime> HostLanes::next_expiry() const noexcept {
 
 void HostLanes::stop_waiting(RequestId id, Request& request) noexcept {
   Lane& lane = request.lane->second;
+  Group& group = lane.group->second;
   lane.waiting.erase(request.place);
-  if (lane.waiting.empty()) queue_.erase(place_of(lane));
+  if (lane.waiting.empty()) group.lanes.erase(place_of(lane));
+  if (group.lanes.empty()) queue_.erase(place_of(group));
   expiries_.erase({request.until, id});
   request.waits = false;
 }
 
-template <class Change>
-void HostLanes::requeue(Lane& lane, Change change) noexcept {
-  auto node = queue_.extract(place_of(lane));
-  change();
+template <class Member, class Change>
+void HostLanes::requeue(Queue<Member>& queue, Member& member, Change change) noexcept {
+  auto node = queue.extract(place_of(member));
+  change(member);
   if (node.empty()) return;
-  node.value() = place_of(lane);
-  queue_.insert(std::move(node));
+  node.value() = place_of(member);
+  queue.insert(std::move(node));
 }
 
 void HostLanes::forget_unused(Lanes::iterator lane) noexcept {
+  const Groups::iterator group = lane->second.group;
   if (lane->second.waiting.empty() && lane->second.under_way == 0) lanes_.erase(lane);
+  forget_unused(group);
+}
+
+void HostLanes::forget_unused(Groups::iterator group) noexcept {
+  if (group->second.lanes.empty() && group->second.under_way == 0) groups_.erase(group);
 }
 
 }  // namespace oncebox::webhook

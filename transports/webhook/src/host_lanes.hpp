@@ -17,13 +17,23 @@ namespace oncebox::webhook {
 
 /// Decides which request begins next: a value without threads and I/O.
 ///
-/// Requests wait in lanes, one for each host, in the order in which they came. A lane may have so
-/// many under way, and all together so many. The lane that has the fewest goes first, and the
-/// second half of the places is for lanes that have none: so hosts that hang, even many of them,
-/// leave room for the others.
+/// Requests wait in lanes, one for each host, in the order in which they came. Lanes may belong to
+/// groups, one for each tenant. A lane may have so many under way, and all together so many. The
+/// group that has the fewest goes first, and of its lanes the one that has the fewest.
+///
+/// Hosts that hang, even many of them, leave room for the others. Without groups the second half of
+/// the places is for lanes that have none. A group may begin more while it has fewer than are free,
+/// so that each leaves to the next as many as it has; of what one may have, the second half is for
+/// its lanes that have none. The last eighth of all places is for groups that have none.
 class HostLanes {
  public:
   using RequestId = std::uint64_t;
+  struct LaneName {
+    std::string lane;
+    std::string group = {};  ///< empty: it belongs to none
+
+    friend auto operator<=>(const LaneName&, const LaneName&) = default;
+  };
 
   HostLanes(std::size_t max_per_lane, std::size_t max_in_all)
       : max_per_lane_(max_per_lane), max_in_all_(max_in_all) {}
@@ -31,7 +41,7 @@ class HostLanes {
   HostLanes& operator=(const HostLanes&) = delete;
 
   /// `until`: how long it waits at most. Changes nothing when it throws.
-  void add(RequestId id, const std::string& lane, SteadyTime until);
+  void add(RequestId id, const LaneName& name, SteadyTime until);
   /// Lets one begin; nothing when none may.
   [[nodiscard]] std::optional<RequestId> begin_next();
   /// Of one that waits, or is under way: forgets it, and makes room for another.
@@ -45,13 +55,25 @@ class HostLanes {
   [[nodiscard]] bool empty() const noexcept { return requests_.empty(); }
 
  private:
-  struct Lane {
-    std::list<RequestId> waiting = {};
+  /// Those of them in which somebody waits, the next one first.
+  template <class Member>
+  using Queue = std::set<std::tuple<std::size_t, std::uint64_t, Member*>>;
+  /// What decides about the place in a queue.
+  struct Turn {
     std::size_t under_way = 0;
-    std::uint64_t turn = 0;  ///< of the last that began, or of its first
+    std::uint64_t turn = 0;  ///< of the last that began, or of the first that came
   };
-  using Lanes = std::map<std::string, Lane>;
-  using Queue = std::set<std::tuple<std::size_t, std::uint64_t, Lane*>>;
+  struct Lane;
+  struct Group : Turn {
+    Queue<Lane> lanes = {};
+    bool shares = false;  ///< false: it stands for all lanes that belong to none
+  };
+  using Groups = std::map<std::string, Group>;
+  struct Lane : Turn {
+    Groups::iterator group = {};
+    std::list<RequestId> waiting = {};
+  };
+  using Lanes = std::map<LaneName, Lane>;
   using Expiries = std::set<std::pair<SteadyTime, RequestId>>;
   struct Request {
     Lanes::iterator lane;
@@ -60,20 +82,26 @@ class HostLanes {
     bool waits = true;
   };
 
-  [[nodiscard]] static Queue::value_type place_of(Lane& lane) {
-    return {lane.under_way, lane.turn, &lane};
+  template <class Member>
+  [[nodiscard]] static Queue<Member>::value_type place_of(Member& member) {
+    return {member.under_way, member.turn, &member};
   }
-  [[nodiscard]] bool may_begin(const Lane& lane) const noexcept;
+  [[nodiscard]] Groups::iterator group_of(const LaneName& name);
+  [[nodiscard]] Lanes::iterator lane_of(const LaneName& name, Groups::iterator group);
+  [[nodiscard]] bool may_begin(const Group& group, const Lane& lane) const noexcept;
+  RequestId begin_first_of(Lane& lane) noexcept;
   void stop_waiting(RequestId id, Request& request) noexcept;
   /// Applies a change of what its place in the queue depends on, if it stands there.
-  template <class Change>
-  void requeue(Lane& lane, Change change) noexcept;
+  template <class Member, class Change>
+  static void requeue(Queue<Member>& queue, Member& member, Change change) noexcept;
   void forget_unused(Lanes::iterator lane) noexcept;
+  void forget_unused(Groups::iterator group) noexcept;
 
   const std::size_t max_per_lane_;
   const std::size_t max_in_all_;
+  Groups groups_;
   Lanes lanes_;
-  Queue queue_;  // the lanes in which somebody waits
+  Queue<Group> queue_;
   std::unordered_map<RequestId, Request> requests_;
   Expiries expiries_;  // of those that wait
   std::size_t under_way_ = 0;

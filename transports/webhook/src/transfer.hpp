@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "environment_proxy.hpp"
+#include "host_lanes.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/curl/handles.hpp"
 #include "oncebox/webhook/webhook_client.hpp"
@@ -25,7 +26,7 @@ class Transfer {
   /// Why it cannot be sent; empty when it can.
   [[nodiscard]] std::string_view problem() const noexcept { return problem_; }
   /// Whose connections it takes.
-  [[nodiscard]] const std::string& lane() const noexcept { return request_.lane; }
+  [[nodiscard]] HostLanes::LaneName lane() const { return {request_.lane, request_.group}; }
   /// As a whole.
   [[nodiscard]] Duration timeout() const noexcept { return timeout_; }
 

@@ -93,7 +93,8 @@ WebhookRequest request_for(const WebhookTarget& target, const ClaimedMessage& me
                          .fields = target.signer.fields(webhook_id(message.message.key), now, body),
                          .allow_private = target.allow_private,
                          .timeout = target.timeout,
-                         .lane = target.lane};
+                         .lane = target.lane,
+                         .group = target.group};
   add_fields_of(message, request.fields);
   request.fields.insert(request.fields.end(), target.fields.begin(), target.fields.end());
   return request;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <string>
 #include <vector>
 
 namespace oncebox::webhook {
@@ -21,7 +22,7 @@ std::vector<Id> begin_all(HostLanes& lanes) {
 
 TEST(HostLanes, RequestsOfALaneBeginInTheirOrder) {
   HostLanes lanes(2, 100);
-  for (Id id = 1; id <= 4; ++id) lanes.add(id, "a", kNever);
+  for (Id id = 1; id <= 4; ++id) lanes.add(id, {"a"}, kNever);
   EXPECT_EQ(begin_all(lanes), (std::vector<Id>{1, 2}));
   lanes.end(2);
   EXPECT_EQ(begin_all(lanes), (std::vector<Id>{3}));
@@ -34,26 +35,26 @@ TEST(HostLanes, RequestsOfALaneBeginInTheirOrder) {
 
 TEST(HostLanes, LaneThatIsFullHoldsUpNoOther) {
   HostLanes lanes(1, 100);
-  for (Id id = 1; id <= 3; ++id) lanes.add(id, "full", kNever);
-  lanes.add(4, "other", kNever);
+  for (Id id = 1; id <= 3; ++id) lanes.add(id, {"full"}, kNever);
+  lanes.add(4, {"other"}, kNever);
   EXPECT_EQ(begin_all(lanes), (std::vector<Id>{1, 4}));
 }
 
 TEST(HostLanes, LaneWithTheFewestGoesFirst) {
   HostLanes lanes(3, 100);
-  for (Id id = 1; id <= 3; ++id) lanes.add(id, "a", kNever);
-  for (Id id = 11; id <= 13; ++id) lanes.add(id, "b", kNever);
+  for (Id id = 1; id <= 3; ++id) lanes.add(id, {"a"}, kNever);
+  for (Id id = 11; id <= 13; ++id) lanes.add(id, {"b"}, kNever);
   const std::vector<Id> begun = begin_all(lanes);
   EXPECT_EQ(begun, (std::vector<Id>{1, 11, 2, 12, 3, 13}));
 }
 
 TEST(HostLanes, LanesThatHangLeaveRoomForOthers) {
   HostLanes lanes(8, 10);
-  for (Id id = 0; id < 24; ++id) lanes.add(id, "hangs" + std::to_string(id / 8), kNever);
+  for (Id id = 0; id < 24; ++id) lanes.add(id, {"hangs" + std::to_string(id / 8)}, kNever);
   EXPECT_EQ(begin_all(lanes).size(), 5U);  // half of them
-  for (Id id = 100; id < 105; ++id) lanes.add(id, "other" + std::to_string(id), kNever);
+  for (Id id = 100; id < 105; ++id) lanes.add(id, {"other" + std::to_string(id)}, kNever);
   EXPECT_EQ(begin_all(lanes), (std::vector<Id>{100, 101, 102, 103, 104}));
-  lanes.add(200, "one more", kNever);
+  lanes.add(200, {"one more"}, kNever);
   EXPECT_TRUE(begin_all(lanes).empty());  // all places are taken
   lanes.end(100);
   EXPECT_EQ(begin_all(lanes), (std::vector<Id>{200}));
@@ -61,16 +62,71 @@ TEST(HostLanes, LanesThatHangLeaveRoomForOthers) {
 
 TEST(HostLanes, OnePlaceIsEnoughForAll) {
   HostLanes lanes(8, 1);
-  lanes.add(1, "a", kNever);
-  lanes.add(2, "a", kNever);
+  lanes.add(1, {"a"}, kNever);
+  lanes.add(2, {"a"}, kNever);
   EXPECT_EQ(begin_all(lanes), (std::vector<Id>{1}));
   lanes.end(1);
   EXPECT_EQ(begin_all(lanes), (std::vector<Id>{2}));
 }
 
+/// One request to each of so many hosts of a group.
+void add_hosts(HostLanes& lanes, Id first, std::size_t count, const std::string& group) {
+  for (Id id = first; id < first + count; ++id) {
+    lanes.add(id, {std::to_string(id), group}, kNever);
+  }
+}
+
+TEST(HostLanes, AGroupLeavesAsManyPlacesAsItHas) {
+  RecordProperty("requirement", "R-37");
+  HostLanes lanes(4, 64);  // 8 of them are kept
+  add_hosts(lanes, 1'000, 100, "a");
+  EXPECT_EQ(begin_all(lanes).size(), 28U);
+  add_hosts(lanes, 2'000, 100, "b");
+  EXPECT_EQ(begin_all(lanes).size(), 14U);
+  add_hosts(lanes, 3'000, 100, "c");
+  EXPECT_EQ(begin_all(lanes).size(), 7U);
+  for (Id id = 1'000; id < 1'028; ++id) lanes.end(id);
+  EXPECT_EQ(begin_all(lanes).size(), 21U) << "those that have fewest share what was given back";
+}
+
+TEST(HostLanes, GroupsThatHangLeaveAPlaceForEachThatHasNone) {
+  RecordProperty("requirement", "R-37");
+  HostLanes lanes(4, 64);
+  for (Id group = 1; group <= 14; ++group) {
+    add_hosts(lanes, group * 1'000, 100, "hangs" + std::to_string(group));
+    EXPECT_FALSE(begin_all(lanes).empty()) << group << " groups hang";
+  }
+}
+
+TEST(HostLanes, HostsThatHangLeaveRoomForTheOthersOfTheirGroup) {
+  RecordProperty("requirement", "R-37");
+  HostLanes lanes(100, 64);
+  for (Id id = 0; id < 100; ++id) lanes.add(id, {"hangs", "a"}, kNever);
+  EXPECT_EQ(begin_all(lanes).size(), 14U);
+  add_hosts(lanes, 1'000, 100, "a");
+  EXPECT_EQ(begin_all(lanes).size(), 14U);
+}
+
+TEST(HostLanes, TheGroupWithTheFewestGoesFirst) {
+  HostLanes lanes(4, 64);
+  add_hosts(lanes, 10, 3, "a");
+  add_hosts(lanes, 20, 3, "b");
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{10, 20, 11, 21, 12, 22}));
+  add_hosts(lanes, 30, 1, "a");
+  add_hosts(lanes, 40, 1, "c");
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{40, 30}));
+}
+
+TEST(HostLanes, LanesOfOneNameInTwoGroupsAreTwo) {
+  HostLanes lanes(1, 64);
+  lanes.add(1, {"host", "a"}, kNever);
+  lanes.add(2, {"host", "b"}, kNever);
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{1, 2}));
+}
+
 TEST(HostLanes, OneThatWaitsCanBeTakenOut) {
   HostLanes lanes(1, 100);
-  for (Id id = 1; id <= 3; ++id) lanes.add(id, "a", kNever);
+  for (Id id = 1; id <= 3; ++id) lanes.add(id, {"a"}, kNever);
   EXPECT_EQ(begin_all(lanes), (std::vector<Id>{1}));
   lanes.end(2);
   lanes.end(2);  // of one that is not there
@@ -82,9 +138,9 @@ TEST(HostLanes, OneThatWaitsCanBeTakenOut) {
 TEST(HostLanes, OnlyThoseThatWaitExpire) {
   const SteadyTime begin{1h};
   HostLanes lanes(1, 100);
-  lanes.add(1, "a", begin + 1s);
-  lanes.add(2, "a", begin + 3s);
-  lanes.add(3, "a", begin + 2s);
+  lanes.add(1, {"a"}, begin + 1s);
+  lanes.add(2, {"a"}, begin + 3s);
+  lanes.add(3, {"a"}, begin + 2s);
   EXPECT_EQ(begin_all(lanes), (std::vector<Id>{1}));
   EXPECT_EQ(lanes.next_expiry(), begin + 2s);
   EXPECT_EQ(lanes.take_expired(begin + 1s), std::nullopt);

@@ -73,6 +73,25 @@ TEST_F(AsyncWebhookClient, HostsThatHangLeaveHalfOfTheConnectionsToOthers) {
   EXPECT_EQ(hangs_.connections(), 2U);
 }
 
+TEST_F(AsyncWebhookClient, AGroupThatHangsLeavesConnectionsToOthers) {
+  RecordProperty("requirement", "R-37");
+  WebhookClientOptions few = many(4);
+  few.max_connections = 4;
+  WebhookClient client(few, clock_);
+  WebhookRequest request = to(hangs_);
+  request.group = "tenant one";
+  for (int i = 0; i < 10; ++i) {
+    request.lane = "endpoint " + std::to_string(i);
+    client.send(request, answers_.record("slow"));
+  }
+  ASSERT_TRUE(hangs_.wait_for_requests(2));
+  WebhookRequest other = to(quick_);
+  other.group = "tenant two";
+  for (int i = 0; i < 10; ++i) client.send(other, answers_.record("quick"));
+  EXPECT_TRUE(answers_.wait_for(10, "quick"));
+  EXPECT_EQ(hangs_.connections(), 2U);
+}
+
 TEST_F(AsyncWebhookClient, LanesOfOneHostHoldUpNoneOfEachOther) {
   ScriptedServer shared([](const ReceivedRequest& request) {
     return Reaction{.kind = request.target == "/hangs" ? Kind::hang : Kind::answer};

@@ -20,6 +20,7 @@ struct EndpointTarget {
   const Endpoint& endpoint;
   std::vector<std::string> secrets;  ///< the secrets themselves
   std::string lane;                  ///< names the endpoint among those of all stores
+  std::string group = {};            ///< names the store; empty: it is the only one
 };
 
 /// Makes the publisher of an endpoint. Throws `invalid_argument` for one that makes no sense: then
@@ -60,8 +61,8 @@ struct StandardPublisherOptions {
 /// Those for `https` and `http`, signed webhooks as `webhook::WebhookPublisher` makes them, and for
 /// `oncebox+https` and `oncebox+http`, another Oncebox: `oncebox+https://host/v1` is its default
 /// store, `oncebox+https://host/v1/stores/NAME` the one of that name, and the first secret is the
-/// token. One client serves all of them, on one thread. The clock is borrowed. Throws as the client
-/// does.
+/// token. One client serves all of them, on one thread, and stores share its connections
+/// (`EndpointTarget::group`). The clock is borrowed. Throws as the client does.
 ///
 /// Both fail by `webhook::ReceiverGone` when the receiver answers 410.
 [[nodiscard]] EndpointPublishers standard_publishers(const StandardPublisherOptions& options = {},

@@ -26,7 +26,9 @@ struct WebhookClientOptions {
   /// That one host, or one `WebhookRequest::lane`, may have at once. Further requests wait.
   std::size_t max_connections_per_host = 16;
   /// In all. The second half is kept for hosts that have none: so those that hang hold up no
-  /// others, unless there are more of them than that.
+  /// others, unless there are more of them than that. A `WebhookRequest::group` gets more while it
+  /// has fewer than are free, so half of them at most, and of its part the second half is for those
+  /// of its hosts that have none. The last eighth is kept for groups that have none.
   std::size_t max_connections = 512;
   /// That the proxies of the environment (`https_proxy` and so on) refuse private addresses
   /// themselves; see `WebhookRequest::allow_private`.
@@ -63,6 +65,9 @@ struct WebhookRequest {
   /// Whose connections it takes (`max_connections_per_host`); empty: those of its host and port.
   /// Tenants whose receivers share a host get a lane each, so that one holds up no other.
   std::string lane = {};
+  /// Who shares the connections of the client (`max_connections`): a tenant with all its lanes, for
+  /// example. Empty: nobody, the lane stands for itself. Lanes of different groups are different.
+  std::string group = {};
 };
 
 /// What a status means to the sender.

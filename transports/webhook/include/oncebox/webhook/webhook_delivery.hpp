@@ -20,7 +20,8 @@ struct WebhookTarget {
   FieldLines fields = {};                         ///< besides those that we make ourselves
   std::optional<Duration> timeout = {};
   bool allow_private = false;
-  std::string lane = {};
+  std::string lane = {};   ///< see `WebhookRequest`
+  std::string group = {};  ///< the same
 };
 
 /// The request for a message. It borrows the payload.
