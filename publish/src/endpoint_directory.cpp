@@ -33,7 +33,7 @@ EndpointDirectory::EndpointDirectory(std::string store, EndpointStore& endpoints
                                      const EndpointPublishers& publishers)
     : store_(std::move(store)), endpoints_(endpoints), publishers_(publishers) {}
 
-EndpointDirectory::Snapshot EndpointDirectory::current(TimePoint now) {
+EndpointDirectory::Snapshot EndpointDirectory::current(TimePoint now, const CallOptions& call) {
   Snapshot before;
   bool looks_again = false;
   {
@@ -43,8 +43,8 @@ EndpointDirectory::Snapshot EndpointDirectory::current(TimePoint now) {
     if (looks_again) looked_at_ = now;
   }
   std::optional<EndpointList> list =
-      before ? endpoints_.list_unless(before->version, EndpointSecrets::include)
-             : endpoints_.list(EndpointSecrets::include);
+      before ? endpoints_.list_unless(before->version, EndpointSecrets::include, call)
+             : endpoints_.list(EndpointSecrets::include, call);
   Snapshot after = before;
   if (list) {
     after = made_of(std::move(*list), before);
@@ -98,7 +98,8 @@ KnownEndpoint EndpointDirectory::known_as(std::shared_ptr<const EndpointRecord> 
     known.publisher =
         is_same && known.secrets == before->secrets
             ? before->publisher
-            : publishers_.make({endpoint, known.secrets, store_ + "/" + endpoint.name.str()});
+            : publishers_.make(
+                  {endpoint, known.secrets, store_ + "/" + endpoint.name.str(), store_});
   } catch (const std::exception& failure) {
     known.problem = failure.what();
     if (!is_same) return known;

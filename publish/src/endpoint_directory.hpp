@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "oncebox/call_options.hpp"
 #include "oncebox/clock.hpp"
 #include "oncebox/detail/mutex.hpp"
 #include "oncebox/endpoint_store.hpp"
@@ -39,7 +40,7 @@ class EndpointDirectory {
 
   /// What holds now: asks the store. Secrets that stand in files, and endpoints that could not be
   /// used, are looked at again from time to time, also when nothing in the store has changed.
-  [[nodiscard]] Snapshot current(TimePoint now);
+  [[nodiscard]] Snapshot current(TimePoint now, const CallOptions& call = {});
 
  private:
   [[nodiscard]] Snapshot made_of(EndpointList list, const Snapshot& before) const;

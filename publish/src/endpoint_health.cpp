@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -10,14 +11,26 @@
 
 namespace oncebox::publish {
 
+namespace {
+
+/// How long the end waits for stores.
+constexpr Duration kLongestClose = std::chrono::seconds{5};
+
+}  // namespace
+
 EndpointHealth::EndpointHealth(const PublishingParts& parts)
-    : parts_(parts), thread_([this] { run(); }) {}
+    : parts_(parts), finished_(parts.clock), thread_([this] { run(); }) {}
 
 void EndpointHealth::on_worked(std::string_view store, const EndpointRecord& known) noexcept try {
   const std::string& name = known.endpoint.name.str();
   const detail::Lock lock(mutex_);
   if (is_closed_) return;  // what was borrowed may be gone
-  const bool has_failed_here = !failing_.empty() && failing_.erase({std::string(store), name}) > 0;
+  bool has_failed_here = false;
+  if (!failing_.empty()) {
+    const Place place{std::string(store), name};
+    has_failed_here = failing_.erase(place) > 0;
+    if (Hold* const held = hold_of(place)) held->fails_since.reset();
+  }
   if (!has_failed_here && !known.status.failing_since) return;
   add(store, known.endpoint.name, {.kind = EndpointEvent::Kind::worked, .at = parts_.clock.now()});
 } catch (const std::exception&) {
@@ -38,7 +51,7 @@ void EndpointHealth::on_failed(std::string_view store, const EndpointRecord& kno
   } catch (const PermanentFailure&) {
     return;  // the receiver is there, and refuses this message
   } catch (const RetryAfter& asked) {
-    hold(store, known.endpoint.name, asked.delay());
+    hold(store, known, asked.delay());
     add_failure(store, known);
   } catch (...) {
     add_failure(store, known);
@@ -47,27 +60,48 @@ void EndpointHealth::on_failed(std::string_view store, const EndpointRecord& kno
   return;  // no memory
 }
 
-void EndpointHealth::hold(std::string_view store, const EndpointName& endpoint, Duration delay) {
-  TimePoint& until = holds_[{std::string(store), endpoint.str()}];
-  until = std::max(until, parts_.clock.now() + delay);
+EndpointHealth::Hold* EndpointHealth::hold_of(const Place& place) {
+  const auto found = holds_.find(place);
+  return found == holds_.end() ? nullptr : &found->second;
 }
 
-void EndpointHealth::require_ready(std::string_view store, const EndpointName& endpoint) {
+void EndpointHealth::hold(std::string_view store, const EndpointRecord& known, Duration delay) {
+  const TimePoint until = parts_.clock.now() + delay;
+  const Place place{std::string(store), known.endpoint.name.str()};
+  Hold* const held = hold_of(place);
+  if (held != nullptr && held->endpoint == known.endpoint) {
+    held->until = std::max(held->until, until);
+  } else {
+    holds_.insert_or_assign(place, Hold{until, known.endpoint});
+  }
+}
+
+void EndpointHealth::require_ready(std::string_view store, const EndpointRecord& known,
+                                   Moment looked_at) {
   const detail::Lock lock(mutex_);
   if (holds_.empty()) return;
-  const auto found = holds_.find({std::string(store), endpoint.str()});
+  const auto found = holds_.find({std::string(store), known.endpoint.name.str()});
   if (found == holds_.end()) return;
-  const Duration left = found->second - parts_.clock.now();
-  if (left > Duration::zero()) throw NotNow(left, "the receiver has asked for time");
+  const Hold& held = found->second;
+  const bool was_enabled =
+      held.fails_since && *held.fails_since <= looked_at && !known.status.failing_since;
+  const Duration left = held.until - parts_.clock.now();
+  if (left > Duration::zero() && known.endpoint == held.endpoint && !was_enabled) {
+    throw NotNow(left, "the receiver has asked for time");
+  }
   holds_.erase(found);
 }
 
 void EndpointHealth::add_failure(std::string_view store, const EndpointRecord& known) {
   const EndpointName& name = known.endpoint.name;
+  const Place place{std::string(store), name.str()};
+  failing_.insert(place);
   EndpointEvent event{.kind = EndpointEvent::Kind::failed, .at = parts_.clock.now()};
   const EndpointRecord after{known.endpoint, status_after(known, event)};
-  if (after.status == known.status && !has_failed_too_long(after, event.at)) return;
-  failing_.emplace(std::string(store), name.str());
+  const Hold* const held = hold_of(place);
+  const bool says_nothing_new =
+      after.status == known.status && (held == nullptr || held->fails_since);
+  if (says_nothing_new && !has_failed_too_long(after, event.at)) return;
   if (has_failed_too_long(after, event.at)) {
     event.kind = EndpointEvent::Kind::disabled;
     event.reason = fmt::format("deliveries have failed since {}, and none has succeeded",
@@ -94,36 +128,54 @@ void EndpointHealth::add(std::string_view store, const EndpointName& endpoint,
 void EndpointHealth::close() noexcept {
   {
     const detail::Lock lock(mutex_);
+    if (is_closed_) return;
     is_closed_ = true;
     changed_.notify_one();
+    const SteadyTime end = parts_.clock.steady() + kLongestClose;
+    while (!is_finished_ && finished_.wait_until(mutex_, end)) continue;
   }
-  if (thread_.joinable()) thread_.join();
+  ends_.request_stop();
+  thread_.join();
 }
 
 void EndpointHealth::run() {
-  for (;;) {
-    std::deque<Note> note;
-    {
-      const detail::Lock lock(mutex_);
-      while (notes_.empty() && !is_closed_) changed_.wait(mutex_);
-      if (notes_.empty()) return;
-      note.push_back(std::move(notes_.front()));
-      notes_.pop_front();
-    }
-    write(note.front());
+  while (const std::optional<Note> note = next_note()) write(*note);
+}
+
+std::optional<EndpointHealth::Note> EndpointHealth::next_note() {
+  const detail::Lock lock(mutex_);
+  while (notes_.empty() && !is_closed_) changed_.wait(mutex_);
+  if (notes_.empty() || ends_.stop_requested()) {
+    is_finished_ = true;
+    finished_.notify_all();
+    return std::nullopt;
   }
+  std::optional<Note> next(std::move(notes_.front()));
+  notes_.pop_front();
+  return next;
 }
 
 // What became of the delivery stands whether or not this can be noted; the next one says it again.
-void EndpointHealth::write(const Note& note) const noexcept try {
+void EndpointHealth::write(const Note& note) noexcept try {
   const std::shared_ptr<PublishingStore> store = parts_.find(note.store);
-  const auto noted = store->store.endpoints().note(note.endpoint, note.event);
+  const auto noted = store->store.endpoints().note(note.endpoint, note.event, limits_);
+  on_written(note);
   const bool disables = note.event.kind == EndpointEvent::Kind::disabled;
   if (disables && noted && noted->changed) announce(note, noted->status);
 } catch (const std::exception& failure) {
   parts_.logger.log(
       LogLevel::warning, "the status of an endpoint could not be saved; its next delivery saves it",
       {{"store", note.store}, {"endpoint", note.endpoint.str()}, {"reason", failure.what()}});
+}
+
+void EndpointHealth::on_written(const Note& note) {
+  const detail::Lock lock(mutex_);
+  const Moment moment = noted_.fetch_add(1) + 1;
+  if (note.event.kind == EndpointEvent::Kind::worked) return;
+  const Place place{note.store, note.endpoint.str()};
+  Hold* const held = hold_of(place);
+  // Unless it has worked meanwhile, which is noted next.
+  if (held != nullptr && failing_.contains(place)) held->fails_since = moment;
 }
 
 void EndpointHealth::announce(const Note& note, const EndpointStatus& status) const {

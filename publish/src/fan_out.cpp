@@ -1,3 +1,4 @@
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -14,8 +15,10 @@ namespace oncebox::publish {
 
 namespace {
 
-/// What is held of the copies of messages at a time.
-constexpr std::size_t kChunkBytes = std::size_t{8} << 20;
+/// What is held of the copies of messages at a time, and stored in one call.
+constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+/// Of a worker, at storing a chunk. What a slow store has taken by then is done.
+constexpr Duration kLongestStoring = std::chrono::seconds{5};
 
 /// Whether one of the messages is the reason, and not the store.
 [[nodiscard]] bool is_of_a_message(const Error& error) noexcept {
@@ -25,7 +28,7 @@ constexpr std::size_t kChunkBytes = std::size_t{8} << 20;
 /// Deliveries that are stored together, of as many messages as there are.
 class Chunk {
  public:
-  explicit Chunk(QueueStore& deliveries) : deliveries_(deliveries) {}
+  explicit Chunk(PublishingStore& store) : store_(store) {}
 
   void add(BatchMessage& origin, Message delivery) {
     bytes_ += bytes_of(delivery);
@@ -39,7 +42,7 @@ class Chunk {
   /// Afterwards the messages that were ended are done.
   void store() {
     try {
-      if (!messages_.empty()) deliveries_.enqueue(messages_);
+      if (!messages_.empty()) enqueue(messages_);
     } catch (const Error& error) {
       if (!is_of_a_message(error)) throw;
       store_one_by_one();
@@ -54,10 +57,16 @@ class Chunk {
   }
 
  private:
+  void enqueue(std::span<const Message> messages) {
+    store_.calls.make(kLongestStoring, [&](const CallOptions& call) {
+      store_.store.deliveries().enqueue(messages, {}, call);
+    });
+  }
+
   void store_one_by_one() {
     for (std::size_t i = 0; i < messages_.size(); ++i) {
       try {
-        deliveries_.enqueue(messages_[i]);
+        enqueue({&messages_[i], 1});
       } catch (const Error& error) {
         if (!is_of_a_message(error)) throw;
         origins_[i]->failed(std::current_exception());
@@ -65,7 +74,7 @@ class Chunk {
     }
   }
 
-  QueueStore& deliveries_;
+  PublishingStore& store_;
   std::vector<Message> messages_;
   std::vector<BatchMessage*> origins_;  // one for each
   std::vector<BatchMessage*> ended_;
@@ -78,8 +87,8 @@ class FanOut final : public BatchHandler {
 
   void handle(std::span<BatchMessage> batch) override {
     const std::shared_ptr<PublishingStore> store = parts_.find(batch.front().context().store());
-    const EndpointDirectory::Snapshot known = store->directory.current(parts_.clock.now());
-    Chunk chunk(store->store.deliveries());
+    const EndpointDirectory::Snapshot known = store->endpoints(parts_.clock.now());
+    Chunk chunk(*store);
     for (BatchMessage& message : batch) fan_out(message, *known, chunk);
     chunk.store();
   }

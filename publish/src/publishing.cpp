@@ -1,5 +1,6 @@
 #include "oncebox/publish/publishing.hpp"
 
+#include <chrono>
 #include <utility>
 
 #include "oncebox/dispatch/dispatcher.hpp"
@@ -10,12 +11,21 @@ namespace oncebox::publish {
 
 namespace {
 
+/// Of a worker, at the endpoints of a store.
+constexpr Duration kLongestLook = std::chrono::seconds{2};
+
 [[nodiscard]] DispatcherOptions named(DispatcherOptions options, const char* name) {
   if (options.name.empty()) options.name = name;
   return options;
 }
 
 }  // namespace
+
+EndpointDirectory::Snapshot PublishingStore::endpoints(TimePoint now) {
+  EndpointDirectory::Snapshot known;
+  calls.make(kLongestLook, [&](const CallOptions& call) { known = directory.current(now, call); });
+  return known;
+}
 
 DispatcherOptions for_deliveries(DispatcherOptions options) {
   options = named(std::move(options), "deliveries");
@@ -28,7 +38,7 @@ class Publishing::Impl {
   Impl(Store& store, EndpointPublishers publishers, const PublishingOptions& options,
        const Surroundings& around)
       : publishers_(std::move(publishers)),
-        store_(std::make_shared<PublishingStore>("", store, nullptr, publishers_)),
+        store_(std::make_shared<PublishingStore>("", store, nullptr, publishers_, around.clock)),
         parts_{[this](std::string_view) { return store_; }, options.on_disabled, around.logger,
                around.clock},
         fan_out_(store.outbox(), fan_out(parts_), named(options.fan_out, "outbox"), around),

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "brief_calls.hpp"
 #include "endpoint_directory.hpp"
 #include "oncebox/dispatch/dispatcher.hpp"
 #include "oncebox/dispatch/handlers.hpp"
@@ -19,16 +20,21 @@ namespace oncebox::publish {
 /// A store whose outbox is published.
 struct PublishingStore {
   PublishingStore(std::string store_name, Store& published, std::shared_ptr<void> kept,
-                  const EndpointPublishers& publishers)
+                  const EndpointPublishers& publishers, const Clock& clock)
       : name(std::move(store_name)),
         store(published),
         keep_alive(std::move(kept)),
-        directory(name, published.endpoints(), publishers) {}
+        directory(name, published.endpoints(), publishers),
+        calls(clock) {}
+
+  /// The endpoints as they are now. Throws `NotNow` when the store does not tell.
+  [[nodiscard]] EndpointDirectory::Snapshot endpoints(TimePoint now);
 
   const std::string name;
   Store& store;
   const std::shared_ptr<void> keep_alive;
   EndpointDirectory directory;
+  BriefCalls calls;  ///< of the workers
 };
 
 /// The store of this name. Throws `NotNow` when it is just going.

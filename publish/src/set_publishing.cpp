@@ -26,12 +26,12 @@ constexpr Duration kPauseOfGoing = std::chrono::seconds{1};
 /// The stores of a set as they come and go.
 class PublishingStores {
  public:
-  PublishingStores(const EndpointPublishers& publishers, Logger& logger)
-      : publishers_(publishers), logger_(logger) {}
+  PublishingStores(const EndpointPublishers& publishers, Logger& logger, const Clock& clock)
+      : publishers_(publishers), logger_(logger), clock_(clock) {}
 
   void on_opened(const MemberStorePtr& member) noexcept try {
-    auto store =
-        std::make_shared<PublishingStore>(member->name(), member->store(), member, publishers_);
+    auto store = std::make_shared<PublishingStore>(member->name(), member->store(), member,
+                                                   publishers_, clock_);
     const detail::Lock lock(mutex_);
     stores_.insert_or_assign(member->name(), std::move(store));
   } catch (const std::exception& failure) {
@@ -58,6 +58,7 @@ class PublishingStores {
  private:
   const EndpointPublishers& publishers_;
   Logger& logger_;
+  const Clock& clock_;
   mutable detail::Mutex mutex_;
   std::map<std::string, std::shared_ptr<PublishingStore>, std::less<>> stores_
       ONCEBOX_GUARDED_BY(mutex_);
@@ -70,7 +71,7 @@ class SetPublishing::Impl {
   Impl(StoreSource& stores, EndpointPublishers publishers, const PublishingOptions& options,
        const SurroundingsOfQueues& around)
       : publishers_(std::move(publishers)),
-        stores_(std::make_unique<PublishingStores>(publishers_, around.logger)),
+        stores_(std::make_unique<PublishingStores>(publishers_, around.logger, around.clock)),
         parts_{[this](std::string_view name) { return stores_->find(name); }, options.on_disabled,
                around.logger, around.clock},
         fan_out_(stores, fan_out(parts_), nullptr, options_for(QueueKind::outbox, options.fan_out),

@@ -418,6 +418,27 @@ TEST_P(PublishingTest, AReceiverThatAsksForTimeGetsNothingMeanwhile) {
   EXPECT_EQ(asked, 3);
 }
 
+TEST_P(PublishingTest, AnEndpointThatIsTestedOrChangedDoesNotWaitForAReceiverThatAskedForTime) {
+  RecordProperty("requirement", "R-37");
+  add("crm");
+  std::atomic<int> asked = 0;
+  receivers_.react([&](const std::string&, const ClaimedMessage&) {
+    if (++asked == 1) throw RetryAfter(1h, "the receiver answered 429");
+  });
+  start({.deliveries = {.workers = 1}});
+  send("1");
+  ASSERT_TRUE(eventually([&] {
+    const auto found = store_->deliveries().find(delivery_key({"shop", "1"}, "crm"));
+    return found && found->history.attempt == 1;
+  }));
+  (void)send_test(*store_, "crm", 60s, clock_);
+  ASSERT_TRUE(receivers_.wait_for("crm", 1));
+  save_endpoint(*store_, {.name = "crm", .url = "oncebox+https://another"});
+  send("2");
+  ASSERT_TRUE(receivers_.wait_for("crm", 2));
+  EXPECT_EQ(receivers_.of("crm").back(), "2");
+}
+
 ONCEBOX_ON_EACH_STORE(PublishingTest);
 
 }  // namespace

@@ -78,8 +78,13 @@ struct PublishingStats {
 /// counts as neither. What is under way to a disabled endpoint is dead, and `resend` brings it back
 /// once it is enabled.
 ///
-/// A receiver that asks for time (`RetryAfter`) gets nothing from this process until then: other
-/// deliveries to it are released, and no attempt is counted.
+/// A receiver that asks for time (`RetryAfter`) gets nothing from this process until then, or until
+/// the endpoint is changed or enabled: other deliveries to it are released, and no attempt is
+/// counted. A test (`send_test`) it gets in any case.
+///
+/// **A store that does not answer** is waited for two seconds when it is asked for its endpoints,
+/// and five when deliveries are stored. Then its messages are released, no attempt is counted, and
+/// they come again.
 ///
 /// Whoever adds or changes an endpoint reaches every message that is enqueued, and every attempt
 /// that begins, afterwards. Secrets in files are read again every few seconds; while a file cannot
@@ -112,7 +117,8 @@ class Publishing {
 };
 
 /// A `Publishing` over all stores of a set, as they come and go: one pool of workers for the
-/// fan-out and one for the deliveries, whatever the number of stores. See `SetDispatcher`. From
+/// fan-out and one for the deliveries, whatever the number of stores. See `SetDispatcher`. Neither
+/// endpoints of one store that hang nor a store that does not answer hold up the others. From
 /// when it hears of a store, what none of the store's endpoints wants is done: so tell it of a
 /// store once the endpoints are there.
 class SetPublishing {
