@@ -311,7 +311,7 @@ TEST(ConfiguredRules, AreTriedAgainWhenTheyCouldNotBeSet) {
   ServerOptions options = quiet_options();
   options.retry = {.max_attempts = 3};
   ApiUnderTest under_test(options, {{"main", store}}, clock);
-  EXPECT_TRUE(under_test.logger().wait_for("the configured rules for topics, or "));
+  EXPECT_TRUE(under_test.logger().wait_for("the configured rules and endpoints could not be set"));
   const TestCall message =
       post("/v1/messages", R"({"source":"shop","messageId":"m","topic":"t","payload":1})");
   EXPECT_EQ(under_test.call(message).status, 200);
