@@ -226,8 +226,8 @@ TopicPolicy PolicyStore::update(QueueKind queue, const TopicPattern& pattern,
   return do_update(queue, pattern, change, options);
 }
 
-bool PolicyStore::remove(QueueKind queue, const TopicPattern& pattern,
-                         const PolicyOptions& options, const CallOptions& call) {
+bool PolicyStore::remove(QueueKind queue, const TopicPattern& pattern, const PolicyOptions& options,
+                         const CallOptions& call) {
   const CallScope scope(call);
   return do_remove(queue, pattern, options);
 }

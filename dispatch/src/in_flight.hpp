@@ -139,8 +139,8 @@ class InFlightTable {
   mutable detail::Mutex mutex_;
   detail::TimedCondition quiet_;
   // Grow to the most that were in flight at a time, not before: there may be many tables.
-  std::deque<InFlight> all_ ONCEBOX_GUARDED_BY(mutex_);       // its elements never move
-  std::vector<InFlight*> unused_ ONCEBOX_GUARDED_BY(mutex_);  // has room for all of them
+  std::deque<InFlight> all_ ONCEBOX_GUARDED_BY(mutex_);                 // its elements never move
+  std::vector<InFlight*> unused_ ONCEBOX_GUARDED_BY(mutex_);            // has room for all of them
   std::vector<InFlight*> buckets_ ONCEBOX_GUARDED_BY(mutex_){nullptr};  // a power of two
   unsigned round_ ONCEBOX_GUARDED_BY(mutex_) = 0;
   std::size_t holds_ ONCEBOX_GUARDED_BY(mutex_) = 0;

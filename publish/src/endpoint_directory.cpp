@@ -95,11 +95,10 @@ KnownEndpoint EndpointDirectory::known_as(std::shared_ptr<const EndpointRecord> 
       before != nullptr && before->publisher && before->record->endpoint == endpoint;
   try {
     known.secrets = secrets_of(endpoint);
-    known.publisher =
-        is_same && known.secrets == before->secrets
-            ? before->publisher
-            : publishers_.make(
-                  {endpoint, known.secrets, store_ + "/" + endpoint.name.str(), store_});
+    known.publisher = is_same && known.secrets == before->secrets
+                          ? before->publisher
+                          : publishers_.make({endpoint, known.secrets,
+                                              store_ + "/" + endpoint.name.str(), store_});
   } catch (const std::exception& failure) {
     known.problem = failure.what();
     if (!is_same) return known;

@@ -136,9 +136,8 @@ void for_each_message(QueueOperator& queue, MessageFilter filter,
 ResendResult resend_since(Store& store, const ResendRequest& request, const Clock& clock) {
   Resending resending(store, request, clock);
   // What is not done is on its way to every endpoint.
-  const MessageFilter done{.statuses = {Status::done},
-                           .first_seen = request.sent,
-                           .expires_after = clock.now()};
+  const MessageFilter done{
+      .statuses = {Status::done}, .first_seen = request.sent, .expires_after = clock.now()};
   for_each_message(store.outbox_operator(), done, request.keep_going,
                    [&](const MessageRecord& record) { resending.resend(*record.message); });
   return resending.result();

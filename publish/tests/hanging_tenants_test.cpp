@@ -83,11 +83,10 @@ class HangingTenants : public ::testing::Test {
   RecordingLogger logger_;
   Watched<Lines> lines_;
   EndpointPublishers publishers_;
-  StoreSet stores_{
-      std::vector<StoreLocation>{{"a", "memory:"}, {"b", "memory:"}},
-      [this](const StoreLocation&) { return std::make_unique<HangingStore>(clock_); },
-      {},
-      {.logger = logger_}};
+  StoreSet stores_{std::vector<StoreLocation>{{"a", "memory:"}, {"b", "memory:"}},
+                   [this](const StoreLocation&) { return std::make_unique<HangingStore>(clock_); },
+                   {},
+                   {.logger = logger_}};
   std::unique_ptr<SetPublishing> publishing_;
 };
 
@@ -101,8 +100,7 @@ TEST_F(HangingTenants, AStoreThatDoesNotTellItsEndpointsIsAskedByOneDelivery) {
   start();
   store("b").outbox().enqueue(message(1));
   ASSERT_TRUE(wait_for({"b: 1"}));
-  ASSERT_TRUE(
-      comes_true([&] { return publishing_->stats().deliveries.released == kDeliveries; }));
+  ASSERT_TRUE(comes_true([&] { return publishing_->stats().deliveries.released == kDeliveries; }));
   EXPECT_EQ(store("a").hung(), 1);
   const MessageKey first = delivery_key({"shop", "1"}, "crm");
   EXPECT_EQ(store("a").deliveries().find(first)->history.attempt, 0);

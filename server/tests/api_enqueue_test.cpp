@@ -162,10 +162,9 @@ TEST_P(EnqueueRoute, TheFirstMessageUnderAnIdempotencyKeyStandsHoweverItIsSent) 
     std::string rejected;
     std::string duplicate;
   };
-  for (const Form& form :
-       {Form{"alone", send_alone, R"("conflict")", R"("Duplicate")"},
-        Form{"array/0", send_in_array, R"("Rejected")", R"("Duplicate")"},
-        Form{"line/0", send_as_line, R"("rejected":1)", R"("duplicate":1)"}}) {
+  for (const Form& form : {Form{"alone", send_alone, R"("conflict")", R"("Duplicate")"},
+                           Form{"array/0", send_in_array, R"("Rejected")", R"("Duplicate")"},
+                           Form{"line/0", send_as_line, R"("rejected":1)", R"("duplicate":1)"}}) {
     SCOPED_TRACE(form.id);
     EXPECT_EQ(form.send(R"({"topic":"charge","payload":1})").status, 200);
     const auto stored = [&] { return store_->inbox().find(MessageKey{"shop", form.id}).value(); };

@@ -124,10 +124,8 @@ std::vector<WorkerRecord> MemoryQueue::do_workers() {
     const auto ended = lapsed.find(&worker);
     const std::size_t held = worker.leases - (ended == lapsed.end() ? 0 : ended->second);
     if (held == 0 && worker.last_seen_at <= now - kWorkerRetention) continue;
-    workers.push_back({.name = name,
-                       .leases = held,
-                       .since = worker.since,
-                       .last_seen_at = worker.last_seen_at});
+    workers.push_back(
+        {.name = name, .leases = held, .since = worker.since, .last_seen_at = worker.last_seen_at});
   }
   std::ranges::sort(workers, std::ranges::greater(), [](const WorkerRecord& worker) {
     return std::pair(worker.leases > 0, worker.last_seen_at);

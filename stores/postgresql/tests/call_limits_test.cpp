@@ -245,8 +245,7 @@ TEST_F(PostgresqlLimits, AConnectionThatIsGivenBackIsForACallThatWaitsForOne) {
   std::jthread opener([&] {
     const CallOptions call{.stop = stop.get_token()};
     const CallScope scope(call);
-    EXPECT_EQ(error_of([&] { (void)pool.acquire(deadline_in(60s)); }).code(),
-              ErrorCode::cancelled);
+    EXPECT_EQ(error_of([&] { (void)pool.acquire(deadline_in(60s)); }).code(), ErrorCode::cancelled);
   });
   while (options.budget->open() < 2) std::this_thread::yield();
   std::promise<void> begins;
