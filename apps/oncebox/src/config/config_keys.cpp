@@ -172,9 +172,11 @@ std::vector<ConfigKey> limit_keys() {
                    Time([](Config& c) -> auto& { return c.server.limits.idle_timeout; })),
       duration_key("limits.write_timeout", "For a client to take its answer.",
                    Time([](Config& c) -> auto& { return c.server.limits.write_timeout; })),
-      count_key("limits.max_waiting_claims", "Claims that wait for messages at the same time.",
+      count_key("limits.max_waiting_claims",
+                "Claims that wait for messages at the same time; a caller has a share.",
                 Count([](Config& c) -> auto& { return c.server.limits.max_waiting_claims; })),
-      count_key("limits.max_event_streams", "Readers of /v1/events at the same time.",
+      count_key("limits.max_event_streams",
+                "Readers of /v1/events at the same time; a caller has a share.",
                 Count([](Config& c) -> auto& { return c.server.limits.max_event_streams; })),
   };
 }
@@ -281,7 +283,8 @@ std::vector<ConfigKey> behaviour_keys() {
                 Count([](Config& c) -> auto& { return c.server.io_threads; })),
       count_key("server.call_threads", "Threads that wait for one database server, at most.",
                 Count([](Config& c) -> auto& { return c.server.call_threads; })),
-      count_key("server.max_queued_calls", "Calls that may wait for such a thread.",
+      count_key("server.max_queued_calls",
+                "Calls that may wait for such a thread; a caller has a share.",
                 Count([](Config& c) -> auto& { return c.server.max_queued_calls; })),
       duration_key("server.drain_timeout",
                    "How long requests under way may take when the server is to end.",

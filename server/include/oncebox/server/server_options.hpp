@@ -118,7 +118,7 @@ struct ServerOptions {
   /// itself. For all servers together there are 256, or twice as many as this if that is more.
   std::size_t call_threads = 16;
   /// Calls that may wait for such a thread, of all callers; each caller has a share.
-  std::size_t max_queued_calls = 1'024;
+  std::size_t max_queued_calls = 2'048;
 
   /// Throws `out_of_range` or `invalid_argument`, naming the option.
   void validate() const;
