@@ -9,9 +9,9 @@
 
 namespace oncebox::publish {
 
-/// The calls to one store by workers that all stores share: a store that hangs keeps none of them
-/// for long. A call has a limit. After one that failed the store is left alone for a moment, and
-/// then one worker at a time asks it, until it answers. Safe from any thread.
+/// The calls of one kind to one store, by workers that all stores share: a store that hangs keeps
+/// none of them for long. A call has a limit. After one that failed the store is left alone for a
+/// moment, and then one worker at a time asks it, until it answers. Safe from any thread.
 class BriefCalls {
  public:
   using Call = std::function<void(const CallOptions& call)>;

@@ -19,6 +19,14 @@ namespace {
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 /// Of a worker, at storing a chunk. What a slow store has taken by then is done.
 constexpr Duration kLongestStoring = std::chrono::seconds{5};
+/// And for each MiB, as a line of 256 KiB a second needs it: one message that is too large for a
+/// fixed limit would come again for ever. The store's own time-outs hold as well.
+constexpr Duration kLongerForMebibyte = std::chrono::seconds{4};
+
+[[nodiscard]] Duration longest_storing(std::size_t bytes) noexcept {
+  return kLongestStoring +
+         kLongerForMebibyte * static_cast<Duration::rep>(bytes) / (Duration::rep{1} << 20);
+}
 
 /// Whether one of the messages is the reason, and not the store.
 [[nodiscard]] bool is_of_a_message(const Error& error) noexcept {
@@ -42,7 +50,7 @@ class Chunk {
   /// Afterwards the messages that were ended are done.
   void store() {
     try {
-      if (!messages_.empty()) enqueue(messages_);
+      if (!messages_.empty()) enqueue(messages_, bytes_);
     } catch (const Error& error) {
       if (!is_of_a_message(error)) throw;
       store_one_by_one();
@@ -57,8 +65,8 @@ class Chunk {
   }
 
  private:
-  void enqueue(std::span<const Message> messages) {
-    store_.calls.make(kLongestStoring, [&](const CallOptions& call) {
+  void enqueue(std::span<const Message> messages, std::size_t bytes) {
+    store_.storing.make(longest_storing(bytes), [&](const CallOptions& call) {
       store_.store.deliveries().enqueue(messages, {}, call);
     });
   }
@@ -66,7 +74,7 @@ class Chunk {
   void store_one_by_one() {
     for (std::size_t i = 0; i < messages_.size(); ++i) {
       try {
-        enqueue({&messages_[i], 1});
+        enqueue({&messages_[i], 1}, bytes_of(messages_[i]));
       } catch (const Error& error) {
         if (!is_of_a_message(error)) throw;
         origins_[i]->failed(std::current_exception());

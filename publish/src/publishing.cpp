@@ -23,7 +23,7 @@ constexpr Duration kLongestLook = std::chrono::seconds{2};
 
 EndpointDirectory::Snapshot PublishingStore::endpoints(TimePoint now) {
   EndpointDirectory::Snapshot known;
-  calls.make(kLongestLook, [&](const CallOptions& call) { known = directory.current(now, call); });
+  looks.make(kLongestLook, [&](const CallOptions& call) { known = directory.current(now, call); });
   return known;
 }
 

@@ -25,7 +25,8 @@ struct PublishingStore {
         store(published),
         keep_alive(std::move(kept)),
         directory(name, published.endpoints(), publishers),
-        calls(clock) {}
+        looks(clock),
+        storing(clock) {}
 
   /// The endpoints as they are now. Throws `NotNow` when the store does not tell.
   [[nodiscard]] EndpointDirectory::Snapshot endpoints(TimePoint now);
@@ -34,7 +35,10 @@ struct PublishingStore {
   Store& store;
   const std::shared_ptr<void> keep_alive;
   EndpointDirectory directory;
-  BriefCalls calls;  ///< of the workers
+  // Of the workers. Apart, because a database may answer the one and hang at the other: a look that
+  // is answered must not send all workers to store what hangs.
+  BriefCalls looks;    ///< at the endpoints
+  BriefCalls storing;  ///< of deliveries
 };
 
 /// The store of this name. Throws `NotNow` when it is just going.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,10 +44,10 @@ class HangingTenants : public ::testing::Test {
   [[nodiscard]] static Message message(int number) {
     return {.key = {"shop", std::to_string(number)}, .topic = "t", .payload = "{}"};
   }
-  void start() {
+  void start(std::size_t workers = 1) {
     publishing_ = std::make_unique<SetPublishing>(
         stores_, publishers_,
-        PublishingOptions{.fan_out = {.workers = 1}, .deliveries = {.workers = 1}},
+        PublishingOptions{.fan_out = {.workers = workers}, .deliveries = {.workers = 1}},
         SurroundingsOfQueues{.logger = logger_, .clock = clock_});
     publishing_->start();
   }
@@ -74,6 +75,9 @@ class HangingTenants : public ::testing::Test {
       std::ranges::sort(all);
       return all == expected;
     });
+  }
+  [[nodiscard]] bool wait_for_released(std::size_t count) {
+    return comes_true([&] { return publishing_->stats().fan_out.released == count; });
   }
   [[nodiscard]] int attempts_of_fan_out() {
     return store("a").outbox().find(MessageKey{"shop", "1"})->history.attempt;
@@ -130,6 +134,41 @@ TEST_F(HangingTenants, AStoreThatTakesNoDeliveriesHoldsUpNoOtherFanOut) {
   EXPECT_EQ(attempts_of_fan_out(), 0);
   recover();
   EXPECT_TRUE(wait_for({"a: 1", "b: 1"}));
+}
+
+TEST_F(HangingTenants, AStoreThatAnswersLooksAloneKeepsOneWorker) {
+  RecordProperty("requirement", "R-37");
+  constexpr std::size_t kWorkers = 3;
+  HangingStore& slow = store("a");
+  slow.hang(Hangs::at_storing_deliveries);
+  start(kWorkers);
+  slow.outbox().enqueue(message(1));
+  ASSERT_TRUE(wait_for_released(1));
+  slow.hang(Hangs::never);
+  slow.hold(Hangs::at_storing_deliveries);
+  clock_.advance(1s);
+  ASSERT_TRUE(comes_true([&] { return slow.held() == 1; })) << "a worker tries it again";
+  for (std::size_t i = 2; i <= 1 + kWorkers; ++i) {
+    slow.outbox().enqueue(message(static_cast<int>(i)));
+    ASSERT_TRUE(wait_for_released(i)) << "no other worker tries it";
+  }
+  EXPECT_EQ(slow.held(), 1);
+  store("b").outbox().enqueue(message(1));
+  EXPECT_TRUE(wait_for({"b: 1"}));
+  slow.let_go(1);
+}
+
+TEST_F(HangingTenants, ALargeMessageHasTimeToBeStoredOverASlowLine) {
+  RecordProperty("requirement", "R-37");
+  start();
+  store("a").outbox().enqueue(message(1));
+  ASSERT_TRUE(wait_for({"a: 1"}));
+  EXPECT_LE(store("a").time_to_store(), 5s);
+  Message large = message(1);
+  large.payload = std::string(std::size_t{4} << 20, 'x');
+  store("b").outbox().enqueue(large);
+  ASSERT_TRUE(wait_for({"a: 1", "b: 1"}));
+  EXPECT_GT(store("b").time_to_store(), 15s);
 }
 
 }  // namespace

@@ -83,8 +83,8 @@ struct PublishingStats {
 /// counted. A test (`send_test`) it gets in any case.
 ///
 /// **A store that does not answer** is waited for two seconds when it is asked for its endpoints,
-/// and five when deliveries are stored. Then its messages are released, no attempt is counted, and
-/// they come again.
+/// and five, and four more for each MiB, when deliveries are stored. Then its messages are
+/// released, no attempt is counted, and they come again.
 ///
 /// Whoever adds or changes an endpoint reaches every message that is enqueued, and every attempt
 /// that begins, afterwards. Secrets in files are read again every few seconds; while a file cannot
