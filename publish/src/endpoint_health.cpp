@@ -110,13 +110,15 @@ void EndpointHealth::add_failure(std::string_view store, const EndpointRecord& k
   add(store, name, std::move(event));
 }
 
+bool EndpointHealth::is_of(const Note& note, std::string_view store, const EndpointName& endpoint) {
+  return note.store == store && note.endpoint == endpoint;
+}
+
 void EndpointHealth::add(std::string_view store, const EndpointName& endpoint,
                          EndpointEvent event) {
   // Many deliveries say the same at once.
-  const auto is_of_it = [&](const Note& note) {
-    return note.store == store && note.endpoint == endpoint;
-  };
-  const auto last = std::find_if(notes_.rbegin(), notes_.rend(), is_of_it);
+  const auto last = std::find_if(notes_.rbegin(), notes_.rend(),
+                                 [&](const Note& note) { return is_of(note, store, endpoint); });
   if (last != notes_.rend() && last->event.kind == event.kind) {
     last->event = std::move(event);
     return;
@@ -172,10 +174,13 @@ void EndpointHealth::on_written(const Note& note) {
   const detail::Lock lock(mutex_);
   const Moment moment = noted_.fetch_add(1) + 1;
   if (note.event.kind == EndpointEvent::Kind::worked) return;
-  const Place place{note.store, note.endpoint.str()};
-  Hold* const held = hold_of(place);
-  // Unless it has worked meanwhile, which is noted next.
-  if (held != nullptr && failing_.contains(place)) held->fails_since = moment;
+  Hold* const held = hold_of({note.store, note.endpoint.str()});
+  if (held == nullptr) return;
+  // A success that waits to be written clears the status: that would look as if enabled.
+  const bool success_follows = std::ranges::any_of(notes_, [&](const Note& next) {
+    return is_of(next, note.store, note.endpoint) && next.event.kind == EndpointEvent::Kind::worked;
+  });
+  if (!success_follows) held->fails_since = moment;
 }
 
 void EndpointHealth::announce(const Note& note, const EndpointStatus& status) const {

@@ -69,6 +69,8 @@ class EndpointHealth {
     std::optional<Moment> fails_since = {};
   };
 
+  [[nodiscard]] static bool is_of(const Note& note, std::string_view store,
+                                  const EndpointName& endpoint);
   void hold(std::string_view store, const EndpointRecord& known, Duration delay)
       ONCEBOX_REQUIRES(mutex_);
   [[nodiscard]] Hold* hold_of(const Place& place) ONCEBOX_REQUIRES(mutex_);

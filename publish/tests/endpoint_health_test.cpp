@@ -86,6 +86,27 @@ TEST_F(EndpointHealthTest, ADeliveryThatWasUnderWayAndWorkedEndsNoWait) {
   EXPECT_FALSE(is_ready());
 }
 
+TEST_F(EndpointHealthTest, ASuccessBetweenTwoFailuresIsNotTakenForAnEnabling) {
+  RecordProperty("requirement", "R-37");
+  save("crm", "test://crm");
+  const EndpointRecord known = record();
+  const auto asked = std::make_exception_ptr(RetryAfter(1h, "answered 429"));
+  store_.hold(HangingStore::Hangs::at_notes);
+  health_.on_failed("", known, asked);
+  ASSERT_TRUE(store_.wait_for_held(1));
+  health_.on_worked("", known);
+  health_.on_failed("", known, asked);
+  store_.let_go(2);
+  ASSERT_TRUE(store_.wait_for_held(3));
+  EXPECT_FALSE(fails()) << "the second failure is not noted yet";
+  EXPECT_FALSE(is_ready());
+  store_.let_go(2);
+  ASSERT_TRUE(eventually([&] { return fails(); }));
+  EXPECT_FALSE(is_ready());
+  store_.endpoints().note("crm", {EndpointEvent::Kind::enabled, clock_.now()});
+  EXPECT_TRUE(eventually([&] { return is_ready(); }));
+}
+
 TEST_F(EndpointHealthTest, ItsEndWaitsForStoresThatHangOnlySoLong) {
   RecordProperty("requirement", "R-37");
   std::vector<EndpointRecord> known;
