@@ -55,7 +55,8 @@ Message delivery_of(const Message& message, const EndpointName& endpoint) {
   delivery.topic = Topic(endpoint.str());
   delivery.due_at.reset();  // it is over
   Headers& headers = delivery.headers;
-  for (const std::string_view name : {kTopicHeader, kMessageIdHeader, kPartitionKeyHeader}) {
+  for (const std::string_view name :
+       {kTopicHeader, kMessageIdHeader, kPartitionKeyHeader, kTestHeader}) {
     headers.erase(name);
   }
   headers.set(kTopicHeader, message.topic.str());
@@ -75,6 +76,7 @@ Message original_of(const Message& delivery) {
   if (!topic) throw Error(ErrorCode::invalid_argument, "this message was not made for an endpoint");
   original.topic = Topic(*topic);
   original.headers.erase(kTopicHeader);
+  original.headers.erase(kTestHeader);
   original.key.message_id =
       MessageId(take_name(original.headers, kMessageIdHeader, delivery.key.message_id.str()));
   if (delivery.partition_key) {
@@ -85,7 +87,7 @@ Message original_of(const Message& delivery) {
 }
 
 bool is_test(const Message& delivery) noexcept {
-  return delivery.headers.get(kTopicHeader) == kTestTopic;
+  return delivery.headers.get(kTestHeader).has_value();
 }
 
 ClaimedMessage original_of(const ClaimedMessage& delivery) {

@@ -126,7 +126,8 @@ MessageKey send_test(Store& store, const EndpointName& name, Duration within, co
                         .headers = {{std::string(header_names::kContentType), "application/json"}},
                         .priority = Priority::kMax,
                         .expires_at = now + within};
-  const Message delivery = delivery_of(message, name);
+  Message delivery = delivery_of(message, name);
+  delivery.headers.set(kTestHeader, "true");
   store.deliveries().enqueue(delivery);
   return delivery.key;
 }

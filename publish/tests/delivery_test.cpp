@@ -73,6 +73,17 @@ TEST(Delivery, IsDueAtOnce) {
   EXPECT_EQ(delivery_of(message, "crm").due_at, std::nullopt);
 }
 
+TEST(Delivery, IsATestByAHeaderThatNoMessageOfTheOutboxKeeps) {
+  Message message = whole();
+  message.topic = Topic(std::string(kTestTopic));
+  message.headers.set(kTestHeader, "true");
+  Message delivery = delivery_of(message, "crm");
+  EXPECT_FALSE(is_test(delivery));
+  delivery.headers.set(kTestHeader, "true");
+  EXPECT_TRUE(is_test(delivery));
+  EXPECT_FALSE(original_of(delivery).headers.get(kTestHeader)) << "no receiver gets it";
+}
+
 TEST(Delivery, AnyOtherMessageIsRefused) {
   const Message other{.key = {"shop", "1@crm"}, .topic = "crm"};
   expect_error(ErrorCode::invalid_argument, [&] { (void)original_of(other); });

@@ -104,11 +104,13 @@ TEST_P(ResendTest, WhatWasCancelledHasExpiredOrWasATestStaysDead) {
   (void)send_test(*store_, "crm", 1h, clock_);
   settle(store_->deliveries(), Fail{.error = "503"});
   was_delivered("failed", Fail{.error = "cancelled by the receiver"});
-  ASSERT_EQ(store_->deliveries_operator().count({.statuses = {Status::dead}}), 6U);
-  const ResendResult one{.resent = 1};
-  EXPECT_EQ(resend_failed(*store_, {.endpoint = "crm", .dry_run = true}, clock_), one);
-  EXPECT_EQ(resend_failed(*store_, {.endpoint = "crm"}, clock_), one);
+  was_delivered(message_of("named so", std::string(kTestTopic)), Fail{.error = "410"});
+  ASSERT_EQ(store_->deliveries_operator().count({.statuses = {Status::dead}}), 7U);
+  const ResendResult two{.resent = 2};
+  EXPECT_EQ(resend_failed(*store_, {.endpoint = "crm", .dry_run = true}, clock_), two);
+  EXPECT_EQ(resend_failed(*store_, {.endpoint = "crm"}, clock_), two);
   EXPECT_EQ(delivery("failed").status, Status::processing);
+  EXPECT_EQ(delivery("named so").status, Status::processing);
 }
 
 TEST_P(ResendTest, WhatHasExpiredIsNotSentAgain) {

@@ -14,8 +14,10 @@ inline constexpr std::string_view kTopicHeader = "oncebox-topic";
 /// Only where the delivery's own id or partition key cannot tell, because it would be too long.
 inline constexpr std::string_view kMessageIdHeader = "oncebox-message-id";
 inline constexpr std::string_view kPartitionKeyHeader = "oncebox-partition-key";
+/// Only of what `send_test` has made: a message of the outbox loses a header of this name.
+inline constexpr std::string_view kTestHeader = "oncebox-test";
 
-/// The topic of messages that only test an endpoint.
+/// The topic of messages that only test an endpoint. Others may have it, too, and are no tests.
 inline constexpr std::string_view kTestTopic = "oncebox.test";
 
 /// The key under which a message of the outbox goes to an endpoint: its source, and its id followed
@@ -32,7 +34,7 @@ inline constexpr std::string_view kTestTopic = "oncebox.test";
 [[nodiscard]] ClaimedMessage original_of(const ClaimedMessage& delivery);
 [[nodiscard]] Message original_of(const Message& delivery);
 
-/// Whether the message of the outbox has the topic `kTestTopic`.
+/// Whether it only tests its endpoint, see `send_test`.
 [[nodiscard]] bool is_test(const Message& delivery) noexcept;
 
 }  // namespace oncebox::publish
