@@ -45,6 +45,9 @@ ResendResult resend_since(Store& store, const ResendRequest& request,
 
 /// Every delivery to the endpoint that failed for good; `sent` is not looked at. A delivery that an
 /// operator cancelled, that has expired, or that only was a test stays dead.
+///
+/// The last error tells what was cancelled: `cancelled`, or a text that begins with `cancelled: `.
+/// These texts are reserved: a publisher must not fail by them.
 ResendResult resend_failed(Store& store, const ResendRequest& request,
                            const Clock& clock = SystemClock::shared());
 
