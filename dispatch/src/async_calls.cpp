@@ -88,12 +88,15 @@ void AsyncCalls::drop(AsyncCallInFlight& call) noexcept {
 }
 
 bool AsyncCalls::tell_end(AsyncCallInFlight& call, AsyncEnd on_end) {
-  {
+  try {
     const detail::Lock lock(mutex_);
     if (call.message_ != nullptr) {
       call.ends_.push_back(std::move(on_end));
       return true;
     }
+  } catch (...) {  // no memory: it was not moved
+    end(call, after_telling(on_end, std::current_exception()));
+    return false;
   }
   // Only a stop ends a call that no handler has begun.
   after_telling(on_end, not_completed());

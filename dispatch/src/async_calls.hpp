@@ -38,7 +38,7 @@ class AsyncCallInFlight final : public detail::AsyncCall,
   void drop() noexcept override;
 
   /// Tells `on_end` how this ends, before the ones that it was given earlier. False when this is
-  /// over: then `on_end` was told at once.
+  /// over, also because there is no memory to keep `on_end`: then `on_end` was told at once.
   [[nodiscard]] bool tell_end(AsyncEnd on_end);
 
  private:

@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "completions.hpp"
 #include "dispatcher_fixture.hpp"
+#include "failing_allocations.hpp"
 #include "oncebox/dispatch/dispatch_pending.hpp"
 #include "oncebox/dispatch/outbox_dispatcher.hpp"
 #include "set_dispatcher_fixture.hpp"
@@ -288,6 +291,25 @@ TEST_F(DispatcherMiddlewareTest, TheOutermostThatThrowsFailsTheMessageToo) {
   fail_if_handled();
   enqueue_many(1);
   EXPECT_EQ(dispatch().dead, 1U);
+}
+
+TEST_F(DispatcherMiddlewareTest, AnEndThatFindsNoMemoryIsToldToo) {
+  std::optional<FailingAllocation> no_memory;
+  handlers_.around_async(note_all("a"));
+  handlers_.around_async(
+      [&](const ClaimedMessage&, const HandlerContext&, const NextAsyncHandler& next) {
+        AsyncEnd on_end = [&no_memory, end = note_end("b")](const std::exception_ptr& failure) {
+          no_memory.reset();
+          end(failure);
+        };
+        no_memory.emplace(0);
+        next(std::move(on_end));
+      });
+  fail_if_handled();
+  enqueue_many(1);
+  dispatch();
+  EXPECT_EQ(notes(), "<a, b: std::bad_alloc, a: std::bad_alloc, a>");
+  EXPECT_NE(record("m0").status, Status::done);
 }
 
 TEST_F(DispatcherMiddlewareTest, WithoutACallOfNextTheMessageIsDone) {
