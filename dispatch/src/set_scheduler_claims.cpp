@@ -9,6 +9,15 @@
 
 namespace oncebox::dispatcher {
 
+namespace {
+
+/// A message counts so often, because the call of its handler may have a copy.
+constexpr std::size_t kCopies = 2;
+/// A store that holds less than one part in so many of the buffer holds little.
+constexpr std::size_t kLittlePart = 64;
+
+}  // namespace
+
 SetScheduler::LaneRoom SetScheduler::room_for(const StoreLane& lane, std::size_t places) const {
   const DispatcherOptions& options = parts_.options.dispatcher;
   const std::size_t share = selection().share(*options.max_buffered, hungry_.size());
@@ -23,19 +32,29 @@ SetScheduler::LaneRoom SetScheduler::room_for(const StoreLane& lane, std::size_t
   return {.messages = bytes == 0 || lane.table().free() < wanted ? 0 : wanted, .bytes = bytes};
 }
 
-// Stores share one half of the buffer: each may take more while it holds less than is free of it,
-// so that whatever hangs leaves something to the next. What all claims bring that can be under way
-// by then fits into a quarter, also when a copy doubles it. The last quarter is for stores that
-// hold nothing: these always may, so that none waits for what another one holds.
+// Eighths of the buffer:
+//   4  are shared: a store may take more while it holds less than is free, so that whatever hangs
+//      leaves something to the next; while no other one holds any, it may take all;
+//   1  is what all claims bring that can be under way when that is used up;
+//   1  is for stores that hold little, and less than is left of these six;
+//   1  is what all claims bring that can be under way when that is used up;
+//   1  is for stores that hold nothing: each always may take its part.
 std::size_t SetScheduler::bytes_for(const StoreLane& lane) const {
   const std::size_t buffer = parts_.options.dispatcher.buffer_bytes;
-  const std::size_t shared = buffer / 2;
-  const std::size_t free = shared - std::min(bytes_held_.load(), shared);
+  const std::size_t held = bytes_held_.load();
   const std::size_t own = lane.origin().bytes.load();
-  const std::size_t claims =
-      std::min(parts_.options.calls_per_server * lanes_on_.size(), lanes_.size());
-  if (own < free) return std::max<std::size_t>(buffer / (8 * claims), 1);
-  return own > 0 ? 0 : std::max<std::size_t>(buffer / (8 * lanes_.size()), 1);
+  const auto left_of = [held](std::size_t bytes) { return bytes - std::min(bytes, held); };
+  const std::size_t shared = buffer / 2;
+  const std::size_t little = std::min(left_of(buffer / 4 * 3), buffer / kLittlePart);
+  const bool is_alone = own >= held;
+  const std::size_t most = is_alone ? shared : std::max(left_of(shared), little);
+  const auto part = [buffer](std::size_t parts) {
+    return std::max<std::size_t>(buffer / (8 * kCopies * parts), 1);
+  };
+  if (own < most) {
+    return part(std::min(parts_.options.calls_per_server * lanes_on_.size(), lanes_.size()));
+  }
+  return own > 0 ? 0 : part(lanes_.size());
 }
 
 void SetScheduler::make_hungry(std::uint64_t lane) noexcept {

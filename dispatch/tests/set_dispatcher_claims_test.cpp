@@ -142,7 +142,7 @@ class SetDispatcherBytesTest : public SetDispatcherTest {
   }
   void enqueue_large(const std::string& name, int count, std::size_t bytes) {
     for (int i = 0; i < count; ++i) {
-      store(name).queue().enqueue({.key = {"shop", "m" + std::to_string(i)},
+      store(name).queue().enqueue({.key = {"shop", "m" + std::to_string(++enqueued_)},
                                    .topic = "order.created",
                                    .payload = std::string(bytes, 'x')});
     }
@@ -164,6 +164,9 @@ class SetDispatcherBytesTest : public SetDispatcherTest {
   }
 
   Completions completions_;
+
+ private:
+  int enqueued_ = 0;
 };
 
 TEST_F(SetDispatcherBytesTest, AStoreThatHoldsTheWholeBufferHoldsUpNoOther) {
@@ -181,13 +184,41 @@ TEST_F(SetDispatcherBytesTest, AStoreThatHoldsTheWholeBufferHoldsUpNoOther) {
   (void)complete(2);
 }
 
-TEST_F(SetDispatcherBytesTest, AStoreLeavesToOthersAsMuchAsItHolds) {
+TEST_F(SetDispatcherBytesTest, AStoreAloneMayHoldHalfOfTheBuffer) {
   RecordProperty("requirement", "R-37");
-  list({{"a", "1"}});
+  list({{"a", "1"}, {"idle", "2"}});
   enqueue_large("a", 20, 1'000);
   const auto ending = start_with_bytes(20'000);
-  ASSERT_TRUE(completions_.wait_for(4)) << "each counts twice, because its handler has a copy";
-  EXPECT_EQ(complete(20), 4U) << "two are less than is free of the half, and a claim brings two";
+  ASSERT_TRUE(completions_.wait_for(5)) << "each counts twice, because its handler has a copy";
+  EXPECT_EQ(complete(20), 5U);
+}
+
+TEST_F(SetDispatcherBytesTest, AStoreLeavesToOthersAsMuchAsItHolds) {
+  RecordProperty("requirement", "R-37");
+  list({{"a", "1"}, {"b", "2"}});
+  enqueue_large("b", 1, 1'000);
+  const auto ending = start_with_bytes(20'000);
+  ASSERT_TRUE(completions_.wait_for(1));
+  Completion of_b = completions_.next();
+  enqueue_large("a", 20, 1'000);
+  ASSERT_TRUE(completions_.wait_for(2));
+  EXPECT_EQ(complete(15), 3U) << "with two of a, the three of both leave as many bytes as a holds";
+  of_b.done();
+  EXPECT_TRUE(completions_.wait_for(5)) << "a is alone again";
+  (void)complete(5);
+}
+
+TEST_F(SetDispatcherBytesTest, AStoreOfWhichOneHangsGetsMoreWhenTheSharedHalfIsUsedUp) {
+  RecordProperty("requirement", "R-37");
+  list({{"a", "1"}, {"b", "2"}});
+  enqueue_large("a", 20, 1'000);
+  const auto ending = start_with_bytes(20'000);
+  ASSERT_TRUE(completions_.wait_for(5));
+  enqueue_large("b", 1, 50);
+  ASSERT_TRUE(completions_.wait_for(6)) << "a 64th of the buffer is 312 bytes";
+  enqueue_large("b", 1, 50);
+  EXPECT_TRUE(completions_.wait_for(7));
+  (void)complete(22);
 }
 
 TEST_F(SetDispatcherBytesTest, EveryStoreGetsSomethingAndTheWholeIsBounded) {

@@ -22,10 +22,11 @@ struct SetDispatcherOptions {
   /// of its store; `max_buffered` and `buffer_bytes` are for all stores together, and the first can
   /// be exceeded by a batch for each call under way. Intervals are those of each store.
   ///
-  /// No store waits for what another one holds, for however long: a store may claim while it holds
-  /// fewer bytes than are free of the first half of `buffer_bytes`, and one that holds nothing
-  /// always may. The whole stays within `buffer_bytes`, but for one message of each store that is
-  /// larger than an eighth of it, divided by the number of stores.
+  /// A store that holds nothing never waits for what others hold, for however long: it may always
+  /// claim. A store that alone holds any may claim while that is less than half of `buffer_bytes`;
+  /// otherwise, while it holds fewer bytes than are free of that half, or less than a 64th and than
+  /// is free of three quarters. The whole stays within `buffer_bytes`, but for one message of each
+  /// store that is larger than a 16th of it, divided by the number of stores.
   DispatcherOptions dispatcher = {.max_buffered = 4 * defaults::kBatchSize};
   /// How soon to look again at an idle store that tells of work by itself; the others are polled.
   Duration notified_poll_interval = defaults::kNotifiedPollInterval;
