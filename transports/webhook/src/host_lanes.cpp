@@ -7,10 +7,25 @@ namespace oncebox::webhook {
 
 namespace {
 
-/// One part in so many of the places is kept for groups that have none under way.
-constexpr std::size_t kKeptPlaces = 8;
+/// One part in so many of the places is kept for groups that have few.
+constexpr std::size_t kKeptPart = 8;
+/// A group that has fewer may take them from what is kept.
+constexpr std::size_t kFewPlaces = 4;
+/// How often the places of a group count where a lane that has some asks for another one.
+constexpr std::size_t kWeightOfMore = 3;
+
+/// At least one, unless there is no other.
+std::size_t kept_of(std::size_t places) {
+  return places < 2 ? 0 : (places + kKeptPart - 1) / kKeptPart;
+}
 
 }  // namespace
+
+HostLanes::HostLanes(std::size_t max_per_lane, std::size_t max_in_all)
+    : max_per_lane_(max_per_lane),
+      max_in_all_(max_in_all),
+      first_half_(max_in_all - max_in_all / 2),
+      kept_(kept_of(max_in_all)) {}
 
 void HostLanes::add(RequestId id, const LaneName& name, SteadyTime until) {
   // Whatever needs memory comes first.
@@ -69,13 +84,16 @@ std::optional<HostLanes::RequestId> HostLanes::begin_next() {
 
 bool HostLanes::may_begin(const Group& group, const Lane& lane) const noexcept {
   if (lane.under_way >= max_per_lane_) return false;
-  if (!group.shares) return lane.under_way == 0 || under_way_ < max_in_all_ - max_in_all_ / 2;
-  if (group.under_way == 0) return true;
+  const bool has_none = lane.under_way == 0;
+  if (!group.shares) return has_none || under_way_ < first_half_;
+  const bool is_alone = group.under_way == under_way_;
+  if (is_alone) return under_way_ < (has_none ? max_in_all_ - kept_ : first_half_);
+  // With n places to share, a group has n/2 when it has as many as are left: n/2 = n - n/2. Counted
+  // three times that is so at n/4, the half of its part: 3 * n/4 = n - n/4.
   const std::size_t free = max_in_all_ - under_way_;
-  const std::size_t shared = free - std::min(free, max_in_all_ / kKeptPlaces);
-  // By itself a group would end with half of what it has and what is shared. Lanes that have some
-  // may bring it to half of that.
-  return group.under_way * (lane.under_way == 0 ? 1 : 3) < shared;
+  const std::size_t shared = free - std::min(free, kept_);
+  const std::size_t few = std::min(free, kFewPlaces);
+  return group.under_way * (has_none ? 1 : kWeightOfMore) < std::max(shared, few);
 }
 
 HostLanes::RequestId HostLanes::begin_first_of(Lane& lane) noexcept {

@@ -22,9 +22,12 @@ namespace oncebox::webhook {
 /// group that has the fewest goes first, and of its lanes the one that has the fewest.
 ///
 /// Hosts that hang, even many of them, leave room for the others. Without groups the second half of
-/// the places is for lanes that have none. A group may begin more while it has fewer than are free,
-/// so that each leaves to the next as many as it has; of what one may have, the second half is for
-/// its lanes that have none. The last eighth of all places is for groups that have none.
+/// the places is for lanes that have none. That holds for a group, too, while nothing else is under
+/// way, but the last eighth of all places is kept. Otherwise a group may begin more while it has
+/// fewer than are free of the rest, so that each leaves to the next as many as it has; of what one
+/// may have, the second half is for its lanes that have none. What is kept is for groups that have
+/// fewer than four, and fewer than are left: 64 places are enough for four in each of fifteen
+/// groups, and for 2, 1 and 1.
 class HostLanes {
  public:
   using RequestId = std::uint64_t;
@@ -35,8 +38,7 @@ class HostLanes {
     friend auto operator<=>(const LaneName&, const LaneName&) = default;
   };
 
-  HostLanes(std::size_t max_per_lane, std::size_t max_in_all)
-      : max_per_lane_(max_per_lane), max_in_all_(max_in_all) {}
+  HostLanes(std::size_t max_per_lane, std::size_t max_in_all);
   HostLanes(const HostLanes&) = delete;
   HostLanes& operator=(const HostLanes&) = delete;
 
@@ -99,6 +101,8 @@ class HostLanes {
 
   const std::size_t max_per_lane_;
   const std::size_t max_in_all_;
+  const std::size_t first_half_;
+  const std::size_t kept_;
   Groups groups_;
   Lanes lanes_;
   Queue<Group> queue_;

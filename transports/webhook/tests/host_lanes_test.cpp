@@ -61,12 +61,14 @@ TEST(HostLanes, LanesThatHangLeaveRoomForOthers) {
 }
 
 TEST(HostLanes, OnePlaceIsEnoughForAll) {
-  HostLanes lanes(8, 1);
-  lanes.add(1, {"a"}, kNever);
-  lanes.add(2, {"a"}, kNever);
-  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{1}));
-  lanes.end(1);
-  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{2}));
+  for (const std::string group : {"", "tenant"}) {
+    HostLanes lanes(8, 1);
+    lanes.add(1, {"a", group}, kNever);
+    lanes.add(2, {"a", group}, kNever);
+    EXPECT_EQ(begin_all(lanes), (std::vector<Id>{1}));
+    lanes.end(1);
+    EXPECT_EQ(begin_all(lanes), (std::vector<Id>{2}));
+  }
 }
 
 /// One request to each of so many hosts of a group.
@@ -76,35 +78,90 @@ void add_hosts(HostLanes& lanes, Id first, std::size_t count, const std::string&
   }
 }
 
+TEST(HostLanes, AGroupAloneHasAllPlacesButThoseThatAreKept) {
+  RecordProperty("requirement", "R-37");
+  HostLanes lanes(512, 512);
+  for (Id id = 0; id < 512; ++id) lanes.add(id, {"hangs", "a"}, kNever);
+  EXPECT_EQ(begin_all(lanes).size(), 256U) << "half of them is for hosts that have none";
+  add_hosts(lanes, 1'000, 512, "a");
+  EXPECT_EQ(begin_all(lanes).size(), 192U) << "an eighth is kept";
+}
+
 TEST(HostLanes, AGroupLeavesAsManyPlacesAsItHas) {
+  RecordProperty("requirement", "R-37");
+  HostLanes lanes(4, 73);  // 10 of them are kept
+  add_hosts(lanes, 1, 1, "other");
+  EXPECT_EQ(begin_all(lanes).size(), 1U);
+  add_hosts(lanes, 1'000, 100, "a");
+  EXPECT_EQ(begin_all(lanes).size(), 31U);
+  add_hosts(lanes, 2'000, 100, "b");
+  EXPECT_EQ(begin_all(lanes).size(), 16U);
+  add_hosts(lanes, 3'000, 100, "c");
+  EXPECT_EQ(begin_all(lanes).size(), 8U);
+  for (Id id = 1'000; id < 1'031; ++id) lanes.end(id);
+  EXPECT_EQ(begin_all(lanes).size(), 23U) << "those that have fewest share what was given back";
+}
+
+TEST(HostLanes, AGroupThatHadAllWaitsUntilItLeavesAsManyAsItHas) {
+  RecordProperty("requirement", "R-37");
+  HostLanes lanes(1, 64);  // 8 of them are kept
+  add_hosts(lanes, 1'000, 100, "a");
+  EXPECT_EQ(begin_all(lanes).size(), 56U);
+  add_hosts(lanes, 2'000, 1, "b");
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{2'000})) << "at once";
+  for (Id id = 1'000; id < 1'028; ++id) lanes.end(id);
+  EXPECT_TRUE(begin_all(lanes).empty()) << "it has 28, and 27 are shared";
+  lanes.end(1'028);
+  EXPECT_EQ(begin_all(lanes).size(), 1U);
+  lanes.end(2'000);
+  EXPECT_EQ(begin_all(lanes).size(), 28U) << "it is alone again";
+}
+
+TEST(HostLanes, WhatIsKeptIsForGroupsThatHaveFew) {
+  RecordProperty("requirement", "R-37");
+  HostLanes lanes(4, 512);  // 64 of them are kept
+  add_hosts(lanes, 1'000, 1'000, "a");
+  EXPECT_EQ(begin_all(lanes).size(), 448U);
+  std::vector<std::size_t> expected(15, 4);
+  expected.insert(expected.end(), {2, 1, 1});
+  Id first = 1'000;
+  for (const std::size_t count : expected) {
+    first += 1'000;
+    add_hosts(lanes, first, 100, "hangs" + std::to_string(first));
+    EXPECT_EQ(begin_all(lanes).size(), count) << first;
+  }
+  EXPECT_EQ(lanes.under_way(), 512U);
+}
+
+TEST(HostLanes, OneThatHangsLeavesToItsGroupAPartOfWhatIsKept) {
   RecordProperty("requirement", "R-37");
   HostLanes lanes(4, 64);  // 8 of them are kept
   add_hosts(lanes, 1'000, 100, "a");
-  EXPECT_EQ(begin_all(lanes).size(), 28U);
-  add_hosts(lanes, 2'000, 100, "b");
-  EXPECT_EQ(begin_all(lanes).size(), 14U);
-  add_hosts(lanes, 3'000, 100, "c");
-  EXPECT_EQ(begin_all(lanes).size(), 7U);
-  for (Id id = 1'000; id < 1'028; ++id) lanes.end(id);
-  EXPECT_EQ(begin_all(lanes).size(), 21U) << "those that have fewest share what was given back";
-}
-
-TEST(HostLanes, GroupsThatHangLeaveAPlaceForEachThatHasNone) {
-  RecordProperty("requirement", "R-37");
-  HostLanes lanes(4, 64);
-  for (Id group = 1; group <= 14; ++group) {
-    add_hosts(lanes, group * 1'000, 100, "hangs" + std::to_string(group));
-    EXPECT_FALSE(begin_all(lanes).empty()) << group << " groups hang";
-  }
+  EXPECT_EQ(begin_all(lanes).size(), 56U);
+  for (Id id = 1; id <= 4; ++id) lanes.add(id, {"hangs", "b"}, kNever);
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{1, 2}));
+  add_hosts(lanes, 10, 3, "b");
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{10, 11}));
 }
 
 TEST(HostLanes, HostsThatHangLeaveRoomForTheOthersOfTheirGroup) {
   RecordProperty("requirement", "R-37");
-  HostLanes lanes(100, 64);
+  HostLanes lanes(100, 65);  // 9 of them are kept
+  add_hosts(lanes, 500, 1, "other");
+  EXPECT_EQ(begin_all(lanes).size(), 1U);
   for (Id id = 0; id < 100; ++id) lanes.add(id, {"hangs", "a"}, kNever);
   EXPECT_EQ(begin_all(lanes).size(), 14U);
   add_hosts(lanes, 1'000, 100, "a");
   EXPECT_EQ(begin_all(lanes).size(), 14U);
+}
+
+TEST(HostLanes, TwoGroupsShareTwoPlaces) {
+  RecordProperty("requirement", "R-37");
+  HostLanes lanes(4, 2);
+  add_hosts(lanes, 10, 3, "a");
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{10}));
+  add_hosts(lanes, 20, 3, "b");
+  EXPECT_EQ(begin_all(lanes), (std::vector<Id>{20}));
 }
 
 TEST(HostLanes, TheGroupWithTheFewestGoesFirst) {

@@ -20,7 +20,7 @@ struct EndpointTarget {
   const Endpoint& endpoint;
   std::vector<std::string> secrets;  ///< the secrets themselves
   std::string lane;                  ///< names the endpoint among those of all stores
-  std::string group = {};            ///< names the store; empty: it is the only one
+  std::string group = {};            ///< names the store; empty: none has a part of its own
 };
 
 /// Makes the publisher of an endpoint. Throws `invalid_argument` for one that makes no sense: then

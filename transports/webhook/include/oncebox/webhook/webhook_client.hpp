@@ -26,9 +26,10 @@ struct WebhookClientOptions {
   /// That one host, or one `WebhookRequest::lane`, may have at once. Further requests wait.
   std::size_t max_connections_per_host = 16;
   /// In all. The second half is kept for hosts that have none: so those that hang hold up no
-  /// others, unless there are more of them than that. A `WebhookRequest::group` gets more while it
-  /// has fewer than are free, so half of them at most, and of its part the second half is for those
-  /// of its hosts that have none. The last eighth is kept for groups that have none.
+  /// others, unless there are more of them than that. Nor does a `WebhookRequest::group`: while it
+  /// alone has any, it may have all but the last eighth; otherwise it gets more while it has fewer
+  /// than are free of these, and of its part the second half is for those of its hosts that have
+  /// none. The last eighth is kept for groups that have fewer than four, and fewer than are left.
   std::size_t max_connections = 512;
   /// That the proxies of the environment (`https_proxy` and so on) refuse private addresses
   /// themselves; see `WebhookRequest::allow_private`.
