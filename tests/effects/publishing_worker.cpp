@@ -57,8 +57,8 @@ class Fate {
  public:
   explicit Fate(Death death) : death_(std::move(death)) {}
 
-  /// So many have come to this step. A death that comes later lets the caller go on meanwhile; the
-  /// destructor waits for it.
+  /// So many messages or transactions have come to this step. A death that comes later lets the
+  /// caller go on meanwhile; the destructor waits for it.
   void reach(const std::string& step, std::size_t count = 1) {
     if (step != death_.step || (reached_ += count) < death_.number) return;
     if (death_.later == 0us) workers::die();
@@ -99,7 +99,7 @@ class FatedQueue final : public ForwardingQueueStore {
   std::vector<EnqueueOutcome> do_enqueue(std::span<const Message> messages,
                                          const EnqueueOptions& options) override {
     std::vector<EnqueueOutcome> outcomes = below().enqueue(messages, options);
-    fate_.reach(name_ + "-enqueued");
+    fate_.reach(name_ + "-enqueued", messages.size());
     return outcomes;
   }
   std::vector<SettleOutcome> do_settle(std::span<const Settlement> settlements) override {
